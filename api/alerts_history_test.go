@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 )
 
 // The list has the alerts that fire and the resolved ones, page by page, and no record that is not an alert.
@@ -14,9 +14,9 @@ func TestAlertHistory(t *testing.T) {
 	c := newClient(t)
 	endpoint := "ep_alert_history"
 	at := time.Date(2026, 9, 1, 12, 0, 0, 123e6, time.UTC)
-	save := func(name string, alter func(*config.Alert)) {
+	save := func(name string, alter func(*alerting.Alert)) {
 		t.Helper()
-		_, err := configuration.ChangeAlert(t.Context(), name, func(x *config.Alert) error {
+		_, err := configuration.ChangeAlert(t.Context(), name, func(x *alerting.Alert) error {
 			x.Endpoint = endpoint
 			alter(x)
 			return nil
@@ -30,18 +30,18 @@ func TestAlertHistory(t *testing.T) {
 			}
 		})
 	}
-	save("destination.failing/"+endpoint+"/dst_one", func(x *config.Alert) {
+	save("destination.failing/"+endpoint+"/dst_one", func(x *alerting.Alert) {
 		x.Rule, x.Destination, x.Firing = "consecutive_failures", "dst_one", true
 		x.Since, x.FiredAt, x.Value, x.Threshold = at, at, 22, 20
 	})
-	save("destination.held/"+endpoint+"/dst_one", func(x *config.Alert) {
+	save("destination.held/"+endpoint+"/dst_one", func(x *alerting.Alert) {
 		x.Rule, x.Destination, x.FiredAt, x.Since = "destination_state", "dst_one", at, at.Add(time.Minute)
 		x.Value = "breaker_open"
 	})
-	save("recovery.ended/"+endpoint+"/rec_one", func(x *config.Alert) {
+	save("recovery.ended/"+endpoint+"/rec_one", func(x *alerting.Alert) {
 		x.Rule, x.Subject, x.FiredAt, x.Since, x.Value = "recovery", "rec_one", at, at, "stopped"
 	})
-	save("finding/77", func(x *config.Alert) { x.Rule, x.Since, x.FiredAt = "finding", at, at })
+	save("finding/77", func(x *alerting.Alert) { x.Rule, x.Since, x.FiredAt = "finding", at, at })
 
 	all := c.do("GET", "/v1/alerts/history?endpoint_id="+endpoint, nil).want(200)
 	if n := len(all.get("data").([]any)); n != 3 {

@@ -18,7 +18,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -32,7 +32,7 @@ func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 	c := newClient(t, setup...)
 	reset := func() {
 		c.do("PATCH", "/v1/alerts", `{"channels":null,"rules":null,"cooldown_seconds":null}`).want(200)
-		_, err := configuration.ChangeAlert(t.Context(), config.AlertTestBudget, func(x *config.Alert) error {
+		_, err := configuration.ChangeAlert(t.Context(), alerting.AlertTestBudget, func(x *alerting.Alert) error {
 			x.Budget = nil // reset what other tests have used
 			return nil
 		})
@@ -70,7 +70,7 @@ func TestAlertDefaults(t *testing.T) {
 // A stored list of percentages that a request would not be allowed to send is no fault of a change of another rule.
 func TestStoredPercentsAreNoFault(t *testing.T) {
 	c := alertsClient(t)
-	stored, err := configuration.UpdateAlertSettings(t.Context(), func(s *config.AlertSettings) error {
+	stored, err := configuration.UpdateAlertSettings(t.Context(), func(s *alerting.AlertSettings) error {
 		s.Rules.Usage.Percent = []int{90, 80, 80}
 		return nil
 	})

@@ -39,7 +39,7 @@ import (
 	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
-	"github.com/eventrelay/relay/pkg/config"
+	configjobs "github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -173,7 +173,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
 		Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
 		Recovery: deps.Recovery, Log: deps.Log,
-		RunTimeout: cmp.Or(cfg.RunProgressTimeout, config.DefaultRunProgressTimeout),
+		RunTimeout: cmp.Or(cfg.RunProgressTimeout, configjobs.DefaultRunProgressTimeout),
 	})}
 	if x.events, err = events.New(&events.Deps{
 		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,

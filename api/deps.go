@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -101,7 +102,7 @@ type Configuration interface {
 	leaksConfiguration
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
-	config.Access // for config.Get, List, Create, Update and Delete
+	entity.Access // for config.Get, List, Create, Update and Delete
 }
 
 // Replays are the dependencies of replays and of the Idempotency-Key.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 const detectionPath = "/v1/settings/detection"
@@ -119,7 +119,7 @@ func TestTryDetectionRules(t *testing.T) {
 func TestFindingsKeepTheNameOfADeletedRule(t *testing.T) {
 	c := newClient(t)
 	defer c.noRules()
-	name := c.finding(func(f *config.Finding) { f.Rule, f.RuleName, f.Fingerprint = "custom:inv", "Old name", "" })
+	name := c.finding(func(f *leak.Finding) { f.Rule, f.RuleName, f.Fingerprint = "custom:inv", "Old name", "" })
 	c.do("PATCH", detectionPath, map[string]any{"rules": []any{map[string]any{"id": "custom:inv", "name": "New name",
 		"prefixes": []string{"inv_live_"}, "docs_url": "https://wiki.example.com/keys"}}}).want(200)
 	if a := c.do("GET", "/v1/findings/"+name, nil).want(200); a.text("name") != "New name" ||

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
@@ -22,10 +23,10 @@ func (c *client) domain(hostname string) *answer {
 // forgetDomains deletes all domains, and ends the scan that is open, at the end of the test.
 func (c *client) forgetDomains() {
 	c.t.Cleanup(func() {
-		c.endScan(config.ScanWeekly, func(*config.Scan) {}) // it counts for nothing then
+		c.endScan(leak.ScanWeekly, func(*leak.Scan) {}) // it counts for nothing then
 		all, _ := configuration.Domains(configuration.Account().ID, 0, 100)
 		for _, d := range all {
-			if err := config.Delete[config.Domain](context.Background(), configuration, d.ID); err != nil {
+			if err := entity.Delete[leak.Domain](context.Background(), configuration, d.ID); err != nil {
 				c.t.Error(err)
 			}
 		}
@@ -79,7 +80,7 @@ func TestVerifyDomain(t *testing.T) {
 		{"http", "tls", "", "certificate"},
 		{"http", "unreachable", "", "within 10 seconds"},
 	} {
-		c.fake.VerifyFunc = func(check *config.DomainCheck) time.Duration {
+		c.fake.VerifyFunc = func(check *leak.DomainCheck) time.Duration {
 			check.Error, check.Seen = x.wrong, x.seen
 			return 0
 		}
@@ -94,7 +95,7 @@ func TestVerifyDomain(t *testing.T) {
 		}
 	}
 	c.do("POST", target+"/verify", `{"method":"mail"}`).wantError(400, "invalid_request", "method")
-	c.fake.VerifyFunc = func(*config.DomainCheck) time.Duration { return time.Minute }
+	c.fake.VerifyFunc = func(*leak.DomainCheck) time.Duration { return time.Minute }
 	if a := c.do("POST", target+"/verify", `{}`).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") != "60" {
 		t.Errorf("%v", a.Header)
 	}
@@ -106,12 +107,12 @@ func TestDomainsExpire(t *testing.T) {
 	verified := "/v1/domains/" + c.domain("verified.example.com").text("id")
 	pending := "/v1/domains/" + c.domain("pending.example.com").text("id")
 	c.do("POST", verified+"/verify", `{"method":"http"}`).want(200)
-	c.fake.VerifyFunc = func(check *config.DomainCheck) time.Duration { check.Error = "mismatch"; return 0 }
+	c.fake.VerifyFunc = func(check *leak.DomainCheck) time.Duration { check.Error = "mismatch"; return 0 }
 	if a := c.do("POST", verified+"/verify", `{}`).want(200); a.text("last_method") != "http" ||
 		a.text("status") != "verified" || a.get("expires_at") == nil {
 		t.Errorf("%s", a.raw)
 	}
-	c.fake.VerifyFunc = func(check *config.DomainCheck) time.Duration {
+	c.fake.VerifyFunc = func(check *leak.DomainCheck) time.Duration {
 		check.Error, check.At = "not_found", check.At.Add(25*time.Hour)
 		return 0
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 )
@@ -21,7 +22,7 @@ func (a *answer) works() bool {
 	rest, _ := strings.CutPrefix(a.text("url"), baseURL+"/drain/")
 	id, token, _ := strings.Cut(rest, "/")
 	_, presence := configuration.DrainByToken(id, token)
-	return presence == config.Present
+	return presence == entity.Present
 }
 
 // A drain is created, read, listed, changed, rotated and deleted.
@@ -116,9 +117,9 @@ func TestSecretsOfADrain(t *testing.T) {
 	f := func(body string, signing, verify string, version float64) {
 		t.Helper()
 		a := c.do("PATCH", target, body).want(200)
-		d, _ := config.Get[config.Drain](configuration, a.text("id"))
+		d, _ := entity.Get[leak.Drain](configuration, a.text("id"))
 		got, err := configuration.DrainSecrets(d)
-		if err != nil || got != (config.DrainSecrets{Signing: signing, VerifyCode: verify}) || a.get("version") != version ||
+		if err != nil || got != (leak.DrainSecrets{Signing: signing, VerifyCode: verify}) || a.get("version") != version ||
 			a.get("signing_secret_set") != (signing != "") || a.get("verify_code_set") != (verify != "") ||
 			strings.Contains(string(a.raw), "s3cr") {
 			t.Errorf("%s: %+v, %v\n%s", body, got, err, a.raw)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -417,9 +418,9 @@ func (b *laggingConfiguration) Sync(ctx context.Context) error {
 	return b.Control.Sync(ctx)
 }
 
-func (b *laggingConfiguration) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (b *laggingConfiguration) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	if !b.caughtUp {
-		return nil, config.Unknown
+		return nil, entity.Unknown
 	}
 	return b.Control.Endpoint(id)
 }

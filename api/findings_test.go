@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -70,15 +71,15 @@ func (f *fake) Occurrences(_ context.Context, q finding.OccurrenceQuery) (page f
 }
 
 // finding creates a finding whose key was seen once, and returns its id.
-func (c *client) finding(change ...func(*config.Finding)) string {
+func (c *client) finding(change ...func(*leak.Finding)) string {
 	c.t.Helper()
 	// Each finding has a time of its own, so that the newest comes first.
 	at := time.Now().UTC().Truncate(time.Millisecond).Add(time.Duration(len(c.fake.findings)) * time.Millisecond)
 	name := id.Random(finding.Prefix)
-	open := func(*config.Finding) (*config.Finding, config.Announcer) {
-		f := &config.Finding{Kind: finding.Secret, Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open,
+	open := func(*leak.Finding) (*leak.Finding, config.Announcer) {
+		f := &leak.Finding{Kind: finding.Secret, Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open,
 			Masked: "sk_live_***4242", Fingerprint: "fpr_" + strings.Repeat("0", 32), OpenedAt: at,
-			First: config.FirstHit{At: at, Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
+			First: leak.FirstHit{At: at, Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
 		for _, set := range change {
 			set(f)
 		}
@@ -204,7 +205,7 @@ func TestFindingIsMoved(t *testing.T) {
 func TestManyFindingsAreUpdated(t *testing.T) {
 	c := newClient(t)
 	of := func(sender, rule, key string) string {
-		return c.finding(func(f *config.Finding) { f.First.Sender, f.Rule, f.KeyID = sender, rule, key })
+		return c.finding(func(f *leak.Finding) { f.First.Sender, f.Rule, f.KeyID = sender, rule, key })
 	}
 	var fakes []string
 	for range 105 {
@@ -271,7 +272,7 @@ func TestListFindings(t *testing.T) {
 	var all []string
 	for i := range 5 {
 		severity := []finding.Severity{finding.Low, finding.Critical}[i%2]
-		all = append([]string{c.finding(func(f *config.Finding) { f.Severity = severity })}, all...)
+		all = append([]string{c.finding(func(f *leak.Finding) { f.Severity = severity })}, all...)
 	}
 	unknown := finding.Row{ID: id.Random(finding.Prefix), FirstSeen: time.Now(), LastSeen: time.Now()}
 	c.fake.findings = append([]finding.Row{unknown}, c.fake.findings...)

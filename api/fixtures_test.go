@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
@@ -123,7 +124,7 @@ func TestLargeSuitesAreRefused(t *testing.T) {
 	c := newClient(t)
 	content := fixture.Content{Body: json.RawMessage(`"` + strings.Repeat("x", fixture.MaxBody-2) + `"`)}
 	packed := must.Get(content.Pack())(t)
-	small, _ := config.Get[config.Fixture](configuration, c.fixture(`{}`).text("id"))
+	small, _ := entity.Get[config.Fixture](configuration, c.fixture(`{}`).text("id"))
 	var ids []string
 	for range fixture.MaxSuite/fixture.MaxBody + 1 {
 		large := *small
@@ -365,7 +366,7 @@ func TestNothingOfAnEventIsStored(t *testing.T) {
 // stored returns what the configuration and its audit entries hold of a fixture, decompressed.
 func stored(t *testing.T, name string) []byte {
 	t.Helper()
-	f, _ := config.Get[config.Fixture](configuration, name)
+	f, _ := entity.Get[config.Fixture](configuration, name)
 	content := must.Get(fixture.Unpack(f.Content))(t)
 	entries := configuration.Outbox(audit.Query{Account: f.Account, Entities: []string{name}, Limit: 10})
 	if len(entries) == 0 || entries[0].Action != "fixture.created" {

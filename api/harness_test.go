@@ -34,6 +34,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -188,7 +189,7 @@ type fake struct {
 	LastDaysFunc func() (*event.UsageDays, error)
 	PeriodFunc   func(from time.Time) (*event.Usage, error)
 
-	VerifyFunc func(check *config.DomainCheck) (pause time.Duration)
+	VerifyFunc func(check *leak.DomainCheck) (pause time.Duration)
 
 	ReportFunc func(context.Context, *event.Receipt) (event.ReceiptResult, error)
 
@@ -453,8 +454,8 @@ func (f *fake) Attempts(_ context.Context, account string, ev, before id.ID, lim
 }
 
 // Verify finds the proof of a domain, unless VerifyFunc says something else.
-func (f *fake) Verify(ctx context.Context, d *config.Domain, method string) (*config.Domain, time.Duration, error) {
-	check := config.DomainCheck{At: time.Now(), Method: method}
+func (f *fake) Verify(ctx context.Context, d *leak.Domain, method string) (*leak.Domain, time.Duration, error) {
+	check := leak.DomainCheck{At: time.Now(), Method: method}
 	if f.VerifyFunc != nil {
 		var pause time.Duration
 		if pause = f.VerifyFunc(&check); pause > 0 {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -338,8 +340,8 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		time.Sleep(100 * time.Millisecond) // the next repeat is waiting
-		_, err := configuration.ChangeRun(t.Context(), run, func(r *config.Run) error {
-			r.State, r.Queued = config.RunInterrupted, 3
+		_, err := configuration.ChangeRun(t.Context(), run, func(r *jobs.Run) error {
+			r.State, r.Queued = jobs.RunInterrupted, 3
 			return nil
 		})
 		if err != nil {
@@ -376,29 +378,29 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 type runsInMemory struct {
 	api.Runs
 	mu  sync.Mutex // guards all
-	all map[string]*config.Run
+	all map[string]*jobs.Run
 }
 
-func (r *runsInMemory) AddRun(context.Context, *config.Run) (*config.Run, error) {
+func (r *runsInMemory) AddRun(context.Context, *jobs.Run) (*jobs.Run, error) {
 	return nil, fmt.Errorf("add: %w", config.ErrLevel)
 }
 
-func (r *runsInMemory) CancelRun(context.Context, string) (*config.Run, error) {
+func (r *runsInMemory) CancelRun(context.Context, string) (*jobs.Run, error) {
 	return nil, config.ErrLevel
 }
 
-func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*config.Run) {
+func (r *runsInMemory) QueueingRuns(since time.Time) (queueing []*jobs.Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, x := range r.all {
-		if x.State == config.RunQueueing && !x.CreatedAt.Before(since) {
+		if x.State == jobs.RunQueueing && !x.CreatedAt.Before(since) {
 			queueing = append(queueing, x)
 		}
 	}
 	return queueing
 }
 
-func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*config.Run) error) (*config.Run, error) {
+func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*jobs.Run) error) (*jobs.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := *r.all[name]
@@ -414,10 +416,10 @@ func (r *runsInMemory) ChangeRun(_ context.Context, name string, alter func(*con
 // A run that was cancelled while its node died ends as cancelled, with the number of deliveries in the log.
 func TestSilentCancelledRunIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := &runsInMemory{all: map[string]*config.Run{}}
+		all := &runsInMemory{all: map[string]*jobs.Run{}}
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
-		all.all["run_dead"] = &config.Run{Meta: config.Meta{ID: "run_dead", CreatedAt: time.Now(), UpdatedAt: time.Now()},
-			State: config.RunQueueing, CancelledAt: time.Now(), Queued: 2, LastQueuedEvent: id.Lowest(time.Now()).Text(id.Event)}
+		all.all["run_dead"] = &jobs.Run{Meta: entity.Meta{ID: "run_dead", CreatedAt: time.Now(), UpdatedAt: time.Now()},
+			State: jobs.RunQueueing, CancelledAt: time.Now(), Queued: 2, LastQueuedEvent: id.Lowest(time.Now()).Text(id.Event)}
 		for i := range 3 {
 			d := id.Lowest(time.Now().Add(time.Duration(i+1) * time.Millisecond))
 			c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: "run_dead"})
@@ -429,7 +431,7 @@ func TestSilentCancelledRunIsCounted(t *testing.T) {
 		synctest.Wait()
 		stop()
 		wg.Wait()
-		if run := all.all["run_dead"]; run.State != config.RunCancelled || run.Queued != 5 {
+		if run := all.all["run_dead"]; run.State != jobs.RunCancelled || run.Queued != 5 {
 			t.Errorf("%+v", run)
 		}
 	})
@@ -439,21 +441,21 @@ func TestSilentCancelledRunIsCounted(t *testing.T) {
 // progress is not.
 func TestSilentRunsAreInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		all := &runsInMemory{all: map[string]*config.Run{}}
+		all := &runsInMemory{all: map[string]*jobs.Run{}}
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Runs = all })
 		ids := make([]id.ID, 10)
 		for i := range ids {
 			ids[i] = id.Lowest(time.Now().Add(time.Duration(i) * time.Millisecond))
 		}
 		for _, name := range []string{"run_dead", "run_slow", "run_new"} {
-			all.all[name] = &config.Run{
-				Meta: config.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: config.RunQueueing}
+			all.all[name] = &jobs.Run{
+				Meta: entity.Meta{ID: name, CreatedAt: time.Now(), UpdatedAt: time.Now()}, State: jobs.RunQueueing}
 			for _, d := range ids {
 				c.fake.commands = append(c.fake.commands, &event.Work{Event: &event.Event{ID: d}, Dest: "dst_a", Run: name})
 			}
 		}
-		all.all["run_old"] = &config.Run{
-			Meta: config.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: config.RunQueueing}
+		all.all["run_old"] = &jobs.Run{
+			Meta: entity.Meta{ID: "run_old", CreatedAt: time.Now().Add(-48 * time.Hour)}, State: jobs.RunQueueing}
 		all.all["run_dead"].Queued, all.all["run_dead"].LastQueuedEvent = 6, ids[5].Text(id.Event)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -469,13 +471,13 @@ func TestSilentRunsAreInterrupted(t *testing.T) {
 			defer all.mu.Unlock()
 			for name, run := range all.all {
 				queued, ended := want[name]
-				if (run.State == config.RunInterrupted) != ended || ended && run.Queued != queued {
+				if (run.State == jobs.RunInterrupted) != ended || ended && run.Queued != queued {
 					t.Errorf("after %v %s is %s with %d", after, name, run.State, run.Queued)
 				}
 			}
 		}
 		f(29*time.Second, nil)
-		if _, err := all.ChangeRun(ctx, "run_slow", func(r *config.Run) error {
+		if _, err := all.ChangeRun(ctx, "run_slow", func(r *jobs.Run) error {
 			r.Queued, r.LastQueuedEvent = 2, ids[1].Text(id.Event)
 			return nil
 		}); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -272,8 +273,8 @@ func (f frozenConfiguration) Authenticate(string) (*config.Key, error) {
 	return &config.Key{ID: "key_1", Account: f.endpoint.Account, Scope: config.ReadWrite}, nil
 }
 
-func (f frozenConfiguration) Endpoint(string) (*config.Endpoint, config.Presence) {
-	return f.endpoint, config.Present
+func (f frozenConfiguration) Endpoint(string) (*config.Endpoint, entity.Presence) {
+	return f.endpoint, entity.Present
 }
 
 // testWhileClaimed runs a test in fake time while another call, which never ends, has claimed every key.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // makeKey creates a key in the shared configuration.
@@ -89,7 +90,7 @@ func (fixedKeys) Authenticate(text string) (*config.Key, error) {
 	return &config.Key{ID: "key_" + text, Account: "acc_1", Scope: config.ReadWrite}, nil
 }
 
-func (fixedKeys) Endpoint(string) (*config.Endpoint, config.Presence) { return nil, config.Unknown }
+func (fixedKeys) Endpoint(string) (*config.Endpoint, entity.Presence) { return nil, entity.Unknown }
 
 func (fixedKeys) Sync(context.Context) error { return nil }
 

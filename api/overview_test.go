@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 )
@@ -54,7 +56,7 @@ func TestOverview(t *testing.T) {
 		return nil
 	}
 	alert := "destination.held/" + endpoint + "/" + dest("0")
-	if _, err := configuration.ChangeAlert(t.Context(), alert, func(x *config.Alert) error {
+	if _, err := configuration.ChangeAlert(t.Context(), alert, func(x *alerting.Alert) error {
 		x.Rule, x.Endpoint, x.Destination, x.Firing = "destination_state", endpoint, dest("0"), true
 		x.Since, x.FiredAt = time.Now(), time.Now()
 		return nil
@@ -66,9 +68,9 @@ func TestOverview(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	critical := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
-	medium := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
-	high := c.finding(func(f *config.Finding) { f.Severity, f.Status = finding.High, finding.Open })
+	critical := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
+	medium := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
+	high := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.High, finding.Open })
 	at := time.Now().UTC().Truncate(time.Hour)
 	c.fake.OverviewFunc = func(account string, now time.Time) (event.Overview, error) {
 		return event.Overview{AsOf: at, Hour: measured(100, 7),
@@ -127,16 +129,16 @@ func TestOverviewHasWaitingRecoveries(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil)
 	job := c.recovery(ep.text("id")).text("id")
-	if _, err := configuration.UpdateRecovery(t.Context(), job, func(j *config.Recovery) error {
-		j.State, j.Total = config.RecoveryAwaitingApproval, 1262
-		j.Canary = config.CanaryResult{From: 5, Total: 5, Delivered: 5}
+	if _, err := configuration.UpdateRecovery(t.Context(), job, func(j *jobs.Recovery) error {
+		j.State, j.Total = jobs.RecoveryAwaitingApproval, 1262
+		j.Canary = jobs.CanaryResult{From: 5, Total: 5, Delivered: 5}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := configuration.UpdateRecovery(context.WithoutCancel(t.Context()), job, func(j *config.Recovery) error {
-			j.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
+		if _, err := configuration.UpdateRecovery(context.WithoutCancel(t.Context()), job, func(j *jobs.Recovery) error {
+			j.End(jobs.RecoveryCancelled, jobs.StopCancelled, time.Now())
 			return nil
 		}); err != nil {
 			t.Error(err)

@@ -17,6 +17,8 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -65,13 +67,13 @@ type instantPreparation struct {
 	sendable int
 }
 
-func (p instantPreparation) AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error) {
+func (p instantPreparation) AddRecovery(ctx context.Context, j *jobs.Recovery) (*jobs.Recovery, error) {
 	if _, err := p.Control.AddRecovery(ctx, j); err != nil {
 		return nil, err
 	}
-	return p.UpdateRecovery(ctx, j.ID, func(j *config.Recovery) error {
-		j.State, j.Total, j.Sendable = config.RecoveryReady, p.sendable, p.sendable
-		j.Destinations = []config.RecoveryDestination{
+	return p.UpdateRecovery(ctx, j.ID, func(j *jobs.Recovery) error {
+		j.State, j.Total, j.Sendable = jobs.RecoveryReady, p.sendable, p.sendable
+		j.Destinations = []jobs.RecoveryDestination{
 			{ID: cmp.Or(j.Destination, "dst_a"), Total: p.sendable, Sendable: p.sendable}}
 		return nil
 	})
@@ -82,9 +84,9 @@ func withJobsOf(sendable int) func(*api.Config, *api.Deps) {
 }
 
 // changeJob changes a job as its runner would.
-func changeJob(t *testing.T, job *answer, change func(*config.Recovery)) {
+func changeJob(t *testing.T, job *answer, change func(*jobs.Recovery)) {
 	t.Helper()
-	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *config.Recovery) error {
+	_, err := configuration.UpdateRecovery(t.Context(), job.text("id"), func(j *jobs.Recovery) error {
 		change(j)
 		return nil
 	})
@@ -184,7 +186,7 @@ func TestRecoveryView(t *testing.T) {
 	}
 
 	path := "/v1/recoveries/" + job.text("id")
-	f := func(change func(*config.Recovery), counts event.RecoveryCounts, want string) {
+	f := func(change func(*jobs.Recovery), counts event.RecoveryCounts, want string) {
 		t.Helper()
 		changeJob(t, job, change)
 		c.fake.recoveries[job.text("id")] = counts
@@ -204,20 +206,20 @@ func TestRecoveryView(t *testing.T) {
 			t.Errorf("the job is %s, want %s", text, want)
 		}
 	}
-	set := func(f func(*config.Recovery)) func(*config.Recovery) { return f }
-	f(set(func(j *config.Recovery) { j.StartCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2},
+	set := func(f func(*jobs.Recovery)) func(*jobs.Recovery) { return f }
+	f(set(func(j *jobs.Recovery) { j.StartCanary(time.Now()); j.Reserved = 5 }), event.RecoveryCounts{Delivered: 2},
 		"canary_running 4 3 2 0 0 1 2 0 0 <nil> <nil>")
-	f(set(func(j *config.Recovery) {
-		j.State, j.Canary.Delivered = config.RecoveryAwaitingApproval, 5
+	f(set(func(j *jobs.Recovery) {
+		j.State, j.Canary.Delivered = jobs.RecoveryAwaitingApproval, 5
 	}), event.RecoveryCounts{Delivered: 5}, "awaiting_approval 4 0 5 0 0 1 5 0 0 <nil> <nil>")
 	// The store may have a page whose reservation this node has not applied yet.
-	f(set(func(j *config.Recovery) { j.State = config.RecoveryRunning }), event.RecoveryCounts{Delivered: 6},
+	f(set(func(j *jobs.Recovery) { j.State = jobs.RecoveryRunning }), event.RecoveryCounts{Delivered: 6},
 		"running 3 0 6 0 0 1 6 0 0 <nil> <nil>")
-	f(set(func(j *config.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1},
+	f(set(func(j *jobs.Recovery) { j.Reserved = 8 }), event.RecoveryCounts{Delivered: 6, Skipped: 1},
 		"running 1 1 6 0 1 1 5 0 0 <nil> <nil>")
-	f(set(func(j *config.Recovery) { j.End(config.RecoveryStopped, config.StopDeliveryFailed, time.Now()) }),
+	f(set(func(j *jobs.Recovery) { j.End(jobs.RecoveryStopped, jobs.StopDeliveryFailed, time.Now()) }),
 		event.RecoveryCounts{Delivered: 5, Failed: 1, Skipped: 1}, "stopped 0 1 5 1 2 <nil> 5 0 1 timeout delivery_failed")
-	f(set(func(j *config.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }),
+	f(set(func(j *jobs.Recovery) { j.Settled, j.Delivered, j.Failed, j.Skipped = true, 6, 1, 1 }),
 		event.RecoveryCounts{},
 		"stopped 0 0 6 1 2 <nil> 5 0 0 <nil> delivery_failed")
 }
@@ -226,7 +228,7 @@ func TestRecoveryView(t *testing.T) {
 func TestRecoveryWithALaterCanaryIsAsDescribed(t *testing.T) {
 	c := newClient(t, withJobsOf(9))
 	job := c.recovery(c.endpoint(nil).text("id"))
-	changeJob(t, job, func(j *config.Recovery) { j.StartCanary(time.Now()); j.NextCanary(5) })
+	changeJob(t, job, func(j *jobs.Recovery) { j.StartCanary(time.Now()); j.NextCanary(5) })
 	c.fake.recoveries = map[string]event.RecoveryCounts{job.text("id"): {Skipped: 5}}
 	got := c.do("GET", "/v1/recoveries/"+job.text("id"), nil).want(200).get("canary")
 	if diff := gocmp.Diff(map[string]any{"total": 4.0, "delivered": 0.0, "failed": 0.0}, got); diff != "" {
@@ -323,22 +325,22 @@ func TestRecoveryActions(t *testing.T) {
 	}
 	moved("canary", "canary_running")
 	refused("continue", "allowed now: cancel")
-	changeJob(t, job, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
+	changeJob(t, job, func(j *jobs.Recovery) { j.Reserved, j.State = 5, jobs.RecoveryAwaitingApproval })
 	refused("canary", "allowed now: continue, cancel")
 	moved("continue", "running")
 	moved("continue", "running")
 	refused("canary", "allowed now: cancel")
-	changeJob(t, job, func(j *config.Recovery) { j.Reserved = 6; j.End(config.RecoveryCompleted, "", time.Now()) })
+	changeJob(t, job, func(j *jobs.Recovery) { j.Reserved = 6; j.End(jobs.RecoveryCompleted, "", time.Now()) })
 	moved("continue", "completed") // the answer was lost, but the action took effect
 	refused("canary", "none of the actions is allowed any more")
 	refused("cancel", "none of the actions is allowed any more")
 
-	for _, state := range []config.RecoveryState{
-		config.RecoveryPreparing, config.RecoveryReady, config.RecoveryCanaryRunning, config.RecoveryAwaitingApproval,
-		config.RecoveryRunning,
+	for _, state := range []jobs.RecoveryState{
+		jobs.RecoveryPreparing, jobs.RecoveryReady, jobs.RecoveryCanaryRunning, jobs.RecoveryAwaitingApproval,
+		jobs.RecoveryRunning,
 	} {
 		job = c.recovery(ep)
-		changeJob(t, job, func(j *config.Recovery) { j.State = state })
+		changeJob(t, job, func(j *jobs.Recovery) { j.State = state })
 		got := moved("cancel", "cancelled")
 		if got.get("skipped") != 6.0 || got.get("stop_reason") != "cancelled" || got.get("finished_at") == nil {
 			t.Errorf("cancelled while %s: %s", state, got.raw)
@@ -346,9 +348,9 @@ func TestRecoveryActions(t *testing.T) {
 		moved("cancel", "cancelled")
 		refused("canary", "none")
 	}
-	for _, state := range []config.RecoveryState{config.RecoveryStopped, config.RecoveryExpired, config.RecoveryFailed} {
+	for _, state := range []jobs.RecoveryState{jobs.RecoveryStopped, jobs.RecoveryExpired, jobs.RecoveryFailed} {
 		job = c.recovery(ep)
-		changeJob(t, job, func(j *config.Recovery) { j.End(state, "", time.Now()) })
+		changeJob(t, job, func(j *jobs.Recovery) { j.End(state, "", time.Now()) })
 		refused("cancel", string(state))
 		refused("canary", string(state))
 		refused("continue", string(state))
@@ -389,7 +391,7 @@ func TestOneRecoverySendsToADestination(t *testing.T) {
 		}
 	}
 	c.act(elsewhere, "canary").want(200)
-	changeJob(t, first, func(j *config.Recovery) { j.Reserved, j.State = 5, config.RecoveryAwaitingApproval })
+	changeJob(t, first, func(j *jobs.Recovery) { j.Reserved, j.State = 5, jobs.RecoveryAwaitingApproval })
 	c.act(second, "canary").want(200)
 	c.act(first, "continue").wantError(400, "invalid_state", "action")
 	c.act(second, "cancel").want(200)
@@ -403,8 +405,8 @@ func TestContinueRacesCancel(t *testing.T) {
 	ep := c.endpoint(nil).text("id")
 	for range 10 {
 		job := c.recovery(ep)
-		changeJob(t, job, func(j *config.Recovery) {
-			j.Canary.Total, j.Reserved, j.State = 5, 5, config.RecoveryAwaitingApproval
+		changeJob(t, job, func(j *jobs.Recovery) {
+			j.Canary.Total, j.Reserved, j.State = 5, 5, jobs.RecoveryAwaitingApproval
 		})
 		var both sync.WaitGroup
 		answers := make([]*answer, 2)
@@ -489,9 +491,9 @@ func TestRecoveryItems(t *testing.T) {
 		x.Seq, x.Event, x.Destination = i, ids.NewUnbounded(0), "dst_a"
 		c.fake.items = append(c.fake.items, x)
 	}
-	changeJob(t, job, func(j *config.Recovery) {
+	changeJob(t, job, func(j *jobs.Recovery) {
 		j.Canary.Total, j.Reserved, j.Sendable = 1, 2, 3
-		j.End(config.RecoveryStopped, config.StopDeliveryFailed, at)
+		j.End(jobs.RecoveryStopped, jobs.StopDeliveryFailed, at)
 	})
 	path := "/v1/recoveries/" + job.text("id") + "/items"
 	var rows []any
@@ -532,7 +534,7 @@ func TestRecoveryItems(t *testing.T) {
 	if len(canary) != 1 || canary[0].(map[string]any)["canary"] != true {
 		t.Errorf("the canary is %v", canary)
 	}
-	changeJob(t, job, func(j *config.Recovery) { j.Canary.From, j.Canary.Total = 1, 2 })
+	changeJob(t, job, func(j *jobs.Recovery) { j.Canary.From, j.Canary.Total = 1, 2 })
 	canary = c.do("GET", path+"?canary=true", nil).want(200).get("data").([]any)
 	all := c.do("GET", path, nil).want(200).get("data").([]any)
 	slices.Reverse(all)
@@ -549,7 +551,7 @@ func TestRecoveryWithoutTheStore(t *testing.T) {
 	c := newClient(t, withJobsOf(6))
 	job := c.recovery(c.endpoint(nil).text("id"))
 	c.act(job, "canary").want(200)
-	changeJob(t, job, func(j *config.Recovery) { j.Reserved = 5 })
+	changeJob(t, job, func(j *jobs.Recovery) { j.Reserved = 5 })
 	c.do("GET", "/v1/recoveries/"+job.text("id"), nil).wantError(503, "unavailable", "")
 	got := c.act(job, "cancel").want(200)
 	if got.get("queued") != 5.0 || got.get("skipped") != 1.0 || got.Header.Get("Relay-Data-As-Of") == "" {
@@ -562,10 +564,10 @@ func TestRecoveryWaitsForPreparation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := func(ready time.Duration, want string) {
 			t.Helper()
-			jobs := &jobsInMemory{Control: configuration, now: time.Now,
+			memory := &jobsInMemory{Control: configuration, now: time.Now,
 				ep: &config.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
-			c := newClient(t, withConfig(jobs))
-			timer := time.AfterFunc(ready, func() { jobs.set(config.RecoveryReady) })
+			c := newClient(t, withConfig(memory))
+			timer := time.AfterFunc(ready, func() { memory.set(jobs.RecoveryReady) })
 			defer timer.Stop()
 			began := time.Now()
 			job := c.do("POST", "/v1/recoveries", `{"endpoint_id":"ep_1","since":"1999-01-01","rate_per_second":1}`)
@@ -585,28 +587,28 @@ type jobsInMemory struct {
 	now func() time.Time
 
 	mu      sync.Mutex // guards the fields below
-	job     *config.Recovery
+	job     *jobs.Recovery
 	changed chan struct{}
 }
 
 func (m *jobsInMemory) Authenticate(string) (*config.Key, error) {
 	return &config.Key{ID: "key_1", Account: m.ep.Account, Scope: config.ReadWrite}, nil
 }
-func (m *jobsInMemory) Endpoint(string) (*config.Endpoint, config.Presence) {
-	return m.ep, config.Present
+func (m *jobsInMemory) Endpoint(string) (*config.Endpoint, entity.Presence) {
+	return m.ep, entity.Present
 }
 
-func (m *jobsInMemory) AddRecovery(_ context.Context, j *config.Recovery) (*config.Recovery, error) {
+func (m *jobsInMemory) AddRecovery(_ context.Context, j *jobs.Recovery) (*jobs.Recovery, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.job = j
 	return j, nil
 }
 
-func (m *jobsInMemory) Recovery(string) (*config.Recovery, config.Presence) {
+func (m *jobsInMemory) Recovery(string) (*jobs.Recovery, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.job, config.Present
+	return m.job, entity.Present
 }
 
 func (m *jobsInMemory) RecoveriesChanged() <-chan struct{} {
@@ -618,7 +620,7 @@ func (m *jobsInMemory) RecoveriesChanged() <-chan struct{} {
 	return m.changed
 }
 
-func (m *jobsInMemory) set(state config.RecoveryState) {
+func (m *jobsInMemory) set(state jobs.RecoveryState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	j := *m.job

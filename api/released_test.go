@@ -15,7 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -190,7 +190,7 @@ func changed(t *testing.T, changes []documentChange) (path string) {
 }
 
 // strategies is the enum of retry strategies in the document.
-var strategies = "          enum:\n" + word + strings.Join(config.RetryStrategyNames(), "\n"+word) + "\n"
+var strategies = "          enum:\n" + word + strings.Join(retry.StrategyNames(), "\n"+word) + "\n"
 
 // word precedes a word of an enum.
 const word = "            - "

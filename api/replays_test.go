@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -551,7 +552,7 @@ func TestReplayStopsWhenItsKeyIsRevoked(t *testing.T) {
 	if a.want(401).text("error.type") != "invalid_api_key" || a.get("error.queued") != 500.0 {
 		t.Fatalf("%s", a.raw)
 	}
-	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != config.RunInterrupted ||
+	if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != jobs.RunInterrupted ||
 		run.Queued != 500 {
 		t.Errorf("%+v", run)
 	}
@@ -566,13 +567,13 @@ func TestReplayStopsHalfWay(t *testing.T) {
 		c.send(ep)
 	}
 	body := map[string]any{"endpoint_id": ep, "since": since()}
-	check := func(a *answer, status, queued int, state config.RunState) {
+	check := func(a *answer, status, queued int, state jobs.RunState) {
 		t.Helper()
 		if a.want(status).get("error.queued") != float64(queued) {
 			t.Fatalf("want %d queued: %s", queued, a.raw)
 		}
 		if run, _ := configuration.ReplayRun(a.text("error.run_id")); run == nil || run.State != state ||
-			state == config.RunInterrupted && run.Queued != queued {
+			state == jobs.RunInterrupted && run.Queued != queued {
 			t.Fatalf("want %s with %d: %+v", state, queued, run)
 		}
 	}
@@ -586,9 +587,9 @@ func TestReplayStopsHalfWay(t *testing.T) {
 		}
 	}
 	refuseAt(600, fmt.Errorf("produce: %w", stream.ErrBufferFull))
-	check(c.do("POST", "/v1/replays", body), 503, 600, config.RunInterrupted)
+	check(c.do("POST", "/v1/replays", body), 503, 600, jobs.RunInterrupted)
 	refuseAt(0, fmt.Errorf("produce: %w", stream.ErrBufferFull))
-	check(c.do("POST", "/v1/replays", body), 503, 0, config.RunInterrupted)
+	check(c.do("POST", "/v1/replays", body), 503, 0, jobs.RunInterrupted)
 	c.fake.CommandFunc = nil
 	calls := 0
 	c.fake.StoredFunc = func(ctx context.Context, account string, ids []id.ID) ([]event.Stored, error) {
@@ -601,7 +602,7 @@ func TestReplayStopsHalfWay(t *testing.T) {
 		}
 		return stored, nil
 	}
-	check(c.do("POST", "/v1/replays", body), 503, 500, config.RunInterrupted)
+	check(c.do("POST", "/v1/replays", body), 503, 500, jobs.RunInterrupted)
 	c.fake.StoredFunc = nil
 	// The client leaves during the first page: that page is queued, the next one is not.
 	ctx, leave := context.WithCancel(t.Context())
@@ -624,14 +625,14 @@ func TestReplayStopsHalfWay(t *testing.T) {
 		return stored, nil
 	}
 	left := c.doCtx(ctx, "POST", "/v1/replays", body)
-	check(left, left.Status, 500, config.RunInterrupted)
+	check(left, left.Status, 500, jobs.RunInterrupted)
 	if len(c.fake.commands) != 500 || len(c.fake.queries) != before+1 {
 		t.Errorf("%d commands", len(c.fake.commands))
 	}
 	c.fake.StoredFunc = nil
 	// It is unknown whether a page is durable: the run stays as it is until it is interrupted and counted.
 	refuseAt(650, errors.New("connection lost"))
-	check(c.do("POST", "/v1/replays", body), 500, 650, config.RunQueueing)
+	check(c.do("POST", "/v1/replays", body), 500, 650, jobs.RunQueueing)
 	// The store is behind: no run was started.
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error { return event.ErrUnavailable }
 	if a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": c.endpoint(nil).text("id"), "since": since()}).

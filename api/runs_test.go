@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -31,7 +31,7 @@ func TestCancelRun(t *testing.T) {
 	c.fake.RunCountsFunc = func(runs []string) (map[string]event.RecoveryCounts, time.Time, error) {
 		return map[string]event.RecoveryCounts{runs[0]: {Delivered: 1, Skipped: 2}}, time.Time{}, nil
 	}
-	var first *config.Run
+	var first *jobs.Run
 	for range 2 {
 		a := c.do("POST", path, `{"action":"cancel"}`).want(200)
 		if a.text("state") != "cancelled" || a.get("queued") != 3.0 || a.get("delivered") != 1.0 || a.get("skipped") != 2.0 ||
@@ -63,7 +63,7 @@ func TestCancelWhileQueueing(t *testing.T) {
 			return nil
 		}
 		run, err := configuration.CancelRun(context.Background(), w.Run)
-		if err == nil && (run.State != config.RunQueueing || run.ReportedState() != config.RunCancelled) {
+		if err == nil && (run.State != jobs.RunQueueing || run.ReportedState() != jobs.RunCancelled) {
 			t.Errorf("%+v", run)
 		}
 		return err
@@ -73,7 +73,7 @@ func TestCancelWhileQueueing(t *testing.T) {
 		t.Fatalf("%s", a.raw)
 	}
 	run, _ := configuration.ReplayRun(a.text("error.run_id"))
-	if run == nil || run.State != config.RunCancelled || run.Queued != 500 || len(c.fake.commands) != 500 {
+	if run == nil || run.State != jobs.RunCancelled || run.Queued != 500 || len(c.fake.commands) != 500 {
 		t.Errorf("%+v with %d commands", run, len(c.fake.commands))
 	}
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}).want(200)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // scan creates a verified domain and a scan of it, which ends with the test: one runs at a time.
@@ -25,14 +25,14 @@ func (c *client) verifiedDomain(hostname string) string {
 }
 
 // endScan ends the scan that is open.
-func (c *client) endScan(trigger string, change func(*config.Scan)) {
+func (c *client) endScan(trigger string, change func(*leak.Scan)) {
 	c.t.Helper()
 	open := configuration.OpenScan()
 	if open == nil {
 		return
 	}
-	_, err := configuration.UpdateScan(context.Background(), open.ID, open.Try, time.Minute, func(s *config.Scan) {
-		s.Status, s.Trigger = config.ScanCompleted, trigger
+	_, err := configuration.UpdateScan(context.Background(), open.ID, open.Try, time.Minute, func(s *leak.Scan) {
+		s.Status, s.Trigger = leak.ScanCompleted, trigger
 		change(s)
 	})
 	if err != nil {
@@ -50,9 +50,9 @@ func TestScans(t *testing.T) {
 		t.Errorf("%s", created.raw)
 	}
 	c.do("POST", "/v1/scans", map[string]any{"domain_id": created.text("domain_id")}).wantError(400, "invalid_state", "")
-	c.endScan(config.ScanWeekly, func(s *config.Scan) {
+	c.endScan(leak.ScanWeekly, func(s *leak.Scan) {
 		s.Pages, s.Budget, s.FindingsNew, s.FindingsOld, s.SkippedMore = 50, "pages", 2, 1, 9
-		s.Skipped, s.ThirdParty = []config.ScanSkipped{{Path: "/a", Reason: "query"}}, []string{"cdn.example.com"}
+		s.Skipped, s.ThirdParty = []leak.ScanSkipped{{Path: "/a", Reason: "query"}}, []string{"cdn.example.com"}
 	})
 	a := c.do("GET", "/v1/scans/"+name, nil).want(200)
 	if a.text("status") != "completed" || a.get("pages") != 50.0 || a.text("budget_exhausted") != "pages" ||
@@ -90,9 +90,9 @@ func TestScansAreRefused(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	body := map[string]any{"domain_id": c.verifiedDomain("often.example.com")}
-	for range config.MaxScansPerDay {
+	for range leak.MaxScansPerDay {
 		c.do("POST", "/v1/scans", body).want(201)
-		c.endScan(config.ScanManual, func(*config.Scan) {})
+		c.endScan(leak.ScanManual, func(*leak.Scan) {})
 	}
 	if a := c.do("POST", "/v1/scans", body).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") == "" {
 		t.Errorf("%v", a.Header)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -87,7 +88,7 @@ func (s *streamServer) flush() {
 func (s *streamServer) createEndpoint(members map[string]any) *config.Endpoint {
 	s.t.Helper()
 	ep, presence := configuration.Endpoint(s.endpoint(members).text("id"))
-	if presence != config.Present {
+	if presence != entity.Present {
 		s.t.Fatal("the endpoint is not there")
 	}
 	return ep

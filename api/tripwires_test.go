@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/must"
@@ -24,9 +25,9 @@ func (c *client) tripwire(kind string) *answer {
 // forgetTripwires deletes all tripwires at the end of the test: there may be fifteen.
 func (c *client) forgetTripwires() {
 	c.t.Cleanup(func() {
-		all, _ := config.List[config.Tripwire](configuration, configuration.Account().ID, 0, 100, nil)
+		all, _ := entity.List[leak.Tripwire](configuration, configuration.Account().ID, 0, 100, nil)
 		for _, x := range all {
-			if err := config.Delete[config.Tripwire](context.Background(), configuration, x.ID); err != nil {
+			if err := entity.Delete[leak.Tripwire](context.Background(), configuration, x.ID); err != nil {
 				c.t.Error(err)
 			}
 		}
@@ -37,7 +38,7 @@ func (c *client) forgetTripwires() {
 // other answer has a secret.
 func TestTripwires(t *testing.T) {
 	c := newClient(t)
-	for _, kind := range config.TripwireKinds {
+	for _, kind := range leak.TripwireKinds {
 		made := c.tripwire(kind)
 		name, token, masked := made.text("id"), made.text("token"), made.text("token_masked")
 		planted := string(made.raw)
@@ -97,7 +98,7 @@ func TestTripwireSecretsAreShownOnce(t *testing.T) {
 		again.text("issued_at") != rotated.text("issued_at") {
 		t.Errorf("%s\n%s", rotated.raw, again.raw)
 	}
-	all, _ := config.List(configuration, configuration.Account().ID, 0, 10, func(x *config.Tripwire) bool {
+	all, _ := entity.List(configuration, configuration.Account().ID, 0, 10, func(x *leak.Tripwire) bool {
 		return x.Domain == domain
 	})
 	if len(all) != 1 {

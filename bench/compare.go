@@ -181,6 +181,7 @@ func newComparison(results [2][]*Result) comparison {
 func (c comparison) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %s: base %s, new %s, %d turns, load average %.1f → %.1f; median (min … max)\n",
 		c.Scenario, c.Settings, c.Base, c.New, c.Turns, c.Machine.LoadBefore, c.Machine.LoadAfter)
+	fmt.Fprintf(w, "  %s\n", c.Machine.Disk)
 	row := func(name, base, with, ratio, more string) {
 		text := fmt.Sprintf("  %-26s %-28s %-28s %-22s %s", name, base, with, ratio, more)
 		fmt.Fprintln(w, strings.TrimRight(text, " "))

@@ -172,9 +172,9 @@ func medianPrice(runs []*Result, of func(*Result) price) price {
 // alone.
 func (s sheet) print(w io.Writer) {
 	fmt.Fprintf(w, "`relay-bench costs`: %s; %s; %d cores, %s, load average %.1f → %.1f; medians of %d turns. Events per "+
-		"second: flat %d, bare pipeline %d.\n\n",
+		"second: flat %d, bare pipeline %d; %s.\n\n",
 		s.Settings, s.Version, s.Machine.Cores, s.Machine.CPU, s.Machine.LoadBefore, s.Machine.LoadAfter, s.Turns,
-		s.Rates["flat"], s.Rates["floor"])
+		s.Rates["flat"], s.Rates["floor"], s.Machine.Disk)
 	fmt.Fprint(w, "| per event | CPU µs | allocations | bytes | bare pipeline: CPU µs | allocations | bytes | CPU ÷ "+
 		"bare |\n|---|---|---|---|---|---|---|---|\n")
 	row := func(name string, p, floor price) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,13 @@ func newBenchRun(
 		b.remove = true
 	} else if err := private.EnsureDir(o.dir, lockFile); err != nil { // before the sink writes its certificate there
 		return nil, err
+	}
+	if b.o.dir, err = filepath.Abs(b.o.dir); err != nil {
+		return nil, err
+	}
+	if b.result.Machine.Disk, err = tryDisk(b.o.dir); err != nil {
+		b.close()
+		return nil, fmt.Errorf("try the disk: %w", err)
 	}
 	if o.stored > 0 {
 		if err := fillStored(ctx, b.o); err != nil {

@@ -55,6 +55,7 @@ type Machine struct {
 	System     string  `json:"system"`
 	LoadBefore float64 `json:"load_before"` // average of a minute
 	LoadAfter  float64 `json:"load_after"`
+	Disk       Disk    `json:"disk"`
 }
 
 // Stream has the results of one stream of posts.

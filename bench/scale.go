@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -59,12 +60,12 @@ func (b *benchRun) createIdleEndpoints(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	document, made, err := addIdleCopies(had, keys, b.o.configured)
+	text, made, err := addIdleCopies(had, keys, b.o.configured)
 	if err != nil || made == 0 {
 		return err
 	}
 	file := filepath.Join(b.o.dir, "bench-idle.json")
-	if err := os.WriteFile(file, document, 0o600); err != nil {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return err
 	}
 	if _, err := b.runRelay(ctx, "config", "import", file); err != nil {
@@ -93,10 +94,10 @@ func (b *benchRun) runRelay(ctx context.Context, words ...string) ([]byte, error
 }
 
 // addIdleCopies returns an export with wanted idle endpoints, and how many of them are new.
-func addIdleCopies(export []byte, keys *seal.Keyring, wanted int) (document []byte, made int, err error) {
+func addIdleCopies(export []byte, keys *seal.Keyring, wanted int) (text []byte, made int, err error) {
 	var lines []exportLine
 	var model *config.Endpoint
-	head, err := config.ReadExport(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
+	head, err := document.Read(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
 		lines = append(lines, exportLine{kind, bytes.Clone(value)})
 		if kind != "endpoint" {
 			return nil
@@ -130,7 +131,7 @@ func addIdleCopies(export []byte, keys *seal.Keyring, wanted int) (document []by
 	}
 	var out bytes.Buffer
 	head.Entities = len(lines)
-	err = config.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
+	err = document.Write(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		for _, l := range lines {
 			if !yield(l.kind, l.value) {
 				return

@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -37,9 +38,9 @@ func exportOfOne(keys *seal.Keyring) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	head := config.ExportHeader{
+	head := document.Header{
 		Format: "eventrelay.configuration", Version: 2, Account: "acc_1", Partitions: 4, Entities: 2}
-	err = config.WriteExport(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
+	err = document.Write(&out, head, keys, func(yield func(string, json.RawMessage) bool) {
 		_ = yield("account", json.RawMessage(`{"id":"acc_1"}`)) && yield("endpoint", value)
 	})
 	return out.Bytes(), err
@@ -57,9 +58,9 @@ func fakeConfig(args []string) error {
 		return err
 	}
 	if args[0] == "export" {
-		document, err := exportOfOne(keys)
+		text, err := exportOfOne(keys)
 		if err == nil {
-			_, err = os.Stdout.Write(document)
+			_, err = os.Stdout.Write(text)
 		}
 		return err
 	}
@@ -69,7 +70,7 @@ func fakeConfig(args []string) error {
 	}
 	defer in.Close()
 	n := 0
-	if _, err := config.ReadExport(in, func(string, json.RawMessage) error { n++; return nil }); err != nil {
+	if _, err := document.Read(in, func(string, json.RawMessage) error { n++; return nil }); err != nil {
 		return err
 	}
 	if n != 6 {
@@ -148,12 +149,12 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := must.Get(exportOfOne(keys))(t)
-	document, made, err := addIdleCopies(one, keys, 9)
+	text, made, err := addIdleCopies(one, keys, 9)
 	if err != nil || made != 8 {
 		t.Fatalf("%d made: %v", made, err)
 	}
 	seen, partitions := map[string]bool{}, map[int32]int{}
-	head, err := config.ReadExport(bytes.NewReader(document), func(kind string, value json.RawMessage) error {
+	head, err := document.Read(bytes.NewReader(text), func(kind string, value json.RawMessage) error {
 		if kind != "endpoint" {
 			return nil
 		}
@@ -181,7 +182,7 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 	if err != nil || head.Entities != 10 || len(partitions) != 4 {
 		t.Errorf("%d entities, partitions %v: %v", head.Entities, partitions, err)
 	}
-	if _, made, err := addIdleCopies(document, keys, 9); err != nil || made != 0 {
+	if _, made, err := addIdleCopies(text, keys, 9); err != nil || made != 0 {
 		t.Errorf("%d made although they are there: %v", made, err)
 	}
 }

@@ -29,6 +29,7 @@ func table(w io.Writer, r *Result) {
 	}
 	fmt.Fprintf(w, "  %sRSS idle %d MB, loaded %d MB, max %d MB%s   disk %d B/event   load average %.1f → %.1f\n",
 		ready, r.RSSIdle>>20, r.RSSLoaded>>20, r.RSSMax>>20, each, r.Disk, r.Machine.LoadBefore, r.Machine.LoadAfter)
+	fmt.Fprintf(w, "  %s\n", r.Machine.Disk)
 	for _, line := range memoryLines(r) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}

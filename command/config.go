@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/document"
 )
 
 // Exported is the JSON answer of relay config export --file.
@@ -58,7 +58,7 @@ func exportConfig(flags *flag.FlagSet) action {
 		if *file == "" {
 			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file writes a "+
 				"file that only you can read")
-			_, err := config.ReadExport(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
+			_, err := document.Read(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
 			return err
 		}
 		head, err := writeExport(*file, resp.Body)
@@ -75,7 +75,7 @@ func exportConfig(flags *flag.FlagSet) action {
 }
 
 // writeExport writes an export to a temporary file and renames it when it is complete.
-func writeExport(file string, from io.Reader) (head config.ExportHeader, err error) {
+func writeExport(file string, from io.Reader) (head document.Header, err error) {
 	out, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*") // mode 0600
 	if err != nil {
 		return head, err
@@ -85,7 +85,7 @@ func writeExport(file string, from io.Reader) (head config.ExportHeader, err err
 			err = errors.Join(err, os.Remove(out.Name()))
 		}
 	}()
-	head, err = config.ReadExport(io.TeeReader(from, out), func(string, json.RawMessage) error { return nil })
+	head, err = document.Read(io.TeeReader(from, out), func(string, json.RawMessage) error { return nil })
 	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
 		return head, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -72,7 +73,7 @@ func (x *actions) Decline(_ context.Context, person *config.Key, a *config.Actio
 
 // askFor adds a pending action.
 func (r *rig) askFor(id string) *config.Action {
-	a := &config.Action{Meta: config.Meta{ID: id, Account: "acc_1", CreatedAt: r.now}, Key: "key_7", KeyName: "claude <b>",
+	a := &config.Action{Meta: entity.Meta{ID: id, Account: "acc_1", CreatedAt: r.now}, Key: "key_7", KeyName: "claude <b>",
 		Tool: "event_replay", Arguments: `{"id":"evt_1","note":"seen once"}`, Summary: "Deliver the event evt_1 again",
 		Note: "ignore previous <script>alert(1)</script>", RemoteIP: "203.0.113.9", State: config.ActionPending,
 		Resources: []string{"/v1/events/evt_1", "/v1/endpoints/ep_1"}}

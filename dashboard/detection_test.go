@@ -22,8 +22,8 @@ func TestDetectionRules(t *testing.T) {
 	b := r.signedIn()
 	r.api.on("GET /v1/settings/detection", http.StatusOK, `{"rules":[],"version":0}`)
 	r.api.on("PATCH /v1/settings/detection", http.StatusOK, twoRules)
-	page := b.get("/app/settings/detection").want(200, "None yet", "Built-in rules", "RubyGems API key", "<code>rubygems_</code>",
-		"New rule", "Try a line",
+	page := b.get("/app/settings/detection").want(200, "None yet", "Built-in rules", "RubyGems API key",
+		"<code>rubygems_</code>", "New rule", "Try a line",
 		`href="/app/settings/detection"`)
 	form := url.Values{"nonce": {page.nonce()}, "id": {"crm"}, "name": {" Key of the CRM "}, "prefixes": {"crm-\r\ncrm2-"},
 		"charset": {"hex"}, "min": {"16"}, "max": {"sixty"}, "left": {"word"}, "right": {"any"}, "entropy": {"2.5"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // oneDomain is a domain as the API shows it before its first check.
@@ -74,7 +75,7 @@ func TestDomainPages(t *testing.T) {
 	b.post("/app/domains", url.Values{"nonce": {nonce}, "hostname": {"co.uk"}}).want(400, "Is a public suffix",
 		`value="co.uk"`)
 	r.api.on("GET /v1/domains", http.StatusOK,
-		`{"data":[`+strings.TrimSuffix(strings.Repeat(oneDomain+",", config.MaxDomains), ",")+`]}`)
+		`{"data":[`+strings.TrimSuffix(strings.Repeat(oneDomain+",", leak.MaxDomains), ",")+`]}`)
 	if body := b.get("/app/domains").want(200, "as many domains as there may be").body; strings.Contains(
 		body, "New domain") {
 		t.Error("a sixth domain is offered")

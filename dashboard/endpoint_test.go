@@ -203,7 +203,8 @@ func TestEmptyAndUnavailableLists(t *testing.T) {
 		"archive.example.net/put", `name="q"`)
 	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"c2"}`)
 	b.get("/app/endpoints?q=zebra").want(200, `value="zebra"`, `href="/app/endpoints?cursor=c2&amp;q=zebra"`)
-	if asked := r.api.calls[len(r.api.calls)-3].Query.Encode(); asked != "limit=50&q=zebra" { // before traffic and rejected events
+	asked := r.api.calls[len(r.api.calls)-3].Query.Encode() // before those of the traffic and of rejected events
+	if asked != "limit=50&q=zebra" {
 		t.Errorf("the page asks for %s", asked)
 	}
 	b.get("/app/endpoints?q=zebra&cursor=c2").want(200, `href="/app/endpoints?q=zebra">First page`)

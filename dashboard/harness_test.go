@@ -19,6 +19,8 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // people is a dashboard's people in memory: one person, ops@example.com.
@@ -42,7 +44,7 @@ const goodPassword = "correct horse battery"
 func newPeople() *people {
 	return &people{
 		person: config.User{
-			Meta: config.Meta{ID: "usr_1", Account: "acc_1", Rev: 1}, Email: "ops@example.com", Epoch: 7,
+			Meta: entity.Meta{ID: "usr_1", Account: "acc_1", Rev: 1}, Email: "ops@example.com", Epoch: 7,
 			Scope: config.ReadWrite},
 		password: goodPassword, link: "link-token", signedOut: make(map[string]bool),
 	}
@@ -71,7 +73,7 @@ func (p *people) verify(password string) error {
 
 func (p *people) ChangePassword(_ context.Context, _, current, password string) (*config.User, error) {
 	if len(password) < config.MinPassword {
-		return nil, &config.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
+		return nil, &entity.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
 	}
 	if err := p.verify(current); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (p *people) SetPassword(_ context.Context, _, password string) (*config.Use
 	case p.err != nil:
 		return nil, p.err
 	case len(password) < config.MinPassword:
-		return nil, &config.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
+		return nil, &entity.InvalidError{Param: "password", Message: "must have 12 to 1000 bytes"}
 	case !p.person.ChoosePassword:
 		return nil, config.ErrNoPasswordChoice
 	}
@@ -262,18 +264,18 @@ func (r *rig) Endpoints(string, int64, int) (page []*config.Endpoint, more bool)
 	return page, list.NextCursor != ""
 }
 
-func (r *rig) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (r *rig) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	page, _ := r.Endpoints("", 0, 0)
 	for _, e := range page {
 		if e.ID == id {
-			return e, config.Present
+			return e, entity.Present
 		}
 	}
 	var text json.RawMessage
 	if r.decode("GET /v1/endpoints/"+id, &text); text != nil {
-		return storedEndpoint(r.t, text), config.Present
+		return storedEndpoint(r.t, text), entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 // decode decodes the answer of the API to a call that is not made; nothing if it is an error.
@@ -307,7 +309,7 @@ func storedEndpoint(t testing.TB, text []byte) *config.Endpoint {
 		e.Destinations = append(e.Destinations, config.Destination{ID: d.ID, Name: d.Name, URL: d.URL})
 	}
 	if x.Alerts != nil {
-		e.Alerts = &config.EndpointAlerts{MutedUntil: x.Alerts.MutedUntil}
+		e.Alerts = &alerting.EndpointAlerts{MutedUntil: x.Alerts.MutedUntil}
 	}
 	return e
 }

@@ -97,6 +97,10 @@ func TestReplayProgressAndCancel(t *testing.T) {
 			t.Errorf("a run with %q can be cancelled", x.text)
 		}
 	}
+	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"failed",
+		"deliveries":[{"destination_id":"dst_1","status":"failed","last_response_status":503}]}]}`)
+	b.get("/app/replays/run_1").want(200, "30 of 1,200 failed; the newest: ", "answered 503", "ended, 30 failed",
+		`href="/app/events?run_id=run_1&amp;status=failed"`, "Replay what failed", `status=failed&amp;`)
 	r.api.on("GET /v1/replays/run_1", 200, runJSON)
 	r.people.person.Scope = "read"
 	reader := r.signedIn()

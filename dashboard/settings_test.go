@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // A bootstrap key that the settings of this installation do not name is not counted among those that work. It can be
@@ -44,7 +45,7 @@ func (a *settings) IsSet(k *config.Key) bool { return !k.Bootstrap }
 
 func (a *settings) CreateKey(_ context.Context, n config.NewKey) (string, *config.Key, error) {
 	if n.Name == "" {
-		return "", nil, &config.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
+		return "", nil, &entity.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
 	}
 	if k := a.nonces[n.Nonce]; k != nil {
 		return "", k, config.ErrAlreadyCreated
@@ -83,7 +84,7 @@ func (a *settings) AddUser(_ context.Context, email string, scope config.Scope) 
 	if a.err != nil {
 		return "", nil, a.err
 	}
-	u := &config.User{Meta: config.Meta{ID: fmt.Sprint("usr_", len(a.others)+2), Rev: 1}, Email: email, Scope: scope,
+	u := &config.User{Meta: entity.Meta{ID: fmt.Sprint("usr_", len(a.others)+2), Rev: 1}, Email: email, Scope: scope,
 		Link: &config.Link{Expires: time.Date(2026, 8, 21, 22, 34, 36, 0, time.UTC)}}
 	a.others = append(a.others, u)
 	return "invitation-token", u, nil
@@ -233,7 +234,7 @@ func TestListsOfSettingsHavePages(t *testing.T) {
 			k.RevokedAt = r.now
 		}
 		r.account.keys = append(r.account.keys, k)
-		r.account.others = append(r.account.others, &config.User{Meta: config.Meta{ID: fmt.Sprintf("usr_%03d", i+10)},
+		r.account.others = append(r.account.others, &config.User{Meta: entity.Meta{ID: fmt.Sprintf("usr_%03d", i+10)},
 			Email: fmt.Sprintf("p%03d@example.com", i), Scope: config.ReadWrite})
 	}
 	b := r.signedIn()
@@ -303,7 +304,7 @@ func TestPersonIsInvitedResetAndRemoved(t *testing.T) {
 // asks again.
 func TestStaleScopeForms(t *testing.T) {
 	r := newRig(t)
-	u := &config.User{Meta: config.Meta{ID: "usr_2", Rev: 5}, Email: "new@example.com", Scope: config.Read}
+	u := &config.User{Meta: entity.Meta{ID: "usr_2", Rev: 5}, Email: "new@example.com", Scope: config.Read}
 	r.account.others = []*config.User{u}
 	b := r.signedIn()
 	scope := "/app/settings/people" + "/usr_2/scope"

@@ -98,3 +98,48 @@ func TestDestinationIsAPlaceToWork(t *testing.T) {
 	r.api.on("GET /v1/endpoints/ep_1", http.StatusOK, held)
 	b.get(path).want(200, "Try now", "<title>Failed requests, at most 16.7\u00a0%")
 }
+
+// An endpoint that rejects most of its requests says so wherever it is listed, unless an alert does.
+func TestEndpointThatRejectsSaysSo(t *testing.T) {
+	const text, state = "6 of 6\u00a0requests of the last hour were rejected", `class="st rejected on"`
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"rejected"},
+		{"id":"evt_2","endpoint_id":"ep_1","status":"rejected"}]}`)
+	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":6,"statuses":{"rejected":6}}`)
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[`+sampleEndpoint+`]}`)
+	b := r.signedIn()
+	for _, path := range []string{"/app", "/app/endpoints", "/app/endpoints/ep_1"} {
+		b.get(path).want(200, text)
+	}
+	b.get("/app/endpoints").want(200, state)
+	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":6,"statuses":{"delivered":4,"rejected":2}}`)
+	for _, path := range []string{"/app", "/app/endpoints", "/app/endpoints/ep_1"} {
+		if page := b.get(path).want(200).main(); strings.Contains(page, "were rejected") {
+			t.Errorf("%s says it of an endpoint that accepts most", path)
+		}
+	}
+	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":6,"statuses":{"rejected":6}}`)
+	r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert("verification_failed"))
+	if page := b.get("/app/endpoints/ep_1").want(200).main(); strings.Contains(page, "were rejected") {
+		t.Error("the page says it twice")
+	}
+}
+
+// What fires is listed by cause; a filter lists each alert.
+func TestAlertsAreGroupedByCause(t *testing.T) {
+	r := newEndpointRig(t)
+	one := strings.TrimSuffix(firingAlert("consecutive_failures"), "]}")
+	other := strings.TrimPrefix(firingAlert("delivery_failed"), `{"data":[`)
+	r.api.on("GET /v1/alerts/history", http.StatusOK, one+","+other)
+	r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
+	b := r.signedIn()
+	page := b.get(frame.AlertHistoryPath).want(200, "What fires, by cause", "Nothing was resolved").main()
+	if n := strings.Count(page, `<li class="why`); n != 1 {
+		t.Errorf("%d causes, want 1", n)
+	}
+	b.get(frame.AlertHistoryPath+"?state=firing").want(200, "What fires, by cause")
+	page = b.get(frame.AlertHistoryPath + "?endpoint_id=ep_1").want(200).main()
+	if n := strings.Count(page, "<td class=\"nb\"><span class=\"st failed on\">"); n != 2 {
+		t.Errorf("%d alerts, want 2", n)
+	}
+}

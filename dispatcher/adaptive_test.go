@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -54,7 +54,7 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}))
-		w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50}
+		w.endpoint(url).RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50}
 		w.start(testConfig())
 		const events = 300
 		for range events {

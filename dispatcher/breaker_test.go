@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -54,7 +55,7 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			return 503
 		}}
 		url, _ := w.serve(80, s)
-		w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 5}
+		w.endpoint(url).RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 5}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		const events = 100 // one every four seconds
@@ -138,7 +139,7 @@ func TestReplaysAreProbes(t *testing.T) {
 			return 503
 		}}
 		url, _ := w.serve(80, s)
-		w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "none"}
+		w.endpoint(url).RetryPolicy = retry.Policy{Strategy: "none"}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		for range 60 { // opens after 40 s
@@ -179,7 +180,7 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		good := &sink{}
 		url, _ := w.serve(80, good)
-		w.endpoint("http://localhost:81/away").RetryPolicy = config.RetryPolicy{Strategy: "none"}
+		w.endpoint("http://localhost:81/away").RetryPolicy = retry.Policy{Strategy: "none"}
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		open := func() (waiting int) {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -50,7 +50,7 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{answer: func(int, received) int { return 500 }})
 		endpoint := w.endpoint(url)
-		endpoint.RetryPolicy = config.RetryPolicy{
+		endpoint.RetryPolicy = retry.Policy{
 			Strategy: "schedule", ScheduleSeconds: []int{1, 7, 90, 1000}, MaxAttempts: 5,
 			Jitter: 0.1}
 		w.start(testConfig())
@@ -117,7 +117,7 @@ func TestRetryAfterOverHTTP(t *testing.T) {
 func TestDestinationDownFor29Seconds(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		endpoint := w.endpoint("http://localhost:80/hook")
-		endpoint.RetryPolicy = config.DefaultRetryPolicy()
+		endpoint.RetryPolicy = retry.Default()
 		w.start(testConfig())
 		start := time.Now()
 		s := &sink{}
@@ -170,7 +170,7 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 		good, _ := w.serve(81, s)
 		urls := append(slices.Repeat([]string{stuck}, hung), good)
 		endpoint := w.endpoint(urls...)
-		endpoint.RetryPolicy = config.DefaultRetryPolicy()
+		endpoint.RetryPolicy = retry.Default()
 		var dests []string
 		for _, d := range endpoint.Destinations {
 			dests = append(dests, d.ID)
@@ -328,7 +328,7 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 		}}
 		url, _ := w.serve(80, s)
 		endpoint := w.endpoint(url)
-		endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
+		endpoint.RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 3}
 		w.start(testConfig())
 		replayed, other := w.newEvent(`{"n":1}`), w.newEvent(`{"n":2}`)
 		w.accept(replayed)

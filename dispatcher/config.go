@@ -11,6 +11,8 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -87,11 +89,11 @@ func (c Config) Validate() error {
 type ConfigView interface {
 	// Endpoint returns the endpoint as this node knows it. Unknown means that it may have been created by a write that
 	// this node has not applied yet.
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	// Recovery returns a recovery job in the same way.
-	Recovery(id string) (*config.Recovery, config.Presence)
+	Recovery(id string) (*jobs.Recovery, entity.Presence)
 	// ReplayRun returns a replay run in the same way.
-	ReplayRun(id string) (*config.Run, config.Presence)
+	ReplayRun(id string) (*jobs.Run, entity.Presence)
 	// Sync waits until this node has applied everything that was written before the call.
 	Sync(ctx context.Context) error
 }

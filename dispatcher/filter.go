@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -27,7 +29,7 @@ type bodyFilters struct {
 // compiledFilters are the filters of one revision of an endpoint.
 type compiledFilters struct {
 	rev     int64
-	filters *config.BodyFilters
+	filters *filter.BodyFilters
 }
 
 // bodyMatches says for each destination of an endpoint whether its filter matches the body of an event. The zero value
@@ -42,7 +44,7 @@ type bodyMatches struct {
 func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
 	endpoint, presence := view.Endpoint(ev.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
-	if presence != config.Present || !slices.ContainsFunc(endpoint.Destinations, onBody) {
+	if presence != entity.Present || !slices.ContainsFunc(endpoint.Destinations, onBody) {
 		return bodyMatches{}
 	}
 	b.evaluated.Inc()
@@ -50,7 +52,7 @@ func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
 }
 
 // compiled returns the filters of the current revision of the endpoint.
-func (b *bodyFilters) compiled(endpoint *config.Endpoint) *config.BodyFilters {
+func (b *bodyFilters) compiled(endpoint *config.Endpoint) *filter.BodyFilters {
 	cached, ok := b.endpoints[endpoint.ID]
 	if ok && cached.rev == endpoint.Rev {
 		return cached.filters

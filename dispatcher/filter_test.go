@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -15,8 +16,8 @@ import (
 func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 	const events = 50
 	endpoint := simEndpoint("ep_1", "dst_down", "dst_other")
-	endpoint.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
-	endpoint.Destinations[1].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
+	endpoint.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 1.0}}
+	endpoint.Destinations[1].Filter = &filter.Filter{Body: map[string]any{"id": 2.0}}
 	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		up := time.Now().Add(30 * time.Minute)
 		s.answer = func(_ string, now time.Time) (time.Duration, int) {
@@ -51,7 +52,7 @@ func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 // The reader and the timer let a delivery pass if they would have to read its body. A worker evaluates the filter.
 func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 	endpoint := simEndpoint("ep_1", "dst_1")
-	endpoint.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 2.0}}
+	endpoint.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 2.0}}
 	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		eventID, err := s.ids.New(0)
 		if err != nil {
@@ -88,12 +89,12 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 		step("a worker", true, event.Filtered, 1)
 		step("the reader, after the change", false, event.Filtered, 1)
 		s.view.change("ep_1", func(e *config.Endpoint) {
-			e.Destinations[0].Filter = &config.Filter{Body: map[string]any{"id": 1.0}}
+			e.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 1.0}}
 		})
 		step("the reader, after a change", false, "", 1)
 		step("a worker, after a change", true, "", 2)
 		step("a worker, after the change", true, "", 2)
-		s.view.change("ep_1", func(e *config.Endpoint) { e.Destinations[0].Filter = &config.Filter{Types: []string{"x"}} })
+		s.view.change("ep_1", func(e *config.Endpoint) { e.Destinations[0].Filter = &filter.Filter{Types: []string{"x"}} })
 		step("a filter on the type", false, event.Filtered, 2)
 	})
 }
@@ -107,7 +108,7 @@ func TestCompiledFiltersAreBounded(t *testing.T) {
 	}
 	for i := range 300 {
 		endpoint := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
-		endpoint.Destinations[0].Filter = &config.Filter{Body: body}
+		endpoint.Destinations[0].Filter = &filter.Filter{Body: body}
 		for endpoint.Rev = range int64(3) {
 			b.compiled(endpoint)
 		}

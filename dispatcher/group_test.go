@@ -18,6 +18,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -217,12 +218,12 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 	f("skipped in a run: delivered again", disable, inRun(event.Delivered), "delivered")
 	f("skipped in a run: failed again", disable, inRun(event.Failed), "failed gone_410")
 	f("skipped in a run, its chain still open", disable, inRun(event.Retrying), "skipped destination_disabled")
-	f("filtered by type", ofDest(func(d *config.Destination) { d.Filter = &config.Filter{Types: []string{"invoice.*"}} }),
+	f("filtered by type", ofDest(func(d *config.Destination) { d.Filter = &filter.Filter{Types: []string{"invoice.*"}} }),
 		nil, "skipped filtered")
-	body := &config.Filter{Body: map[string]any{"a.b": 2.0}}
+	body := &filter.Filter{Body: map[string]any{"a.b": 2.0}}
 	f("filtered by body", ofDest(func(d *config.Destination) { d.Filter = body }), nil, "skipped filtered")
 	f("let through", ofDest(func(d *config.Destination) {
-		d.Filter = &config.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
+		d.Filter = &filter.Filter{Types: []string{"order.*"}, Body: map[string]any{"a.b": 1.0}}
 	}), nil, "delivered")
 	f("payload expired", nothing, func(work *event.Work) {
 		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0, 1 // the year 1970

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -110,7 +111,7 @@ func (w *world) endpoint(urls ...string) *config.Endpoint {
 	w.tb.Helper()
 	endpoint := &config.Endpoint{
 		ID: testEndpoint, Account: "acc_1", Enabled: true,
-		RetryPolicy: config.RetryPolicy{
+		RetryPolicy: retry.Policy{
 			Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50, RetryOn: []string{"3xx", "4xx"},
 			RespectRetryAfter: true, MaxRetryAfterSeconds: 86400,
 		},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -23,7 +24,7 @@ type nextStep struct {
 // and no Retry-After. The expiry of the payload is checked only when the next attempt is due: then the delivery is
 // skipped, which does not stop its job, while a failure would.
 func decide(
-	work *event.Work, classified classification, policy config.RetryPolicy, retryAfter time.Duration, now,
+	work *event.Work, classified classification, policy retry.Policy, retryAfter time.Duration, now,
 	expiry time.Time,
 	random float64,
 ) nextStep {
@@ -49,14 +50,14 @@ func decide(
 
 // recoveryPolicy is the retry policy of deliveries of recovery jobs, whatever their endpoint says: three attempts
 // within 12 s, since the job waits for the result.
-func recoveryPolicy() config.RetryPolicy {
-	return config.RetryPolicy{
-		Strategy: config.RetrySchedule, ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},
+func recoveryPolicy() retry.Policy {
+	return retry.Policy{
+		Strategy: retry.Schedule, ScheduleSeconds: []int{2, 10}, MaxAttempts: 3, RetryOn: []string{"3xx", "4xx"},
 	}
 }
 
 // policyOf is the retry policy of the delivery.
-func policyOf(work *event.Work, endpoint *config.Endpoint) config.RetryPolicy {
+func policyOf(work *event.Work, endpoint *config.Endpoint) retry.Policy {
 	if isRecovery(work) {
 		return recoveryPolicy()
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -55,7 +56,7 @@ func TestPauseTakesNoAttempts(t *testing.T) {
 		s := &sink{answer: func(int, received) int { return http.StatusServiceUnavailable }}
 		url, _ := w.serve(80, s)
 		endpoint := w.endpoint(url)
-		endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 5, MaxAttempts: 3}
+		endpoint.RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 5, MaxAttempts: 3}
 		endpoint.Paused = true
 		w.start(testConfig())
 		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,

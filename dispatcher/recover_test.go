@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -14,7 +17,7 @@ import (
 func TestRecoveryBudget(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	expiry := now.Add(5 * time.Second)
-	policy := config.RetryPolicy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
+	policy := retry.Policy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
 		MaxRetryAfterSeconds: 86400}
 	f := func(attempt, status int, failure event.ErrorCode, want string) {
 		t.Helper()
@@ -41,15 +44,15 @@ func TestRecoveryBudget(t *testing.T) {
 }
 
 // recoveryWork is a delivery of a job that had failed before.
-func (w *world) recoveryWork(job config.Recovery) *event.Work {
+func (w *world) recoveryWork(job jobs.Recovery) *event.Work {
 	w.view.job(job)
 	return &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerCanary, Attempt: 1, Run: job.ID,
 		Prior: event.Failed, PriorReason: event.Gone410}
 }
 
-func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
-	j := config.Recovery{Meta: config.Meta{ID: id.NewGenerator(nil).NewUnbounded(0).Text(id.Recovery)},
-		State: config.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
+func recoveryJob(change ...func(*jobs.Recovery)) jobs.Recovery {
+	j := jobs.Recovery{Meta: entity.Meta{ID: id.NewGenerator(nil).NewUnbounded(0).Text(id.Recovery)},
+		State: jobs.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
 	for _, f := range change {
 		f(&j)
 	}
@@ -58,7 +61,7 @@ func recoveryJob(change ...func(*config.Recovery)) config.Recovery {
 
 // A delivery is skipped when its job has ended. It gets its earlier status back, and the outcome has the reason.
 func TestDeliveriesOfEndedJobs(t *testing.T) {
-	f := func(job func(*config.Recovery), change func(*event.Work), want string) {
+	f := func(job func(*jobs.Recovery), change func(*event.Work), want string) {
 		t.Helper()
 		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 			s := &sink{}
@@ -75,19 +78,19 @@ func TestDeliveriesOfEndedJobs(t *testing.T) {
 		})
 	}
 	same := func(*event.Work) {}
-	state := func(s config.RecoveryState) func(*config.Recovery) {
-		return func(j *config.Recovery) { j.State = s }
+	state := func(s jobs.RecoveryState) func(*jobs.Recovery) {
+		return func(j *jobs.Recovery) { j.State = s }
 	}
-	f(state(config.RecoveryRunning), same, "delivered   1")
-	f(state(config.RecoveryAwaitingApproval), same, "delivered   1") // a second copy of its canary
-	f(state(config.RecoveryStopped), same, "failed gone_410 job_stopped 0")
-	f(state(config.RecoveryCancelled), same, "failed gone_410 job_cancelled 0")
-	f(state(config.RecoveryExpired), same, "failed gone_410 deadline 0")
-	f(state(config.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
-	f(func(j *config.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
-	f(state(config.RecoveryRunning), func(work *event.Work) { work.Run = "rec_unknown" }, "failed gone_410 job_stopped 0")
-	f(state(config.RecoveryStopped), func(work *event.Work) { work.Prior = "" }, "skipped job_stopped job_stopped 0")
-	f(state(config.RecoveryRunning), func(work *event.Work) {
+	f(state(jobs.RecoveryRunning), same, "delivered   1")
+	f(state(jobs.RecoveryAwaitingApproval), same, "delivered   1") // a second copy of its canary
+	f(state(jobs.RecoveryStopped), same, "failed gone_410 job_stopped 0")
+	f(state(jobs.RecoveryCancelled), same, "failed gone_410 job_cancelled 0")
+	f(state(jobs.RecoveryExpired), same, "failed gone_410 deadline 0")
+	f(state(jobs.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
+	f(func(j *jobs.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
+	f(state(jobs.RecoveryRunning), func(work *event.Work) { work.Run = "rec_unknown" }, "failed gone_410 job_stopped 0")
+	f(state(jobs.RecoveryStopped), func(work *event.Work) { work.Prior = "" }, "skipped job_stopped job_stopped 0")
+	f(state(jobs.RecoveryRunning), func(work *event.Work) {
 		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0,
 			1
 	},
@@ -144,7 +147,7 @@ func TestRecoveryChain(t *testing.T) {
 		second := recoveryJob()
 		w.command(w.recoveryWork(second))
 		w.outcomes(count(4))
-		second.State = config.RecoveryStopped
+		second.State = jobs.RecoveryStopped
 		w.view.job(second)
 		outcome := w.outcomes(count(5))[4]
 		if len(s.all()) != 4 || outcome.SkipReason != event.JobStopped || outcome.Status != event.Failed {

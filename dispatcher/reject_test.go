@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 )
 
 // picky is a destination that answers by the word in a body: "good" is accepted, another word gets its own status.
@@ -58,7 +58,7 @@ func pickyWorld(t *testing.T, answers map[string]int, f func(w *bubbleWorld, p *
 	bubble(t, 1, func(_ *testing.T, w *bubbleWorld) {
 		p := &picky{answers: maps.Clone(answers)}
 		url, _ := w.serve(80, p.sink())
-		w.endpoint(url).RetryPolicy = config.DefaultRetryPolicy()
+		w.endpoint(url).RetryPolicy = retry.Default()
 		var held heldNow
 		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
 		f(w, p, &held)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 )
 
 // maxDelay bounds every computed wait, so that no policy and no receiver can overflow a Duration. No payload is kept
@@ -18,7 +18,7 @@ const maxDelay = 10 * 365 * 24 * time.Hour
 const deadlineGrace = 24 * time.Hour
 
 // baseDelay is the wait after the given number of failed attempts (from 1), without jitter.
-func baseDelay(policy config.RetryPolicy, failed int) time.Duration {
+func baseDelay(policy retry.Policy, failed int) time.Duration {
 	return seconds(policy.DelaySeconds(failed))
 }
 
@@ -35,7 +35,7 @@ func seconds(s float64) time.Duration {
 
 // retryDelay is the wait before the next attempt: the scheduled delay ± jitter, or the receiver's Retry-After up to
 // its cap, whichever is longer. random is uniform in [0, 1).
-func retryDelay(policy config.RetryPolicy, failed int, retryAfter time.Duration, random float64) time.Duration {
+func retryDelay(policy retry.Policy, failed int, retryAfter time.Duration, random float64) time.Duration {
 	base := baseDelay(policy, failed)
 	delay := seconds(base.Seconds() * (1 + policy.Jitter*(2*random-1)))
 	if policy.RespectRetryAfter {
@@ -46,7 +46,7 @@ func retryDelay(policy config.RetryPolicy, failed int, retryAfter time.Duration,
 
 // scheduleLength is how long a circuit breaker may hold a delivery that has failed: as long as all attempts would take,
 // the schedule with full jitter, and deadlineGrace.
-func scheduleLength(policy config.RetryPolicy) time.Duration {
+func scheduleLength(policy retry.Policy) time.Duration {
 	var sum time.Duration
 	for failed := 1; failed < policy.Attempts(); failed++ {
 		sum += seconds(baseDelay(policy, failed).Seconds() * (1 + policy.Jitter))

@@ -10,13 +10,13 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/dispatcher/request"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-func policy(change ...func(*config.RetryPolicy)) config.RetryPolicy {
-	policy := config.DefaultRetryPolicy()
+func policy(change ...func(*retry.Policy)) retry.Policy {
+	policy := retry.Default()
 	policy.Jitter = 0
 	for _, f := range change {
 		f(&policy)
@@ -26,7 +26,7 @@ func policy(change ...func(*config.RetryPolicy)) config.RetryPolicy {
 
 func TestBaseDelay(t *testing.T) {
 	seen := map[string]bool{}
-	f := func(policy config.RetryPolicy, want ...time.Duration) {
+	f := func(policy retry.Policy, want ...time.Duration) {
 		t.Helper()
 		seen[policy.Strategy] = true
 		for i, w := range want {
@@ -37,17 +37,17 @@ func TestBaseDelay(t *testing.T) {
 	}
 	const s, h = time.Second, time.Hour
 	f(policy(), 5*s, 300*s, 1800*s, 2*h, 5*h, 10*h, 14*h, 20*h, 24*h, 24*h)
-	f(config.RetryPolicy{Strategy: "schedule", ScheduleSeconds: []int{1, 7}}, s, 7*s, 7*s, 7*s)
-	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200}, 5*s, 10*s, 20*s,
+	f(retry.Policy{Strategy: "schedule", ScheduleSeconds: []int{1, 7}}, s, 7*s, 7*s, 7*s)
+	f(retry.Policy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 2, MaxSeconds: 43200}, 5*s, 10*s, 20*s,
 		40*s)
-	f(config.RetryPolicy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 1.5, MaxSeconds: 10}, 5*s,
+	f(retry.Policy{Strategy: "exponential", InitialSeconds: 5, Multiplier: 1.5, MaxSeconds: 10}, 5*s,
 		7500*time.Millisecond, 10*s, 10*s)
-	f(config.RetryPolicy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
-	f(config.RetryPolicy{Strategy: "none"}, 0)
-	f(config.RetryPolicy{Strategy: "schedule"}, 0)
+	f(retry.Policy{Strategy: "linear", IntervalSeconds: 90}, 90*s, 90*s, 90*s)
+	f(retry.Policy{Strategy: "none"}, 0)
+	f(retry.Policy{Strategy: "schedule"}, 0)
 	// A strategy of a newer version: as the default, not without a delay.
-	f(config.RetryPolicy{Strategy: "of_a_later_version"}, 5*s, 300*s, 1800*s, 2*h)
-	for _, name := range config.RetryStrategyNames() {
+	f(retry.Policy{Strategy: "of_a_later_version"}, 5*s, 300*s, 1800*s, 2*h)
+	for _, name := range retry.StrategyNames() {
 		if !seen[name] {
 			t.Errorf("nothing says how long %s waits", name)
 		}
@@ -55,8 +55,8 @@ func TestBaseDelay(t *testing.T) {
 }
 
 func TestDelaysNeverOverflow(t *testing.T) {
-	for _, strategy := range append(config.RetryStrategyNames(), "of_a_later_version") {
-		policy := config.RetryPolicy{
+	for _, strategy := range append(retry.StrategyNames(), "of_a_later_version") {
+		policy := retry.Policy{
 			Strategy: strategy, MaxAttempts: math.MaxInt, Jitter: 1, RespectRetryAfter: true,
 			MaxRetryAfterSeconds: math.MaxInt,
 		}
@@ -78,7 +78,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 			}
 		}
 		want := maxDelay
-		if strategy == config.RetryNone {
+		if strategy == retry.None {
 			want = deadlineGrace
 		}
 		if d := scheduleLength(policy); d != want {
@@ -88,7 +88,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 }
 
 func TestJitter(t *testing.T) {
-	policy := policy(func(p *config.RetryPolicy) { p.Jitter = 0.1 })
+	policy := policy(func(p *retry.Policy) { p.Jitter = 0.1 })
 	f := func(random float64, want time.Duration) {
 		t.Helper()
 		if got := retryDelay(policy, 2, 0, random).Round(time.Millisecond); got != want {
@@ -147,7 +147,7 @@ func TestParseRetryAfter(t *testing.T) {
 }
 
 func TestRetryAfterIsCapped(t *testing.T) {
-	f := func(policy config.RetryPolicy, asked, want time.Duration) {
+	f := func(policy retry.Policy, asked, want time.Duration) {
 		t.Helper()
 		if got := retryDelay(policy, 1, asked, 0.5); got != want {
 			t.Errorf("asked for %v: %v, want %v", asked, got, want)
@@ -157,8 +157,8 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	f(policy(), 3*time.Second, 5*time.Second)
 	f(policy(), time.Minute, time.Minute)
 	f(policy(), maxDelay, 24*time.Hour)
-	f(policy(func(p *config.RetryPolicy) { p.MaxRetryAfterSeconds = 30 }), time.Minute, 30*time.Second)
-	f(policy(func(p *config.RetryPolicy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
+	f(policy(func(p *retry.Policy) { p.MaxRetryAfterSeconds = 30 }), time.Minute, 30*time.Second)
+	f(policy(func(p *retry.Policy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
 }
 
 var refused = classification{class: classRetryable, code: event.CodeConnectionRefused}
@@ -166,7 +166,7 @@ var refused = classification{class: classRetryable, code: event.CodeConnectionRe
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	expiry := now.AddDate(0, 0, 30)
-	f := func(name string, work event.Work, classified classification, policy config.RetryPolicy, want nextStep) {
+	f := func(name string, work event.Work, classified classification, policy retry.Policy, want nextStep) {
 		t.Helper()
 		if got := decide(&work, classified, policy, 0, now, expiry, 0.5); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
@@ -182,9 +182,9 @@ func TestDecide(t *testing.T) {
 		policy(), nextStep{event.Retrying, "", now.Add(5 * time.Minute), now.Add(5*time.Minute + scheduleLength(policy()))})
 	f("last attempt", event.Work{Attempt: 10}, refused, policy(),
 		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
-	f("no retries", first, refused, policy(func(p *config.RetryPolicy) { p.Strategy = "none" }),
+	f("no retries", first, refused, policy(func(p *retry.Policy) { p.Strategy = "none" }),
 		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
-	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *config.RetryPolicy) { p.MaxAttempts = 3 }),
+	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *retry.Policy) { p.MaxAttempts = 3 }),
 		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
 	work := event.Work{Attempt: 1}
 	if got := decide(&work, refused, policy(), 0, now, now.Add(3*time.Second),
@@ -199,7 +199,7 @@ func TestThreeDaysOfRetries(t *testing.T) {
 	tiers := stream.Tiers()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		policy := config.DefaultRetryPolicy()
+		policy := retry.Default()
 		start := time.UnixMilli(1_800_000_000_000)
 		now, expiry := start, start.AddDate(0, 0, 30)
 		work := &event.Work{Attempt: 1}

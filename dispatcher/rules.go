@@ -9,6 +9,8 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -25,7 +27,7 @@ type rules struct {
 
 // MaxInFlight returns max_in_flight of the destination, 0 if this node does not know it.
 func (r *rules) MaxInFlight(work *event.Work) int {
-	if endpoint, presence := r.config.Endpoint(work.Event.Endpoint); presence == config.Present {
+	if endpoint, presence := r.config.Endpoint(work.Event.Endpoint); presence == entity.Present {
 		if dest := endpoint.Destination(work.Dest); dest != nil {
 			return dest.MaxInFlight
 		}
@@ -45,7 +47,7 @@ func (r *rules) CheckLatest(ctx context.Context, work *event.Work) (lane.Eligibi
 	}
 	if eligibility = r.Check(work, true); !eligibility.Known {
 		eligibility.Status, eligibility.Reason = event.Skipped, event.EndpointDeleted
-		if _, presence := r.config.Endpoint(work.Event.Endpoint); presence == config.Present {
+		if _, presence := r.config.Endpoint(work.Event.Endpoint); presence == entity.Present {
 			eligibility.Reason = event.JobStopped
 		}
 	}
@@ -60,9 +62,9 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	}
 	endpoint, presence := r.config.Endpoint(work.Event.Endpoint)
 	switch presence {
-	case config.Unknown:
+	case entity.Unknown:
 		return lane.Eligibility{}
-	case config.Deleted:
+	case entity.Deleted:
 		return lane.Eligibility{Known: true, Status: event.Skipped, Reason: event.EndpointDeleted}
 	}
 	eligibility := lane.Eligibility{Endpoint: endpoint, Destination: endpoint.Destination(work.Dest), Known: true}
@@ -108,11 +110,11 @@ func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Re
 	}
 	job, presence := r.config.Recovery(work.Run)
 	switch {
-	case presence == config.Unknown:
+	case presence == entity.Unknown:
 		return "", "", false
-	case presence == config.Deleted:
+	case presence == entity.Deleted:
 		return event.Skipped, event.JobStopped, true
-	case job.State == config.RecoveryCompleted: // a second copy of the delivery
+	case job.State == jobs.RecoveryCompleted: // a second copy of the delivery
 		return event.Skipped, event.AlreadyDelivered, true
 	case job.State.Ended():
 		return event.Skipped, job.State.UnsentReason(), true
@@ -129,7 +131,7 @@ func (r *rules) isCancelled(work *event.Work) bool {
 		return false
 	}
 	run, presence := r.config.ReplayRun(work.Run)
-	return presence == config.Present && run.Cancelled()
+	return presence == entity.Present && run.Cancelled()
 }
 
 // endByState returns how the delivery ends without another attempt, empty when it does not.

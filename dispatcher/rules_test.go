@@ -6,6 +6,8 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -48,7 +50,7 @@ func TestCopiesEndAsCopies(t *testing.T) {
 		rules := &rules{config: v, retentionDays: 30, now: func() time.Time { return now }}
 		work := &event.Work{Event: &event.Event{ID: id.Lowest(now), Endpoint: testEndpoint}, Dest: testDest, Attempt: 1,
 			Run: id.Lowest(now).Text(prefix)}
-		v.job(config.Recovery{Meta: config.Meta{ID: work.Run}, State: config.RecoveryRunning, Deadline: now.Add(time.Hour)})
+		v.job(jobs.Recovery{Meta: entity.Meta{ID: work.Run}, State: jobs.RecoveryRunning, Deadline: now.Add(time.Hour)})
 		change(v, work.Run)
 		if got := rules.Check(work, true); got.Reason != otherwise {
 			t.Errorf("the first record ends as %q, want %q", got.Reason, otherwise)
@@ -71,7 +73,7 @@ func TestCopiesEndAsCopies(t *testing.T) {
 	f(id.Run, func(v *view, _ string) { v.remove(testEndpoint) }, event.EndpointDeleted, event.Superseded)
 	f(id.Recovery, func(*view, string) {}, "", event.AlreadyDelivered)
 	f(id.Recovery, func(v *view, run string) {
-		v.job(config.Recovery{Meta: config.Meta{ID: run}, State: config.RecoveryCancelled})
+		v.job(jobs.Recovery{Meta: entity.Meta{ID: run}, State: jobs.RecoveryCancelled})
 	}, event.JobCancelled, event.AlreadyDelivered)
 }
 
@@ -81,15 +83,15 @@ func TestJobsEndTheirDeliveries(t *testing.T) {
 	now := time.Now()
 	run := id.Lowest(now).Text(id.Recovery)
 	for name, c := range map[string]struct {
-		job   *config.Recovery
+		job   *jobs.Recovery
 		known bool
 		want  event.Reason
 	}{
 		"unknown":   {nil, false, ""},
-		"running":   {&config.Recovery{State: config.RecoveryRunning, Deadline: now.Add(1)}, true, ""},
-		"too late":  {&config.Recovery{State: config.RecoveryRunning, Deadline: now}, true, event.Deadline},
-		"completed": {&config.Recovery{State: config.RecoveryCompleted}, true, event.AlreadyDelivered},
-		"cancelled": {&config.Recovery{State: config.RecoveryCancelled}, true, event.JobCancelled},
+		"running":   {&jobs.Recovery{State: jobs.RecoveryRunning, Deadline: now.Add(1)}, true, ""},
+		"too late":  {&jobs.Recovery{State: jobs.RecoveryRunning, Deadline: now}, true, event.Deadline},
+		"completed": {&jobs.Recovery{State: jobs.RecoveryCompleted}, true, event.AlreadyDelivered},
+		"cancelled": {&jobs.Recovery{State: jobs.RecoveryCancelled}, true, event.JobCancelled},
 	} {
 		v := newView()
 		if c.job != nil {
@@ -111,7 +113,7 @@ func TestJobsEndTheirDeliveries(t *testing.T) {
 // deletedJobs is a view in which all recovery jobs were deleted.
 type deletedJobs struct{ *view }
 
-func (deletedJobs) Recovery(string) (*config.Recovery, config.Presence) { return nil, config.Deleted }
+func (deletedJobs) Recovery(string) (*jobs.Recovery, entity.Presence) { return nil, entity.Deleted }
 
 // Another attempt's success ends what waits, and no first attempt that was not parked: neither that of an event nor
 // that of a replay, however long the rate of the replay lets it wait.

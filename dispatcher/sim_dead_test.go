@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -23,7 +24,7 @@ type deadNode struct {
 	part    *partition
 	random  *rand.Rand
 	tiers   []stream.Tier
-	policy  config.RetryPolicy
+	policy  retry.Policy
 	dests   []deadDest
 
 	second   int
@@ -57,7 +58,7 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 	n := &deadNode{
 		t: t, now: time.UnixMilli(1_800_000_000_000), started: map[*lane.Lane]int{}, random: rand.New(rand.NewPCG(1, 2)),
 		tiers:  stream.Tiers(),
-		policy: config.DefaultRetryPolicy(), dests: make([]deadDest, dests),
+		policy: retry.Default(), dests: make([]deadDest, dests),
 		calendar: make([][]deadRecord, 2*int(lane.MaxRecheck/time.Second)),
 	}
 	n.part, _ = testPartition(t, stream.Events, 0)

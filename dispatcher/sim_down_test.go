@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -168,7 +169,7 @@ func TestDownForLongerThanPayloadsAreKept(t *testing.T) {
 	}
 	endpoint := simEndpoint("ep_1", "dst_1")
 	const interval = time.Minute
-	endpoint.RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: int(interval / time.Second),
+	endpoint.RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: int(interval / time.Second),
 		MaxAttempts: 1_000_000}
 	cfg := simConfig()
 	cfg.RetentionDays = 1

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -97,7 +98,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 
 // simEndpoint has the default policy and the given destinations.
 func simEndpoint(ep string, dests ...string) *config.Endpoint {
-	e := &config.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: config.DefaultRetryPolicy()}
+	e := &config.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: retry.Default()}
 	for _, d := range dests {
 		e.Destinations = append(e.Destinations, config.Destination{
 			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook", Enabled: true, TimeoutSeconds: 15,

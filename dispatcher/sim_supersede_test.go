@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -224,7 +224,7 @@ func newRepairable(w *bubbleWorld) *repairable {
 		return 500
 	}}
 	url, _ := w.serve(80, r.sink)
-	w.endpoint(url).RetryPolicy = config.RetryPolicy{Strategy: "linear", IntervalSeconds: 600, MaxAttempts: 3}
+	w.endpoint(url).RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 600, MaxAttempts: 3}
 	return r
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
@@ -93,7 +94,7 @@ func sizeOfOps(ops []transform.Op) int {
 // reserve adds the longest body that the transformation can make to the size of a delivery that comes to its lane.
 func (t *transformations) reserve(view ConfigView, delivery *lane.Delivery) {
 	endpoint, presence := view.Endpoint(delivery.Work.Event.Endpoint)
-	if presence != config.Present || !endpoint.Transforms() {
+	if presence != entity.Present || !endpoint.Transforms() {
 		return
 	}
 	if program, err := t.program(endpoint); err == nil {

@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 )
 
 // view is a configuration in memory.
 type view struct {
 	mu        sync.Mutex
 	endpoints map[string]*config.Endpoint
-	jobs      map[string]*config.Recovery
-	runs      map[string]*config.Run
+	jobs      map[string]*jobs.Recovery
+	runs      map[string]*jobs.Run
 	deleted   map[string]bool
 	onSync    func() error
 	syncs     int
@@ -24,7 +26,7 @@ type view struct {
 
 func newView(eps ...*config.Endpoint) *view {
 	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{},
-		jobs: map[string]*config.Recovery{}, runs: map[string]*config.Run{}}
+		jobs: map[string]*jobs.Recovery{}, runs: map[string]*jobs.Run{}}
 	for _, endpoint := range eps {
 		v.put(endpoint)
 	}
@@ -56,45 +58,45 @@ func (v *view) remove(id string) {
 	v.deleted[id] = true
 }
 
-func (v *view) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (v *view) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case v.endpoints[id] != nil:
-		return v.endpoints[id], config.Present
+		return v.endpoints[id], entity.Present
 	case v.deleted[id]:
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (v *view) Recovery(id string) (*config.Recovery, config.Presence) {
+func (v *view) Recovery(id string) (*jobs.Recovery, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if job := v.jobs[id]; job != nil {
-		return job, config.Present
+		return job, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (v *view) ReplayRun(id string) (*config.Run, config.Presence) {
+func (v *view) ReplayRun(id string) (*jobs.Run, entity.Presence) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if run := v.runs[id]; run != nil {
-		return run, config.Present
+		return run, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 // cancelRun adds a replay run that was cancelled.
 func (v *view) cancelRun(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.runs[id] = &config.Run{Meta: config.Meta{ID: id}, CancelledAt: time.Now()}
+	v.runs[id] = &jobs.Run{Meta: entity.Meta{ID: id}, CancelledAt: time.Now()}
 }
 
 // job adds or replaces a recovery job.
-func (v *view) job(job config.Recovery) {
+func (v *view) job(job jobs.Recovery) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.jobs[job.ID] = &job

@@ -230,7 +230,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	}
 	e := &event.Event{
 		Source: event.SourceProvider, Verdict: event.VerdictUnverified, Method: r.Method, Query: r.URL.RawQuery,
-		RemoteIP: web.InfoOf(r).Client, Header: web.HeaderFields(r), Body: req.Body,
+		RemoteIP: web.InfoOf(r).Client, Header: web.WithoutSessions(web.HeaderFields(r)), Body: req.Body,
 	}
 	span := g.deps.Spans.Accept(req.Now)
 	if use != nil { // there is no event

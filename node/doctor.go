@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 )
 
@@ -57,8 +58,8 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(
-			read.ReaderConfig{URL: s.ClickHouseURL, ReadURL: s.ReadURL, RetentionDays: s.RetentionDays},
-			read.ReaderDeps{Stream: p.Stream})
+			cluster.Config{URL: s.ClickHouseURL, ReadURL: s.ReadURL, RetentionDays: s.RetentionDays},
+			cluster.Deps{Stream: p.Stream})
 		if err != nil {
 			return doctor.Report{}, err
 		}

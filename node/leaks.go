@@ -19,11 +19,12 @@ import (
 	"github.com/eventrelay/relay/leaks/triage"
 	"github.com/eventrelay/relay/leaks/tripwire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
 )
 
@@ -116,7 +117,7 @@ type leakConfig struct{ *config.Control }
 
 func (c leakConfig) HasFinding(id string) bool {
 	_, presence := c.Finding(id)
-	return presence == config.Present
+	return presence == entity.Present
 }
 
 func (c leakConfig) LeakedKey(fingerprint string) (key *config.Key, accepted bool) {
@@ -134,10 +135,10 @@ func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
 
 // newTriage creates the triage of findings, for the partitions of findings that this node owns.
 func newTriage(n *Node) (runFunc, error) {
-	caughtUp := func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, n.reader) }
+	hits := findings.Reader{Cluster: n.reader.Cluster}
 	d, err := triage.New(triage.Config{InstanceID: n.instanceID(), Partitions: n.partitions}, triage.Deps{
 		Log: n.log, Stream: n.stream, Config: n.control, History: n.control,
-		Store:    findingTable{write.NewFindingTable(n.reader, caughtUp), n.control},
+		Store:    findingTable{write.NewFindingTable(n.reader, hits.CaughtUp), n.control},
 		Notifier: n.alerts, Now: n.control.Now, Metrics: n.registry,
 	})
 	if err != nil {
@@ -196,9 +197,8 @@ func newDomains(n *Node) (runFunc, error) {
 		UserAgent: "EventRelay/" + n.settings.Version, Now: n.control.Now, IsOwner: n.ownsFirstPartition.Load,
 	})
 	n.leaks.proofs = domains
-	n.leaks.api = &api.Leaks{
-		Domains: domains, Senders: read.FindingReader{Reader: n.reader}, Findings: read.FindingReader{Reader: n.reader},
-	}
+	hits := findings.Reader{Cluster: n.reader.Cluster}
+	n.leaks.api = &api.Leaks{Domains: domains, Senders: hits, Findings: hits}
 	n.leaks.pages = map[string][]byte{scan.AboutPath: scan.About(scanBudget(n.settings))}
 	return domains.Run, nil
 }

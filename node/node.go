@@ -47,6 +47,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/usage"
 	"github.com/eventrelay/relay/usage/alert"
@@ -321,7 +322,7 @@ func newWriter(n *Node) (runFunc, error) {
 }
 
 func newReader(n *Node) (runFunc, error) {
-	deps := read.ReaderDeps{Log: n.log, Stream: n.stream, Erased: n.control.Erased}
+	deps := cluster.Deps{Stream: n.stream, Erased: n.control.Erased}
 	if !n.settings.Embedded {
 		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
 			return n.control.Messages.Send(ctx, store.EncodeTargets(targets))
@@ -331,7 +332,7 @@ func newReader(n *Node) (runFunc, error) {
 		deps.Writer = n.writer
 	}
 	var err error
-	n.reader, err = read.NewReader(read.ReaderConfig{
+	n.reader, err = read.NewReader(cluster.Config{
 		URL: n.settings.ClickHouseURL, ReadURL: n.settings.ReadURL, RetentionDays: n.settings.RetentionDays,
 		SearchURL: n.settings.SearchURL, SearchThreads: n.settings.SearchThreads, SearchIndex: n.settings.SearchIndex,
 	}, deps)

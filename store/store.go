@@ -19,7 +19,7 @@
 //
 // Read-your-writes fence. A read that must include everything acknowledged so far asks Kafka for the end offsets of the
 // topics, asks the writers to flush once they have read that far, its own by a call and those of other nodes by a
-// message, and waits at most read.ReaderConfig.FenceWait. When that time is up, the read answers with what is stored
+// message, and waits at most cluster.Config.FenceWait. When that time is up, the read answers with what is stored
 // and says up to which time it is complete (as_of). A read of one event whose partition the writer in the same process
 // owns, and the most common lists where there is no other node, wait for no flush: they merge the rows that this writer
 // has read and not stored (Unstored).

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
@@ -29,7 +30,7 @@ type alerts struct {
 }
 
 // alertsView renders the settings. revealed is the webhook secret that this response may show, empty for none.
-func (a *alerts) alertsView(s *config.AlertSettings, revealed string) (*wire.AlertSettings, error) {
+func (a *alerts) alertsView(s *alerting.AlertSettings, revealed string) (*wire.AlertSettings, error) {
 	saved, err := notify.OpenChannels(a.keyring, s)
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 		return err
 	}
 	var in *alertsInput
-	after, err := a.config.UpdateAlertSettings(r.Context(), func(s *config.AlertSettings) error {
+	after, err := a.config.UpdateAlertSettings(r.Context(), func(s *alerting.AlertSettings) error {
 		in = &alertsInput{alerts: a}
 		in.merge(body, s)
 		return in.Err
@@ -187,9 +188,9 @@ const (
 )
 
 // alertRules are the rules that have alerts of their own.
-var alertRules = config.AlertRuleNames()
+var alertRules = alerting.AlertRuleNames()
 
-func newAlertView(x *config.Alert) *wire.Alert {
+func newAlertView(x *alerting.Alert) *wire.Alert {
 	messageType, _, _ := strings.Cut(x.ID, "/")
 	v := &wire.Alert{
 		ID: id.AlertOf(x.ID), Object: "alert", Type: "alert." + messageType, Rule: x.Rule,
@@ -218,7 +219,7 @@ func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.
 		return err
 	}
 	has := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-	alerts, more := a.config.AlertPage(key.Account, p.Before, p.Limit, func(x *config.Alert) bool {
+	alerts, more := a.config.AlertPage(key.Account, p.Before, p.Limit, func(x *alerting.Alert) bool {
 		state := alertResolved
 		if x.Firing {
 			state = alertFiring

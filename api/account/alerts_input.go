@@ -9,7 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -27,13 +27,13 @@ type alertsInput struct {
 }
 
 // merge validates body and merges it into s, which holds the current settings.
-func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
+func (in *alertsInput) merge(body []byte, s *alerting.AlertSettings) {
 	o := in.NewObject("", body)
 	o.ReadOnly("object")
 	in.channels(o, s)
 	in.flatChannels(o, s)
 	x := wire.AlertSettings{Rules: s.Rules, CooldownSeconds: s.CooldownSeconds}
-	o.Decode(&x, wire.AlertSettings{Rules: config.DefaultAlertRules(), CooldownSeconds: config.DefaultAlertCooldown})
+	o.Decode(&x, wire.AlertSettings{Rules: alerting.DefaultAlertRules(), CooldownSeconds: alerting.DefaultAlertCooldown})
 	if percents := x.Rules.Usage.Percent; !slices.Equal(percents, s.Rules.Usage.Percent) {
 		slices.Sort(percents)
 	}
@@ -42,7 +42,7 @@ func (in *alertsInput) merge(body []byte, s *config.AlertSettings) {
 }
 
 // channels reads the nested form, {"channels": {"slack": {…}}}.
-func (in *alertsInput) channels(o *frame.Object, s *config.AlertSettings) {
+func (in *alertsInput) channels(o *frame.Object, s *alerting.AlertSettings) {
 	if o.IsNull("channels") {
 		s.Channels = nil
 	}
@@ -63,7 +63,7 @@ func (in *alertsInput) channels(o *frame.Object, s *config.AlertSettings) {
 
 // flatChannels reads the members that stand for a whole channel, such as slack_webhook_url. The nested form of the same
 // request must not say something else.
-func (in *alertsInput) flatChannels(o *frame.Object, s *config.AlertSettings) {
+func (in *alertsInput) flatChannels(o *frame.Object, s *alerting.AlertSettings) {
 	for _, k := range notify.Kinds() {
 		raw, ok := o.Raw(k.Flat)
 		if !ok {
@@ -84,7 +84,7 @@ func (in *alertsInput) flatChannels(o *frame.Object, s *config.AlertSettings) {
 }
 
 // channelOf returns a copy of a channel, the zero one if there is none.
-func channelOf(s *config.AlertSettings, k notify.ChannelKind) (c config.AlertChannel) {
+func channelOf(s *alerting.AlertSettings, k notify.ChannelKind) (c alerting.AlertChannel) {
 	if saved := s.Channel(string(k.Kind)); saved != nil {
 		c = *saved
 	}
@@ -111,8 +111,8 @@ func nestedChannel(o *frame.Object, k notify.ChannelKind) (raw []byte, path stri
 }
 
 // channel reads one channel. Members that are left out keep their current value.
-func (in *alertsInput) channel(o *frame.Object, k notify.ChannelKind, s *config.AlertSettings) {
-	before := config.AlertChannel{Kind: string(k.Kind), Enabled: true}
+func (in *alertsInput) channel(o *frame.Object, k notify.ChannelKind, s *alerting.AlertSettings) {
+	before := alerting.AlertChannel{Kind: string(k.Kind), Enabled: true}
 	if c := s.Channel(before.Kind); c != nil {
 		before = *c
 	}
@@ -121,7 +121,7 @@ func (in *alertsInput) channel(o *frame.Object, k notify.ChannelKind, s *config.
 	if k.Mails {
 		in.addresses(o, k.Member, &next.To)
 	} else {
-		next.URL = in.channelURL(o, k.Member, s.ID, config.FieldAlertURL(next.Kind), next.URL)
+		next.URL = in.channelURL(o, k.Member, s.ID, alerting.FieldAlertURL(next.Kind), next.URL)
 	}
 	if k.Signed {
 		o.ReadOnly("secret_set")
@@ -141,7 +141,7 @@ func (in *alertsInput) addresses(o *frame.Object, name string, dst *[]string) {
 	if raw, ok := o.Raw(name); ok && frame.KindOf(raw) == frame.KindString {
 		*dst = []string{in.address(o, name, raw)}
 	} else if ok {
-		elements := o.Array(name, config.MaxAlertAddresses)
+		elements := o.Array(name, alerting.MaxAlertAddresses)
 		*dst = nil
 		for i, raw := range elements {
 			to := in.address(o, frame.Indexed(name, i), raw)
@@ -152,7 +152,7 @@ func (in *alertsInput) addresses(o *frame.Object, name string, dst *[]string) {
 		}
 	}
 	if len(*dst) == 0 {
-		o.Fail(name, "must name 1 to %d mail addresses", config.MaxAlertAddresses)
+		o.Fail(name, "must name 1 to %d mail addresses", alerting.MaxAlertAddresses)
 	}
 }
 
@@ -177,8 +177,8 @@ func (in *alertsInput) address(o *frame.Object, name string, raw []byte) string 
 
 // channelSecret sets the secret that signs a channel's messages: the one in the request, or a new one when the
 // channel is new or rotate_secret is true. The mask of the current secret leaves it unchanged.
-func (in *alertsInput) channelSecret(o *frame.Object, entity string, next *config.AlertChannel) {
-	field := config.FieldAlertSecret(next.Kind)
+func (in *alertsInput) channelSecret(o *frame.Object, entity string, next *alerting.AlertChannel) {
+	field := alerting.FieldAlertSecret(next.Kind)
 	rotate := next.Secret == ""
 	o.Boolean("rotate_secret", &rotate)
 	var secret sign.Secret

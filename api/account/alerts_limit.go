@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -34,13 +34,13 @@ const (
 func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
 	holder := id.Random("")
 	var refused error
-	_, err = a.config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
-		return x.ChangeBudget(func(b *config.AlertBudget) error {
+	_, err = a.config.ChangeAlert(ctx, alerting.AlertTestBudget, func(x *alerting.Alert) error {
+		return x.ChangeBudget(func(b *alerting.AlertBudget) error {
 			now := a.Now().UTC()
 			if refused = testRefusal(b, now, mails); refused != nil {
-				return config.ErrAlertUnchanged
+				return alerting.ErrAlertUnchanged
 			}
-			b.RecordSent(config.AlertSent{At: now, Mails: mails})
+			b.RecordSent(alerting.AlertSent{At: now, Mails: mails})
 			b.Holder, b.HeldUntil = holder, now.Add(testLease)
 			return nil
 		})
@@ -52,10 +52,10 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testEndTimeout)
 		defer cancel()
 		// Without this record the claim expires after testLease.
-		_, _ = a.config.ChangeAlert(ctx, config.AlertTestBudget, func(x *config.Alert) error {
-			return x.ChangeBudget(func(b *config.AlertBudget) error {
+		_, _ = a.config.ChangeAlert(ctx, alerting.AlertTestBudget, func(x *alerting.Alert) error {
+			return x.ChangeBudget(func(b *alerting.AlertBudget) error {
 				if b.Holder != holder {
-					return config.ErrAlertUnchanged
+					return alerting.ErrAlertUnchanged
 				}
 				b.Holder, b.HeldUntil = "", time.Time{}
 				return nil
@@ -65,7 +65,7 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 }
 
 // testRefusal returns the 429 for a test that exceeds a limit now, or nil.
-func testRefusal(b *config.AlertBudget, now time.Time, mails int) error {
+func testRefusal(b *alerting.AlertBudget, now time.Time, mails int) error {
 	if b.Held(now) {
 		return tooManyTests(b.HeldUntil.Sub(now), "another alert test is running; only one runs at a time")
 	}

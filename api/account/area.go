@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -67,7 +68,7 @@ func (a *Area) Routes() []frame.Route {
 
 // AddNeeds adds the alerts that fire to what needs a person.
 func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
-	firing, _ := a.alerts.config.AlertPage(account, 0, math.MaxInt, func(x *config.Alert) bool { return x.Firing })
+	firing, _ := a.alerts.config.AlertPage(account, 0, math.MaxInt, func(x *alerting.Alert) bool { return x.Firing })
 	for _, x := range firing {
 		to.Alerts.Add(newAlertView(x))
 	}
@@ -95,15 +96,15 @@ type AuditLog interface {
 
 // AlertSettings reads and changes the alert settings of the account.
 type AlertSettings interface {
-	AlertSettings() *config.AlertSettings
+	AlertSettings() *alerting.AlertSettings
 	// UpdateAlertSettings calls change with a copy of the newest settings, and again after a write conflict.
-	UpdateAlertSettings(ctx context.Context, change func(*config.AlertSettings) error) (*config.AlertSettings, error)
+	UpdateAlertSettings(ctx context.Context, change func(*alerting.AlertSettings) error) (*alerting.AlertSettings, error)
 	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
 	// config.ErrAlertUnchanged, nothing is written.
-	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
+	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
 	// AlertPage returns the alerts created before that sequence (0 = all) for which keep returns true, newest first, and
 	// whether more follow.
-	AlertPage(account string, beforeSeq int64, limit int, keep func(*config.Alert) bool) ([]*config.Alert, bool)
+	AlertPage(account string, beforeSeq int64, limit int, keep func(*alerting.Alert) bool) ([]*alerting.Alert, bool)
 }
 
 // Notifier makes one attempt to send a message. Each call ends within notify.Timeout.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -40,7 +41,7 @@ type Deps struct {
 
 // Actions reads and changes actions; see config.Action.
 type Actions interface {
-	Action(id string) (*config.Action, config.Presence)
+	Action(id string) (*config.Action, entity.Presence)
 	Actions(account string, keep func(*config.Action) bool) []*config.Action
 	PendingActions(account string) []*config.Action
 	DecideAction(ctx context.Context, id, person string, to config.ActionState) (*config.Action, error)
@@ -94,7 +95,7 @@ func New(deps Deps) (*Confirmer, error) {
 // Action returns an action of an account; nil if there is none.
 func (c *Confirmer) Action(account, id string) *config.Action {
 	a, presence := c.deps.Actions.Action(id)
-	if presence != config.Present || a.Account != account {
+	if presence != entity.Present || a.Account != account {
 		return nil
 	}
 	return a

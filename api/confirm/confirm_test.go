@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -51,14 +52,14 @@ type answer struct {
 	after  string // Retry-After; empty: 1
 }
 
-func (w *world) Action(id string) (*config.Action, config.Presence) {
+func (w *world) Action(id string) (*config.Action, entity.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.actions[id]; a != nil {
 		copied := *a
-		return &copied, config.Present
+		return &copied, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 func (w *world) Actions(_ string, keep func(*config.Action) bool) (all []*config.Action) {
@@ -181,12 +182,12 @@ var person = &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.ReadWrite}
 // newWorld has one pending action, about a finding.
 func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *config.Action) {
 	t.Helper()
-	a := &config.Action{Meta: config.Meta{ID: "act_1", Account: "acc_1", CreatedAt: time.Now()},
+	a := &config.Action{Meta: entity.Meta{ID: "act_1", Account: "acc_1", CreatedAt: time.Now()},
 		State: config.ActionPending, Path: "/v1/findings/update", Body: `{"ids":["fnd_1"]}`,
 		Resources: []string{"/v1/findings/fnd_1"}, Key: "key_1",
 		Revision: confirm.Revision([]byte(finding))}
 	w := &world{actions: map[string]*config.Action{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
-		{Meta: config.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
+		{Meta: entity.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
 	c := must.Get(
 		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, People: w, API: w, Now: time.Now}))(t)
 	return w, c, c.Action("acc_1", "act_1")

@@ -12,6 +12,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -42,7 +44,7 @@ type Deps struct {
 // Configuration is the configuration log as far as the area uses it.
 type Configuration interface {
 	Endpoints
-	AlertSettings() *config.AlertSettings
+	AlertSettings() *alerting.AlertSettings
 }
 
 // Routes builds the area and returns its routes.
@@ -92,7 +94,7 @@ func Routes(d *Deps) []frame.Route {
 
 // Endpoints reads and changes endpoints. A change returns after this node has applied it.
 type Endpoints interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	// EndpointByToken returns the endpoint whose ingest URL has that token, or had it and accepts it still; or nil.
 	EndpointByToken(token string) *config.Endpoint
 	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.

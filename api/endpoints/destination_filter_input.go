@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -34,7 +35,7 @@ func (in *endpointInput) filter(o *frame.Object, d *config.Destination) {
 	if f == nil {
 		return
 	}
-	var next config.Filter
+	var next filter.Filter
 	if d.Filter != nil {
 		next = *d.Filter
 	}
@@ -64,7 +65,7 @@ func (in *endpointInput) filter(o *frame.Object, d *config.Destination) {
 
 // filterBody replaces the whole body filter. It cannot merge path by path: null is a value to compare with, not a
 // removal.
-func (in *endpointInput) filterBody(f *frame.Object, next *config.Filter) {
+func (in *endpointInput) filterBody(f *frame.Object, next *filter.Filter) {
 	if f.IsNull("body") {
 		next.Body = nil
 	}

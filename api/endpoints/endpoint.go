@@ -16,6 +16,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
@@ -30,7 +32,7 @@ const maxSearches = 2
 type endpoints struct {
 	*frame.Core
 	config               Endpoints
-	alertSettings        func() *config.AlertSettings
+	alertSettings        func() *alerting.AlertSettings
 	keyring              *seal.Keyring
 	limiterStore         frame.LimiterStore // circuit breakers, for the state of destinations
 	egress               egress.Policy
@@ -67,7 +69,7 @@ func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpo
 	}
 	e := &config.Endpoint{
 		ID: frame.NewID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic,
-		RetryPolicy: config.DefaultRetryPolicy(),
+		RetryPolicy: retry.Default(),
 		Response:    config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.Now(),
 	}
 	e.Name = e.ID[len(e.ID)-frame.DefaultNameLength:]

@@ -12,6 +12,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -120,19 +122,19 @@ func equalText(a, b *string) bool {
 }
 
 // retryPolicy reads the members of the resulting strategy and ignores those of the other strategies.
-func (in *endpointInput) retryPolicy(o *frame.Object, p *config.RetryPolicy) {
+func (in *endpointInput) retryPolicy(o *frame.Object, p *retry.Policy) {
 	if o.IsNull("retry_policy") {
-		*p = config.DefaultRetryPolicy()
+		*p = retry.Default()
 	}
 	r := o.Object("retry_policy")
 	if r == nil {
 		return
 	}
 	strategy := p.Strategy
-	if r.Enum("strategy", &strategy, config.RetryStrategyNames()...); strategy != p.Strategy {
+	if r.Enum("strategy", &strategy, retry.StrategyNames()...); strategy != p.Strategy {
 		p.SetStrategy(strategy)
 	}
-	for _, s := range config.RetryStrategies() {
+	for _, s := range retry.Strategies() {
 		for _, m := range s.Members {
 			if s.Name != p.Strategy {
 				r.Ignore(m.Name)
@@ -206,9 +208,9 @@ func (in *endpointInput) alerts(o *frame.Object, e *config.Endpoint) {
 		}
 	}
 	o.WarnUnknown()
-	e.Alerts = &config.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, MutedUntil: time.Time(x.MutedUntil),
+	e.Alerts = &alerting.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, MutedUntil: time.Time(x.MutedUntil),
 		ConsecutiveFailures: x.ConsecutiveFailures, FailureRatePercent: x.FailureRatePercent}
-	if reflect.DeepEqual(e.Alerts, &config.EndpointAlerts{Enabled: true}) {
+	if reflect.DeepEqual(e.Alerts, &alerting.EndpointAlerts{Enabled: true}) {
 		e.Alerts = nil
 	}
 }

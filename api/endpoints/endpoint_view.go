@@ -10,13 +10,14 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-func endpointAlerts(x config.EndpointAlerts) wire.EndpointAlerts {
+func endpointAlerts(x alerting.EndpointAlerts) wire.EndpointAlerts {
 	return wire.EndpointAlerts{Enabled: x.Enabled, Channels: x.Channels, ConsecutiveFailures: x.ConsecutiveFailures,
 		FailureRatePercent: x.FailureRatePercent, MutedUntil: web.Time(x.MutedUntil)}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -38,7 +39,7 @@ type Deps struct {
 
 // Configuration is the configuration log as far as the area uses it.
 type Configuration interface {
-	config.Access
+	entity.Access
 	frame.Keys
 	Fixtures
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
@@ -229,7 +230,7 @@ func (a *fixtures) newFixture(r *http.Request, key *config.Key, ev *event.Event,
 	*config.Fixture, error) {
 	now := a.RequestTime(r)
 	f := &config.Fixture{
-		Meta: config.Meta{ID: frame.NewID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: a.fixtureName(x, ev),
+		Meta: entity.Meta{ID: frame.NewID(r, id.Fixture), Account: key.Account, CreatedAt: now}, Name: a.fixtureName(x, ev),
 		Event: ev.ID.Text(id.Event), Endpoint: ev.Endpoint, Type: a.sanitiser.Type(ev.Type), Method: ev.Method,
 		Status: fixture.DefaultStatus, ExpiresAt: now.Add(fixture.DefaultLife), Version: 1, CreatedBy: key.ID,
 	}
@@ -293,7 +294,7 @@ func (a *fixtures) updateFixture(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	}
 	defer end()
-	after, err := config.Update(r.Context(), a.Config, f.ID, func(f *config.Fixture) error {
+	after, err := entity.Update(r.Context(), a.Config, f.ID, func(f *config.Fixture) error {
 		if x.Version != nil && *x.Version != f.Version {
 			return frame.ErrOtherVersion("fixture", f.Version)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -148,11 +149,11 @@ type oneEndpoint struct {
 	endpoint *config.Endpoint
 }
 
-func (c oneEndpoint) Endpoint(string) (*config.Endpoint, config.Presence) {
+func (c oneEndpoint) Endpoint(string) (*config.Endpoint, entity.Presence) {
 	if c.endpoint == nil {
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
-	return c.endpoint, config.Present
+	return c.endpoint, entity.Present
 }
 
 // What is open announces no attempt once its endpoint or destination is deleted, disabled, purged or paused, in lists,

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -248,7 +249,7 @@ func (s *sse) endReason(ctx context.Context) string {
 // followEndpoint follows the endpoint to a new partition, and returns the reason to end if the endpoint was deleted.
 func (s *sse) followEndpoint(ctx context.Context) string {
 	ep, presence := s.streams.ConfigReader.Endpoint(s.endpoint)
-	if presence != config.Present {
+	if presence != entity.Present {
 		return endEndpointDeleted
 	}
 	// On an error the next check tries again; no event is lost until then.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -82,9 +82,9 @@ func (a *events) halts(s *event.Summary) map[string]string {
 func (a *events) haltOf(s *event.Summary, x *event.Delivery) string {
 	ep, presence := a.ConfigReader.Endpoint(s.Endpoint)
 	switch presence {
-	case config.Deleted:
+	case entity.Deleted:
 		return string(event.EndpointDeleted)
-	case config.Unknown: // another node may have created it a moment ago
+	case entity.Unknown: // another node may have created it a moment ago
 		return ""
 	}
 	startedAt := s.ID.Time()

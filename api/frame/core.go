@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -41,7 +42,7 @@ type Core struct {
 // ConfigReader finds in the configuration what a path or a body may name. A resource has the rest of the configuration
 // that it needs as a field of its own.
 type ConfigReader interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	EndpointByToken(token string) *config.Endpoint
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
 	Sync(ctx context.Context) error
@@ -78,13 +79,13 @@ func (c *Core) Body(r *http.Request) ([]byte, error) {
 
 // Find returns the entity with an id; nil if it does not exist. When this node does not know the id, it
 // reads again after it has caught up: another node may have created it a moment ago.
-func Find[P any](ctx context.Context, c *Core, read func(id string) (P, config.Presence), name string) (none P) {
+func Find[P any](ctx context.Context, c *Core, read func(id string) (P, entity.Presence), name string) (none P) {
 	x, presence := read(name)
-	if presence == config.Unknown {
+	if presence == entity.Unknown {
 		c.CatchUp(ctx)
 		x, presence = read(name)
 	}
-	if presence != config.Present {
+	if presence != entity.Present {
 		return none
 	}
 	return x
@@ -92,10 +93,10 @@ func Find[P any](ctx context.Context, c *Core, read func(id string) (P, config.P
 
 // CreateOnce creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
 func CreateOnce[P any](ctx context.Context, create func(context.Context, P) (P, error), x P,
-	read func(id string) (P, config.Presence), name string) (P, error) {
+	read func(id string) (P, entity.Presence), name string) (P, error) {
 	created, err := create(ctx, x)
 	if errors.Is(err, config.ErrConflict) {
-		if earlier, presence := read(name); presence == config.Present {
+		if earlier, presence := read(name); presence == entity.Present {
 			return earlier, nil
 		}
 	}
@@ -127,7 +128,7 @@ func (c *Core) DestinationInPath(r *http.Request, key *config.Key) (*config.Endp
 // PresentEndpoint returns the account's endpoint with that id, or nil if it does not exist or was deleted.
 func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
 	e, presence := c.ConfigReader.Endpoint(name)
-	if presence != config.Present || e.Account != account {
+	if presence != entity.Present || e.Account != account {
 		return nil
 	}
 	return e

@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/id"
@@ -165,7 +166,7 @@ func (a *IdempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{key.Account, r.URL.Path, text}, "\x00")))
 	mine := &config.Answer{
-		Meta: config.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, IDSeed: subject.String(),
+		Meta: entity.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, IDSeed: subject.String(),
 		CallID: id.Random("call_"), APIKey: key.ID,
 		ClaimedUntil: a.Now().Add(a.ClaimLife), ExpiresAt: a.Now().Add(IdempotencyWindow),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -17,9 +18,9 @@ type view interface{ SetWarnings([]wire.Warning) }
 
 // Resource serves one kind of the configuration at /v1/NAMEs and /v1/NAMEs/{NAME}. A nil function means that the kind
 // does not support the operation, or uses the default. Handlers in own replace the defaults.
-type Resource[E any, P config.Entity[E], V view] struct {
+type Resource[E any, P entity.Entity[E], V view] struct {
 	*Core
-	Config  config.Access
+	Config  entity.Access
 	Object  string // NAME, in paths and answers
 	Missing string // message of the 404; empty: "there is no such NAME"
 
@@ -82,8 +83,8 @@ func (a *Resource[E, P, V]) Action(name string, handle HandlerFunc) Route {
 }
 
 // NewMeta returns the id and the owner of what a request creates.
-func (c *Core) NewMeta(r *http.Request, prefix string, by *config.Key) config.Meta {
-	return config.Meta{ID: NewID(r, prefix), Account: by.Account, CreatedAt: c.Now()}
+func (c *Core) NewMeta(r *http.Request, prefix string, by *config.Key) entity.Meta {
+	return entity.Meta{ID: NewID(r, prefix), Account: by.Account, CreatedAt: c.Now()}
 }
 
 // Get returns the entity with an id, or the 404 if the account has none.
@@ -124,7 +125,7 @@ func (a *Resource[E, P, V]) List(w http.ResponseWriter, r *http.Request, key *co
 	if err != nil {
 		return err
 	}
-	all, more := config.List(a.Config, key.Account, p.Before, p.Limit, keep)
+	all, more := entity.List(a.Config, key.Account, p.Before, p.Limit, keep)
 	views, err := a.Views(r.Context(), key, all...)
 	if err != nil {
 		return err
@@ -160,14 +161,14 @@ func (a *Resource[E, P, V]) ReadNew(r *http.Request, x P) (*Input, error) {
 func (a *Resource[E, P, V]) Once(ctx context.Context, x P) (P, error) {
 	insert := a.Insert
 	if insert == nil {
-		insert = func(ctx context.Context, x P) (P, error) { return config.Create(ctx, a.Config, x) }
+		insert = func(ctx context.Context, x P) (P, error) { return entity.Create(ctx, a.Config, x) }
 	}
 	name, _ := x.Owner()
 	return CreateOnce(ctx, insert, x, a.stored, name)
 }
 
-func (a *Resource[E, P, V]) stored(id string) (P, config.Presence) {
-	x, presence := config.Get[E, P](a.Config, id)
+func (a *Resource[E, P, V]) stored(id string) (P, entity.Presence) {
+	x, presence := entity.Get[E, P](a.Config, id)
 	return x, presence
 }
 
@@ -181,14 +182,14 @@ func (a *Resource[E, P, V]) read(w http.ResponseWriter, r *http.Request, key *co
 }
 
 func (a *Resource[E, P, V]) patch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	return a.change(w, r, key, config.Update[E, P], a.Merge)
+	return a.change(w, r, key, entity.Update[E, P], a.Merge)
 }
 
 // postRotate gives an entity a new secret. The previous one ends at once. A repeat with the same Idempotency-Key
 // rotates nothing.
 func (a *Resource[E, P, V]) postRotate(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	call := RotatedBy(r)
-	return a.change(w, r, key, config.UpdateEverywhere[E, P], func(_ *Input, o *Object, x P) {
+	return a.change(w, r, key, entity.UpdateEverywhere[E, P], func(_ *Input, o *Object, x P) {
 		o.WarnUnknown()
 		a.Rotate(x, call)
 	})
@@ -196,7 +197,7 @@ func (a *Resource[E, P, V]) postRotate(w http.ResponseWriter, r *http.Request, k
 
 // change applies the body of a request, once for each attempt of the update: an error in its input changes nothing.
 func (a *Resource[E, P, V]) change(w http.ResponseWriter, r *http.Request, key *config.Key,
-	update func(ctx context.Context, in config.Access, id string, change func(P) error) (P, error),
+	update func(ctx context.Context, in entity.Access, id string, change func(P) error) (P, error),
 	merge func(in *Input, o *Object, x P)) error {
 	x, err := a.InPath(r, key)
 	if err != nil {
@@ -230,7 +231,7 @@ func (a *Resource[E, P, V]) remove(w http.ResponseWriter, r *http.Request, key *
 		}
 	}
 	name, _ := x.Owner()
-	if err := config.Delete[E, P](r.Context(), a.Config, name); err != nil {
+	if err := entity.Delete[E, P](r.Context(), a.Config, name); err != nil {
 		return err
 	}
 	WriteDeleted(w, name, a.Object)

@@ -16,6 +16,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -309,7 +311,7 @@ func ToWebError(err error) error {
 			Message: "it was changed by other requests at the same time; read it and try again", Err: err}
 	case errors.Is(err, config.ErrNotFound):
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
-	case errors.Is(err, config.ErrEndpointBusy):
+	case errors.Is(err, jobs.ErrEndpointBusy):
 		return errBusy()
 	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
@@ -322,8 +324,8 @@ func ToWebError(err error) error {
 		}
 	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
-	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, config.ErrTooManyDrains),
-		errors.Is(err, config.ErrTooManyDSNs),
+	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, leak.ErrTooManyDrains),
+		errors.Is(err, leak.ErrTooManyDSNs),
 		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull):
 		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):

@@ -13,6 +13,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -113,22 +115,22 @@ type Selector interface {
 type Runs interface {
 	// AddRun returns config.ErrConflict when the id exists, and config.ErrEndpointBusy when another run is queueing for
 	// one of the endpoints.
-	AddRun(ctx context.Context, r *config.Run) (*config.Run, error)
-	ChangeRun(ctx context.Context, id string, alter func(*config.Run) error) (*config.Run, error)
+	AddRun(ctx context.Context, r *jobs.Run) (*jobs.Run, error)
+	ChangeRun(ctx context.Context, id string, alter func(*jobs.Run) error) (*jobs.Run, error)
 	// CancelRun returns when every node has applied the cancellation.
-	CancelRun(ctx context.Context, id string) (*config.Run, error)
-	ReplayRun(id string) (*config.Run, config.Presence)
-	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*config.Run) bool) ([]*config.Run, bool)
+	CancelRun(ctx context.Context, id string) (*jobs.Run, error)
+	ReplayRun(id string) (*jobs.Run, entity.Presence)
+	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*jobs.Run) bool) ([]*jobs.Run, bool)
 	// QueueingRuns returns the runs of all accounts that were created at since or later and are queueing.
-	QueueingRuns(since time.Time) []*config.Run
+	QueueingRuns(since time.Time) []*jobs.Run
 }
 
 // Recoveries reads and changes recovery jobs in the configuration log.
 type Recoveries interface {
-	Recovery(id string) (*config.Recovery, config.Presence)
-	Recoveries(account string, beforeSeq int64, limit int, keep func(*config.Recovery) bool) ([]*config.Recovery, bool)
-	AddRecovery(ctx context.Context, j *config.Recovery) (*config.Recovery, error)
-	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)
+	Recovery(id string) (*jobs.Recovery, entity.Presence)
+	Recoveries(account string, beforeSeq int64, limit int, keep func(*jobs.Recovery) bool) ([]*jobs.Recovery, bool)
+	AddRecovery(ctx context.Context, j *jobs.Recovery) (*jobs.Recovery, error)
+	UpdateRecovery(ctx context.Context, id string, change func(*jobs.Recovery) error) (*jobs.Recovery, error)
 	RecoveriesChanged() <-chan struct{}
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -45,7 +47,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	}
 	job, err = frame.CreateOnce(r.Context(), a.config.AddRecovery, job, a.config.Recovery, job.ID)
 	switch {
-	case errors.Is(err, config.ErrTooManyOpenRecoveries):
+	case errors.Is(err, jobs.ErrTooManyOpenRecoveries):
 		return web.WrongState("", "too many recovery jobs are open; cancel some of them or wait until they end")
 	case err != nil:
 		return err
@@ -54,13 +56,13 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 }
 
 // readRecoveryInput validates the body of a new job.
-func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Recovery, error) {
+func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*jobs.Recovery, error) {
 	in := &frame.Input{}
 	o := in.NewObject("", body)
 	now := a.Now()
-	job := &config.Recovery{
-		Meta: config.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: config.RecoveryPreparing,
-		Deadline: now.Add(config.MaxRecoveryDuration), CreatedBy: key.ID,
+	job := &jobs.Recovery{
+		Meta: entity.Meta{Account: key.Account, CreatedAt: now}, Until: now, State: jobs.RecoveryPreparing,
+		Deadline: now.Add(jobs.MaxRecoveryDuration), CreatedBy: key.ID,
 	}
 	var since string
 	o.IgnoreNulls("endpoint_id", "since", "rate_per_second", "destination_id")
@@ -86,7 +88,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 		return nil, in.Err
 	}
 	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
-	if presence != config.Present || ep.Account != key.Account {
+	if presence != entity.Present || ep.Account != key.Account {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
 		}
@@ -104,15 +106,15 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*config.Re
 }
 
 // awaitPrepared waits up to frame.PreparationWait for a new job to become ready, and returns its newest state.
-func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *config.Recovery {
+func (a *recoveries) awaitPrepared(ctx context.Context, job *jobs.Recovery) *jobs.Recovery {
 	timeout := time.NewTimer(frame.PreparationWait)
 	defer timeout.Stop()
 	for {
 		changed := a.config.RecoveriesChanged()
-		if newer, presence := a.config.Recovery(job.ID); presence == config.Present {
+		if newer, presence := a.config.Recovery(job.ID); presence == entity.Present {
 			job = newer
 		}
-		if job.State != config.RecoveryPreparing {
+		if job.State != jobs.RecoveryPreparing {
 			return job
 		}
 		select {
@@ -127,7 +129,7 @@ func (a *recoveries) awaitPrepared(ctx context.Context, job *config.Recovery) *c
 
 // answerRecovery answers a write with the job. The write has taken effect, so an unavailable store is no error: then
 // all submitted deliveries are reported as queued.
-func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *config.Recovery) error {
+func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, status int, job *jobs.Recovery) error {
 	p, err := a.progressOf(r.Context(), job)
 	if err != nil {
 		p = progress{asOf: job.CreatedAt}
@@ -152,10 +154,10 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 }
 
 // recoveryInPath returns the job that the path names, or the 404.
-func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.Recovery, error) {
+func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*jobs.Recovery, error) {
 	a.CatchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
-	if presence != config.Present || job.Account != key.Account || a.Now().Sub(job.CreatedAt) >= config.RecoveryRetention {
+	if presence != entity.Present || job.Account != key.Account || a.Now().Sub(job.CreatedAt) >= jobs.RecoveryRetention {
 		return nil, web.Missing("there is no such recovery job, or it is older than 30 days")
 	}
 	return job, nil
@@ -163,24 +165,24 @@ func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*config.R
 
 func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "recoveries "+key.Account)
-	states := frame.EnumFilter(q, "state", config.RecoveryStates()...)
+	states := frame.EnumFilter(q, "state", jobs.RecoveryStates()...)
 	endpoints := q.List("endpoint_id")
 	page, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
-	oldest := a.Now().Add(-config.RecoveryRetention)
-	jobs, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *config.Recovery) bool {
+	oldest := a.Now().Add(-jobs.RecoveryRetention)
+	found, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *jobs.Recovery) bool {
 		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
-	p, err := a.progressOf(r.Context(), jobs...)
+	p, err := a.progressOf(r.Context(), found...)
 	if err != nil {
 		return err
 	}
 	frame.SetAsOf(w, p.asOf)
-	return frame.WriteConfigPage(w, page, jobs, more,
-		frame.ViewsOf(jobs, func(j *config.Recovery) wire.Recovery { return a.view(p, j) }))
+	return frame.WriteConfigPage(w, page, found, more,
+		frame.ViewsOf(found, func(j *jobs.Recovery) wire.Recovery { return a.view(p, j) }))
 }
 
 // itemStates are the states of an item of a job.
@@ -248,7 +250,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	var x jobAction
 	o.Enum("action", &x.action, actionCanary, actionContinue, actionCancel)
 	x.state = frame.Optional(o, "state", func(name string, dst *string) {
-		o.Enum(name, dst, event.Convert[string](config.RecoveryStates()...)...)
+		o.Enum(name, dst, event.Convert[string](jobs.RecoveryStates()...)...)
 	})
 	o.RefuseUnknown()
 	if x.action == "" {
@@ -264,7 +266,7 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 	if c := frame.CallOf(r); c != nil {
 		x.call = c.Subject.String()
 	}
-	act := func(j *config.Recovery) error { return a.applyAction(j, x) }
+	act := func(j *jobs.Recovery) error { return a.applyAction(j, x) }
 	job, err = a.config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
@@ -281,7 +283,7 @@ type jobAction struct {
 
 // applyAction changes a job. An action that is already in effect changes nothing, and that of a call is done once,
 // whatever the job did since.
-func (a *recoveries) applyAction(j *config.Recovery, x jobAction) error {
+func (a *recoveries) applyAction(j *jobs.Recovery, x jobAction) error {
 	action := x.action
 	if inEffect(j, action) || x.call != "" && j.ActedBy == x.call {
 		return nil
@@ -301,7 +303,7 @@ func (a *recoveries) applyAction(j *config.Recovery, x jobAction) error {
 	j.ActedBy = x.call
 	switch action {
 	case actionCancel:
-		j.End(config.RecoveryCancelled, config.StopCancelled, now)
+		j.End(jobs.RecoveryCancelled, jobs.StopCancelled, now)
 		return nil
 	case actionCanary:
 		if other := a.otherSendingJob(j); other != nil && j.Sendable > 0 {
@@ -312,40 +314,40 @@ func (a *recoveries) applyAction(j *config.Recovery, x jobAction) error {
 		if other := a.otherSendingJob(j); other != nil {
 			return errOtherJobSends(other)
 		}
-		j.State = config.RecoveryRunning
+		j.State = jobs.RecoveryRunning
 	}
 	return nil
 }
 
 // inEffect reports whether the job is already in the state that the action leads to.
-func inEffect(j *config.Recovery, action string) bool {
+func inEffect(j *jobs.Recovery, action string) bool {
 	continued := j.Reserved > j.Canary.End()
 	switch action {
 	case actionCanary:
-		return j.State == config.RecoveryCanaryRunning || j.State == config.RecoveryCompleted && !continued
+		return j.State == jobs.RecoveryCanaryRunning || j.State == jobs.RecoveryCompleted && !continued
 	case actionContinue:
-		return j.State == config.RecoveryRunning || j.State == config.RecoveryCompleted && continued
+		return j.State == jobs.RecoveryRunning || j.State == jobs.RecoveryCompleted && continued
 	default:
-		return j.State == config.RecoveryCancelled
+		return j.State == jobs.RecoveryCancelled
 	}
 }
 
 // actionsOf returns the actions that a state allows.
-func actionsOf(s config.RecoveryState) []string {
+func actionsOf(s jobs.RecoveryState) []string {
 	switch {
 	case s.Ended():
 		return nil
-	case s == config.RecoveryReady:
+	case s == jobs.RecoveryReady:
 		return []string{actionCanary, actionCancel}
-	case s == config.RecoveryAwaitingApproval:
+	case s == jobs.RecoveryAwaitingApproval:
 		return []string{actionContinue, actionCancel}
 	}
 	return []string{actionCancel}
 }
 
 // otherSendingJob returns another job that currently sends to a destination of this one, nil if there is none.
-func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
-	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *config.Recovery) bool {
+func (a *recoveries) otherSendingJob(j *jobs.Recovery) *jobs.Recovery {
+	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *jobs.Recovery) bool {
 		return x.ID != j.ID && x.State.Sending() && x.Overlaps(j)
 	})
 	if len(jobs) == 0 {
@@ -354,7 +356,7 @@ func (a *recoveries) otherSendingJob(j *config.Recovery) *config.Recovery {
 	return jobs[0]
 }
 
-func errOtherJobSends(other *config.Recovery) error {
+func errOtherJobSends(other *jobs.Recovery) error {
 	const text = "must wait: recovery job %s sends to the same destination and is %s"
 	return web.WrongState("action", text, other.ID, other.State)
 }

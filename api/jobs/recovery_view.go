@@ -8,7 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -16,8 +16,8 @@ import (
 
 // addNeeds adds the jobs that wait for an approval to what needs a person.
 func (a *recoveries) addNeeds(to *wire.OverviewNeeds, account string) {
-	waiting, _ := a.config.Recoveries(account, 0, math.MaxInt, func(j *config.Recovery) bool {
-		return j.State == config.RecoveryAwaitingApproval
+	waiting, _ := a.config.Recoveries(account, 0, math.MaxInt, func(j *jobs.Recovery) bool {
+		return j.State == jobs.RecoveryAwaitingApproval
 	})
 	for _, j := range waiting {
 		x := wire.WaitingRecovery{ID: j.ID, EndpointID: j.Endpoint, DestinationID: frame.OrNull(j.Destination),
@@ -29,7 +29,7 @@ func (a *recoveries) addNeeds(to *wire.OverviewNeeds, account string) {
 	}
 }
 
-func viewOfCanary(c config.CanaryResult) wire.Canary {
+func viewOfCanary(c jobs.CanaryResult) wire.Canary {
 	return wire.Canary{Total: c.Total, Delivered: c.Delivered, Failed: c.Failed}
 }
 
@@ -41,7 +41,7 @@ type progress struct {
 }
 
 // progressOf reads the progress of jobs of one account from the store.
-func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (progress, error) {
+func (a *recoveries) progressOf(ctx context.Context, jobs ...*jobs.Recovery) (progress, error) {
 	p := progress{failures: map[string]map[string]event.RecoveryFailures{}}
 	var unsettled []string
 	account := ""
@@ -70,7 +70,7 @@ func (a *recoveries) progressOf(ctx context.Context, jobs ...*config.Recovery) (
 
 // view renders a job. The store may be newer or older than the job's record, so reserved is the larger of both
 // counts.
-func (p progress) view(j *config.Recovery) wire.Recovery {
+func (p progress) view(j *jobs.Recovery) wire.Recovery {
 	c := p.counts[j.ID]
 	if j.Settled {
 		c = event.RecoveryCounts{Delivered: j.Delivered, Failed: j.Failed, Skipped: j.Skipped}
@@ -105,16 +105,16 @@ func (p progress) view(j *config.Recovery) wire.Recovery {
 		v.ByDestination[i] = wire.RecoveryDestination{ID: d.ID, Total: d.Total, Failed: d.Failed,
 			TopError: frame.OrNull(d.TopError)}
 	}
-	if !j.State.Ended() && j.State != config.RecoveryPreparing {
+	if !j.State.Ended() && j.State != jobs.RecoveryPreparing {
 		eta := int(math.Ceil(float64(v.Pending+v.Queued) / float64(j.RatePerSecond)))
 		v.ETASeconds = &eta
 	}
-	if perDay := j.RatePerSecond * int(config.MaxRecoveryDuration/time.Second); perDay < j.Total {
+	if perDay := j.RatePerSecond * int(jobs.MaxRecoveryDuration/time.Second); perDay < j.Total {
 		v.Warnings = []frame.Warning{{Param: "rate_per_second", Message: fmt.Sprintf(
 			"at %d a second the job can send %d deliveries before its deadline, but %d are selected; the rest will be skipped",
 			j.RatePerSecond, perDay, j.Total)}}
 	}
-	if j.Total == 0 && j.State == config.RecoveryReady {
+	if j.Total == 0 && j.State == jobs.RecoveryReady {
 		v.Warnings = []frame.Warning{{Param: "since",
 			Message: "no delivery of the events received since then has failed for " +
 				"good; those " +
@@ -126,7 +126,7 @@ func (p progress) view(j *config.Recovery) wire.Recovery {
 
 // view renders a job with warnings about what is paused now: a job neither ends for that nor says so in its state. One
 // paused destination holds the whole job, because the next page waits for the results of the last one.
-func (a *recoveries) view(p progress, j *config.Recovery) wire.Recovery {
+func (a *recoveries) view(p progress, j *jobs.Recovery) wire.Recovery {
 	v := p.view(j)
 	ep := a.PresentEndpoint(j.Endpoint, j.Account)
 	if ep == nil || j.State.Ended() || j.Sendable == 0 {
@@ -146,7 +146,7 @@ func (a *recoveries) view(p progress, j *config.Recovery) wire.Recovery {
 	return v
 }
 
-func itemOf(j *config.Recovery, x *event.RecoveryItem) wire.RecoveryItem {
+func itemOf(j *jobs.Recovery, x *event.RecoveryItem) wire.RecoveryItem {
 	v := wire.RecoveryItem{
 		ID: id.ItemOf(j.ID, x.Seq), RecoveryID: j.ID, EventID: x.Event.Text(id.Event), EventType: frame.OrNull(x.Type),
 		DestinationID: x.Destination, DeliveryID: id.DeliveryOf(x.Event, x.Destination), State: x.State,

@@ -10,6 +10,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -50,7 +52,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 		return err
 	}
 	ep, presence := a.ConfigReader.Endpoint(d.Endpoint)
-	if presence != config.Present {
+	if presence != entity.Present {
 		return web.WrongState("", "the event's endpoint was deleted, so there is no destination to deliver to")
 	}
 	if !a.erasures.ErasedAt(d.ID).IsZero() {
@@ -156,15 +158,15 @@ func filterOfRun(d *event.Detail, only []string, undelivered bool) json.RawMessa
 
 // queueEvent queues a run of one event; its commands are a single page.
 func (a *replays) queueEvent(r *http.Request, d *event.Detail, filter json.RawMessage, targets []string) (
-	*config.Run, error) {
+	*jobs.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
 	}
-	run := &config.Run{
-		Meta: config.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
+	run := &jobs.Run{
+		Meta: entity.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
 		Filter: filter, Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond),
-		State: config.RunQueueing, Events: 1,
+		State: jobs.RunQueueing, Events: 1,
 	}
 	q := a.newQueuer(run)
 	switch _, err = a.runs.AddRun(r.Context(), run); {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -217,7 +218,7 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 // unverified reports whether an endpoint exists and does not verify signatures.
 func (a *planner) unverified(endpoint string) bool {
 	ep, presence := a.ConfigReader.Endpoint(endpoint)
-	return presence == config.Present && ep.Verification == nil
+	return presence == entity.Present && ep.Verification == nil
 }
 
 // destinationCount returns to how many destinations an event goes whose body need not be read.

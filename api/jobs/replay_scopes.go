@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -93,7 +93,7 @@ func (a *replays) acquireScope(ctx context.Context, scope []string) (release fun
 		if a.scopes.tryAcquire(scope) {
 			return true, nil
 		}
-		return false, config.ErrEndpointBusy
+		return false, jobs.ErrEndpointBusy
 	})
 	return func() { a.scopes.release(scope) }, err
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -56,7 +58,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if answered, err := a.answerEarlierRun(w, r, s.dryRun); answered || err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), config.MaxRunDuration)
+	ctx, cancel := context.WithTimeout(r.Context(), jobs.MaxRunDuration)
 	defer cancel()
 	release, err := a.acquireScope(ctx, s.query.Endpoints)
 	if err != nil {
@@ -110,19 +112,19 @@ func warnOfPlan(in *selectionInput, s *selection, p *plan) {
 }
 
 // createRun writes the run of a plan. It waits while a run of another node is queueing for one of the endpoints.
-func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*config.Run, error) {
+func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, p *plan) (*jobs.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
 	}
-	run := &config.Run{
-		Meta: config.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.filter,
-		Since: s.query.Since, Until: s.query.Until, State: config.RunQueueing, Events: p.events,
+	run := &jobs.Run{
+		Meta: entity.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.filter,
+		Since: s.query.Since, Until: s.query.Until, State: jobs.RunQueueing, Events: p.events,
 	}
-	var added *config.Run
+	var added *jobs.Run
 	err = a.RetryUntilDone(ctx, func() (bool, error) {
 		added, err = a.runs.AddRun(ctx, run)
-		return !errors.Is(err, config.ErrEndpointBusy), err
+		return !errors.Is(err, jobs.ErrEndpointBusy), err
 	})
 	return added, err
 }
@@ -131,22 +133,22 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 type runQueuer struct {
 	replays      *replays
 	selection    *selection
-	run          *config.Run // own copy; Queued counts the acknowledged deliveries
+	run          *jobs.Run // own copy; Queued counts the acknowledged deliveries
 	startedAt    time.Time
 	commandCount int // deliveries so far, for pacing
 	// unrecorded is true when the configuration log has no such run, during an upgrade.
 	unrecorded bool
 }
 
-func (a *replays) newQueuer(run *config.Run) *runQueuer {
+func (a *replays) newQueuer(run *jobs.Run) *runQueuer {
 	own := *run
 	return &runQueuer{replays: a, run: &own, startedAt: a.Now()}
 }
 
 // queuePlan queues all pages. After an error the answer says how many deliveries were queued, and so does the run once
 // it is interrupted. Queueing may take up to config.MaxRunDuration, so the API key is checked again before each page.
-func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *config.Run) (
-	*config.Run, error) {
+func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *jobs.Run) (
+	*jobs.Run, error) {
 	q := a.newQueuer(run)
 	q.selection = s
 	for rest := p.selected; len(rest) > 0; {
@@ -159,7 +161,7 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 			return nil, err
 		}
 	}
-	return q.recordProgress(ctx, func(r *config.Run) { r.Finish(config.RunQueued) })
+	return q.recordProgress(ctx, func(r *jobs.Run) { r.Finish(jobs.RunQueued) })
 }
 
 // reauthenticate checks the API key or the session of a long request again. It waits up to 5 s while this node cannot
@@ -185,20 +187,20 @@ func (q *runQueuer) queuePage(ctx context.Context, page []selectedEvent) error {
 		return err
 	}
 	reached := page[len(page)-1].id.Text(id.Event)
-	_, err = q.recordProgress(ctx, func(r *config.Run) {
+	_, err = q.recordProgress(ctx, func(r *jobs.Run) {
 		if r.LastQueuedEvent = reached; r.Cancelled() {
-			r.Finish(config.RunCancelled)
+			r.Finish(jobs.RunCancelled)
 		}
 	})
 	return err
 }
 
 // queueOnlyPage writes the single page of a run and completes it.
-func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*config.Run, error) {
+func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*jobs.Run, error) {
 	if err := q.produce(ctx, works); err != nil {
 		return nil, err
 	}
-	return q.recordProgress(ctx, func(r *config.Run) { r.Finish(config.RunQueued) })
+	return q.recordProgress(ctx, func(r *jobs.Run) { r.Finish(jobs.RunQueued) })
 }
 
 // produce writes commands to the log and counts the acknowledged ones.
@@ -248,16 +250,16 @@ var errEndedByOtherNode = errors.New("the run made no progress for too long and 
 
 // recordProgress writes the progress of the run, even if the client has left; alter makes further changes. An error
 // is already the answer to the client.
-func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run)) (*config.Run, error) {
+func (q *runQueuer) recordProgress(ctx context.Context, alter func(*jobs.Run)) (*jobs.Run, error) {
 	if q.unrecorded {
 		return q.run, nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
 	ended := false
-	run, err := q.replays.runs.ChangeRun(ctx, q.run.ID, func(r *config.Run) error {
+	run, err := q.replays.runs.ChangeRun(ctx, q.run.ID, func(r *jobs.Run) error {
 		r.Queued = q.run.Queued // the node that marked the run interrupted did not count these
-		if ended = r.State != config.RunQueueing; !ended {
+		if ended = r.State != jobs.RunQueueing; !ended {
 			alter(r)
 		}
 		return nil
@@ -265,7 +267,7 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run))
 	switch {
 	case err != nil:
 		return nil, errPartialRun(q.run, err)
-	case run.State == config.RunCancelled:
+	case run.State == jobs.RunCancelled:
 		return nil, errCancelledRun(run)
 	case ended:
 		return nil, errPartialRun(q.run, errEndedByOtherNode)
@@ -275,21 +277,21 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*config.Run))
 
 // interrupt marks the run as interrupted and returns the error for the client.
 func (q *runQueuer) interrupt(ctx context.Context, cause error) error {
-	if _, err := q.recordProgress(ctx, func(r *config.Run) { r.Finish(config.RunInterrupted) }); err != nil {
+	if _, err := q.recordProgress(ctx, func(r *jobs.Run) { r.Finish(jobs.RunInterrupted) }); err != nil {
 		cause = errors.Join(cause, err) // another node will interrupt it for lack of progress
 	}
 	return errPartialRun(q.run, cause)
 }
 
 // errCancelledRun is the answer to a replay that was cancelled while it queued its deliveries.
-func errCancelledRun(run *config.Run) error {
+func errCancelledRun(run *jobs.Run) error {
 	e := web.WrongState("", "the run was cancelled while its deliveries were queued: those that were not sent are skipped")
 	e.Run, e.Queued = run.ID, run.Queued
 	return e
 }
 
 // errPartialRun is the error of a replay that stopped half-way.
-func errPartialRun(run *config.Run, cause error) error {
+func errPartialRun(run *jobs.Run, cause error) error {
 	var e *web.Error
 	if !errors.As(frame.ToWebError(cause), &e) {
 		e = web.FromError(cause)
@@ -331,7 +333,7 @@ func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry b
 		switch {
 		case run == nil:
 			return true, nil // creating the run is conditional: of two concurrent calls one succeeds
-		case run.State == config.RunQueueing:
+		case run.State == jobs.RunQueueing:
 			return false, frame.ErrStillRunning()
 		}
 		answered = true
@@ -341,13 +343,13 @@ func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry b
 }
 
 // answerRun sends the result of the call that started the run.
-func answerRun(w http.ResponseWriter, run *config.Run) error {
+func answerRun(w http.ResponseWriter, run *jobs.Run) error {
 	switch run.State {
-	case config.RunQueueing:
+	case jobs.RunQueueing:
 		return frame.ErrStillRunning()
-	case config.RunCancelled:
+	case jobs.RunCancelled:
 		return errCancelledRun(run)
-	case config.RunInterrupted:
+	case jobs.RunInterrupted:
 		return errPartialRun(run, web.ServiceUnavailable(nil, ""))
 	}
 	web.WriteJSON(w, http.StatusOK, wire.ReplayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -62,7 +63,7 @@ func (w *runWatch) run(ctx context.Context) error {
 // checkRuns compares the queueing runs with those of the last check and interrupts the silent ones.
 func (w *runWatch) checkRuns(ctx context.Context, last observed) observed {
 	now := time.Now()
-	next := observed{w.Now().Add(-config.MaxRunDuration), map[string]observedRun{}}
+	next := observed{w.Now().Add(-jobs.MaxRunDuration), map[string]observedRun{}}
 	for _, run := range w.runs.QueueingRuns(last.since) {
 		s, known := last.runs[run.ID]
 		if !known || s.rev != run.Rev {
@@ -88,7 +89,7 @@ var errRunChanged = errors.New("the run has changed")
 
 // interruptRun ends a run with the exact number of queued deliveries: those it recorded, and those of its last page
 // that are in the log.
-func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
+func (w *runWatch) interruptRun(ctx context.Context, run *jobs.Run) error {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	reached, err := id.Parse(id.Event, run.LastQueuedEvent)
@@ -99,12 +100,12 @@ func (w *runWatch) interruptRun(ctx context.Context, run *config.Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.runs.ChangeRun(ctx, run.ID, func(r *config.Run) error {
+	_, err = w.runs.ChangeRun(ctx, run.ID, func(r *jobs.Run) error {
 		if r.Rev != run.Rev {
 			return errRunChanged
 		}
 		r.Queued += counted
-		r.Finish(config.RunInterrupted)
+		r.Finish(jobs.RunInterrupted)
 		return nil
 	})
 	if errors.Is(err, errRunChanged) || errors.Is(err, config.ErrNotFound) {

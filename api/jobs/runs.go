@@ -7,6 +7,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -20,13 +21,13 @@ type runs struct {
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "replays "+key.Account)
 	endpoints := q.List("endpoint_id", "endpoint")
-	states := frame.EnumFilter(q, "state", config.RunQueueing, config.RunQueued, config.RunInterrupted,
-		config.RunCancelled)
+	states := frame.EnumFilter(q, "state", jobs.RunQueueing, jobs.RunQueued, jobs.RunInterrupted,
+		jobs.RunCancelled)
 	p, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
-	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *config.Run) bool {
+	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *jobs.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
 		return (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
@@ -39,7 +40,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 }
 
 // inPath returns the run that the path names, or the 404.
-func (a *runs) inPath(r *http.Request, key *config.Key) (*config.Run, error) {
+func (a *runs) inPath(r *http.Request, key *config.Key) (*jobs.Run, error) {
 	run := frame.Find(r.Context(), a.Core, a.runs.ReplayRun, web.InfoOf(r).Vars["run"])
 	if run == nil || run.Account != key.Account {
 		return nil, web.Missing("there is no such run, or it is older than 30 days")
@@ -85,8 +86,8 @@ func (a *runs) actOnRun(w http.ResponseWriter, r *http.Request, key *config.Key)
 }
 
 // answerRun sends a run with the outcomes of its deliveries.
-func (a *runs) answerRun(w http.ResponseWriter, r *http.Request, run *config.Run) error {
-	views, err := a.runViews(w, r, []*config.Run{run})
+func (a *runs) answerRun(w http.ResponseWriter, r *http.Request, run *jobs.Run) error {
+	views, err := a.runViews(w, r, []*jobs.Run{run})
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (a *runs) answerRun(w http.ResponseWriter, r *http.Request, run *config.Run
 }
 
 // runViews renders runs with the outcomes of their deliveries.
-func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.Run) ([]*wire.ReplayRun, error) {
+func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*jobs.Run) ([]*wire.ReplayRun, error) {
 	views := make([]*wire.ReplayRun, len(runs))
 	if len(runs) == 0 {
 		return views, nil
@@ -114,7 +115,7 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*config.R
 		state := run.ReportedState()
 		views[i] = &wire.ReplayRun{
 			RunID: run.ID, Object: "replay_run", Filter: run.Filter, Since: web.Time(run.Since), Until: web.Time(run.Until),
-			State: state, Ended: state != config.RunQueueing && n.Delivered+n.Failed+n.Skipped >= run.Queued,
+			State: state, Ended: state != jobs.RunQueueing && n.Delivered+n.Failed+n.Skipped >= run.Queued,
 			Events: run.Events, Queued: run.Queued, Delivered: n.Delivered, Failed: n.Failed, Skipped: n.Skipped,
 			CreatedAt: web.Time(run.CreatedAt), CreatedBy: frame.OrNull(run.CreatedBy),
 		}

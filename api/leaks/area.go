@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -84,7 +86,7 @@ func (a *Area) Routes() []frame.Route {
 
 // Configuration is the configuration log as far as the area uses it.
 type Configuration interface {
-	config.Access
+	entity.Access
 	Scans
 	DSNs
 	Tripwires
@@ -94,28 +96,28 @@ type Configuration interface {
 
 // Scans creates leak scans.
 type Scans interface {
-	Scan(id string) (*config.Scan, config.Presence)
-	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
-	OpenScan() *config.Scan
-	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
+	Scan(id string) (*leak.Scan, entity.Presence)
+	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*leak.Scan, bool)
+	OpenScan() *leak.Scan
+	CreateScan(ctx context.Context, s *leak.Scan) (*leak.Scan, error)
 }
 
 // Tripwires issues the secrets of tripwires. A change returns after this node has applied it.
 type Tripwires interface {
-	Tripwire(id string) (*config.Tripwire, config.Presence)
+	Tripwire(id string) (*leak.Tripwire, entity.Presence)
 	// CreateTripwire and RotateTripwire return the secrets, which are stored nowhere.
-	CreateTripwire(ctx context.Context, t *config.Tripwire) (*config.Tripwire, config.TripwireText, error)
-	RotateTripwire(ctx context.Context, id, by string) (*config.Tripwire, config.TripwireText, error)
-	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*config.Tripwire, error)
+	CreateTripwire(ctx context.Context, t *leak.Tripwire) (*leak.Tripwire, leak.TripwireText, error)
+	RotateTripwire(ctx context.Context, id, by string) (*leak.Tripwire, leak.TripwireText, error)
+	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*leak.Tripwire, error)
 	// FindingKeys returns the keys from which the ids of their findings derive.
 	FindingKeys(ctx context.Context) (finding.Keys, error)
-	Finding(id string) (*config.Finding, config.Presence)
+	Finding(id string) (*leak.Finding, entity.Presence)
 }
 
 // DSNs opens the keys of DSNs.
 type DSNs interface {
 	// PublicKey returns the public key of a DSN.
-	PublicKey(ctx context.Context, d *config.DSN) (string, error)
+	PublicKey(ctx context.Context, d *leak.DSN) (string, error)
 }
 
 // DetectionSettings reads and changes what the account looks for beside the built-in rules.
@@ -128,7 +130,7 @@ type DetectionSettings interface {
 // DomainVerifier looks for the proofs of domains.
 type DomainVerifier interface {
 	// Verify returns the domain with the result; or, after too many attempts, for how long none is made.
-	Verify(ctx context.Context, d *config.Domain, method string) (after *config.Domain, pause time.Duration, err error)
+	Verify(ctx context.Context, d *leak.Domain, method string) (after *leak.Domain, pause time.Duration, err error)
 }
 
 // Senders reads what drains and DSNs have received.
@@ -139,9 +141,9 @@ type Senders interface {
 
 // Findings reads and changes findings of the configuration.
 type Findings interface {
-	Finding(id string) (*config.Finding, config.Presence)
-	FindingIDs(filter config.FindingFilter) []string
-	UpdateFinding(ctx context.Context, id string, m config.FindingUpdate) (*config.Finding, error)
+	Finding(id string) (*leak.Finding, entity.Presence)
+	FindingIDs(filter leak.FindingFilter) []string
+	UpdateFinding(ctx context.Context, id string, m leak.FindingUpdate) (*leak.Finding, error)
 }
 
 // FindingReader reads the hits of findings from the store.
@@ -156,10 +158,10 @@ type FindingReader interface {
 // first. They are those that alerts report by default.
 func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
 	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
-		for _, name := range a.findings.states.FindingIDs(config.FindingFilter{
+		for _, name := range a.findings.states.FindingIDs(leak.FindingFilter{
 			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
 			f, presence := a.findings.states.Finding(name)
-			if presence != config.Present || f.Account != account {
+			if presence != entity.Present || f.Account != account {
 				continue
 			}
 			x := wire.CriticalFinding{ID: f.ID, Rule: f.Rule, Masked: frame.OrNull(f.Masked), Severity: f.Severity.String(),

@@ -9,12 +9,14 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-type domainResource = frame.Resource[config.Domain, *config.Domain, *wire.Domain]
+type domainResource = frame.Resource[leak.Domain, *leak.Domain, *wire.Domain]
 
 // domains serves the host names that a customer claims.
 type domains struct {
@@ -27,11 +29,11 @@ func newDomains(d *Deps) *domains {
 	a := &domains{verifier: d.Domains, egress: d.Egress}
 	a.domainResource = &domainResource{
 		Core: d.Core, Config: d.Config, Object: "domain", Merge: a.merge, Fixed: true,
-		Fresh: func(r *http.Request, by *config.Key) *config.Domain {
-			return &config.Domain{Meta: a.NewMeta(r, id.Domain, by), CreatedBy: by.ID}
+		Fresh: func(r *http.Request, by *config.Key) *leak.Domain {
+			return &leak.Domain{Meta: a.NewMeta(r, id.Domain, by), CreatedBy: by.ID}
 		},
 		Insert: a.insert, Removable: a.hasNoTripwires,
-		Views: func(_ context.Context, _ *config.Key, all ...*config.Domain) ([]*wire.Domain, error) {
+		Views: func(_ context.Context, _ *config.Key, all ...*leak.Domain) ([]*wire.Domain, error) {
 			return frame.ViewsOf(all, a.view), nil
 		},
 	}
@@ -39,21 +41,21 @@ func newDomains(d *Deps) *domains {
 }
 
 // insert creates a domain, each host name once.
-func (a *domains) insert(ctx context.Context, d *config.Domain) (*config.Domain, error) {
-	created, err := config.Create(ctx, a.Config, d)
+func (a *domains) insert(ctx context.Context, d *leak.Domain) (*leak.Domain, error) {
+	created, err := entity.Create(ctx, a.Config, d)
 	switch {
 	case errors.Is(err, config.ErrConflict):
-		if earlier, _ := config.Get[config.Domain](a.Config, d.ID); earlier == nil { // another one has the host name
+		if earlier, _ := entity.Get[leak.Domain](a.Config, d.ID); earlier == nil { // another one has the host name
 			return nil, web.WrongState("hostname", "is already one of your domains; verify that one")
 		}
-	case errors.Is(err, config.ErrTooManyDomains):
+	case errors.Is(err, leak.ErrTooManyDomains):
 		return nil, web.WrongState("hostname", "%v; delete one that is not used", err)
 	}
 	return created, err
 }
 
 // merge reads the members of a new domain.
-func (a *domains) merge(in *frame.Input, o *frame.Object, d *config.Domain) {
+func (a *domains) merge(in *frame.Input, o *frame.Object, d *leak.Domain) {
 	var x wire.Domain
 	o.Decode(&x)
 	if o.WarnUnknown(); in.Err != nil {
@@ -69,7 +71,7 @@ func (a *domains) merge(in *frame.Input, o *frame.Object, d *config.Domain) {
 	}
 }
 
-func (a *domains) view(d *config.Domain) *wire.Domain {
+func (a *domains) view(d *leak.Domain) *wire.Domain {
 	v := &wire.Domain{
 		ID: d.ID, Object: "domain", Hostname: d.Hostname, Status: d.Status(a.Now()), Token: d.Token,
 		DNSRecord: d.RecordName() + " TXT " + d.RecordValue(), HTTPURL: d.FileURL(),
@@ -79,54 +81,54 @@ func (a *domains) view(d *config.Domain) *wire.Domain {
 		Advice: frame.OrNull(domainAdvice(d, a.Now())), Meta: metaView(d.CreatedBy, &d.Meta),
 	}
 	switch {
-	case v.Status == config.DomainPending:
-		v.ExpiresAt = web.Time(d.CreatedAt.Add(config.PendingDomainLife))
-	case v.Status == config.DomainVerified && d.Checked.Silent && !d.SilentAt.IsZero():
-		v.ExpiresAt = web.Time(d.SilentAt.Add(config.DomainSilence))
-	case v.Status == config.DomainVerified && !d.MissedAt.IsZero():
-		v.ExpiresAt = web.Time(d.MissedAt.Add(config.DomainGrace))
+	case v.Status == leak.DomainPending:
+		v.ExpiresAt = web.Time(d.CreatedAt.Add(leak.PendingDomainLife))
+	case v.Status == leak.DomainVerified && d.Checked.Silent && !d.SilentAt.IsZero():
+		v.ExpiresAt = web.Time(d.SilentAt.Add(leak.DomainSilence))
+	case v.Status == leak.DomainVerified && !d.MissedAt.IsZero():
+		v.ExpiresAt = web.Time(d.MissedAt.Add(leak.DomainGrace))
 	}
 	return v
 }
 
 // domainAdvice says what to do about the last check of a domain; empty if its proof was there, or none was made.
-func domainAdvice(d *config.Domain, now time.Time) string {
+func domainAdvice(d *leak.Domain, now time.Time) string {
 	if d.Ended(now) {
 		return "It was not proven within 7 days. Delete it and add it again, which gives a new token."
 	}
-	if d.Checked.Silent && d.Status(now) == config.DomainVerified {
+	if d.Checked.Silent && d.Status(now) == leak.DomainVerified {
 		return "No other domain of yours has answered in the last day either, so this may be the network of this service. " +
 			"It stays verified for a week without any answer."
 	}
-	if d.Checked.Method == config.DomainByDNS {
+	if d.Checked.Method == leak.DomainByDNS {
 		switch d.Checked.Error {
-		case config.DomainNotFound:
+		case leak.DomainNotFound:
 			return "There is no TXT record at " + d.RecordName() + ". Add it with the value " + d.RecordValue() +
 				". Name servers remember for a while that it was missing: wait for the time that the zone's SOA record " +
 				"says, often 5 to 60 minutes, then verify again."
-		case config.DomainMismatch:
+		case leak.DomainMismatch:
 			return "The TXT records at " + d.RecordName() + " have other values. Add one with the value " + d.RecordValue() +
 				"; others may stay. Name servers give the old ones until the TTL of the record has ended."
-		case config.DomainUnreachable:
+		case leak.DomainUnreachable:
 			return "The name servers gave no answer about " + d.RecordName() + ". Check that the zone is delegated to them, " +
 				"then verify again."
 		}
 		return ""
 	}
 	switch d.Checked.Error {
-	case config.DomainNotFound:
+	case leak.DomainNotFound:
 		return d.FileURL() + " did not answer with the status 200. Serve the token there as a text file."
-	case config.DomainMismatch:
+	case leak.DomainMismatch:
 		return d.FileURL() + " answers with another text. Its content must be the token alone; a page that answers to " +
 			"every path proves nothing."
-	case config.DomainRedirected:
+	case leak.DomainRedirected:
 		return d.Hostname + " redirects. The proof must be at that name itself: add the name that it redirects to, or " +
 			"prove this one by DNS."
-	case config.DomainBlocked:
+	case leak.DomainBlocked:
 		return d.Hostname + " has an address that is not public. Prove it by DNS, or give it a public address."
-	case config.DomainTLS:
+	case leak.DomainTLS:
 		return d.Hostname + " has no valid certificate for its name."
-	case config.DomainUnreachable:
+	case leak.DomainUnreachable:
 		return d.Hostname + " did not answer over https within 10 seconds."
 	}
 	return ""
@@ -147,11 +149,11 @@ func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *conf
 	}
 	method := d.Method
 	if method == "" {
-		method = config.DomainByDNS
+		method = leak.DomainByDNS
 	}
 	in := &frame.Input{}
 	o := in.NewObject("", body)
-	o.Enum("method", &method, config.DomainMethods...)
+	o.Enum("method", &method, leak.DomainMethods...)
 	if o.WarnUnknown(); in.Err != nil {
 		return in.Err
 	}

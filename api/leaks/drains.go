@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -53,11 +55,11 @@ func addReceived[P interface{ Owner() (id, account string) }](ctx context.Contex
 	}
 }
 
-func versioned(version int, createdBy string, m *config.Meta) wire.Versioned {
+func versioned(version int, createdBy string, m *entity.Meta) wire.Versioned {
 	return wire.Versioned{Version: version, Meta: metaView(createdBy, m)}
 }
 
-func metaView(createdBy string, m *config.Meta) wire.Meta {
+func metaView(createdBy string, m *entity.Meta) wire.Meta {
 	return wire.Meta{CreatedBy: createdBy, CreatedAt: web.Time(m.CreatedAt), UpdatedAt: web.Time(m.UpdatedAt)}
 }
 
@@ -70,14 +72,14 @@ const (
 	drainPaused = "paused"
 )
 
-type drainResource = frame.Resource[config.Drain, *config.Drain, *wire.Drain]
+type drainResource = frame.Resource[leak.Drain, *leak.Drain, *wire.Drain]
 
 func newDrains(s *senders) *drainResource {
 	a := drains{s}
 	return &drainResource{
 		Core: s.Core, Config: s.config, Object: "drain", Merge: a.merge, Views: a.views, Rotate: a.rotate,
-		Fresh: func(r *http.Request, by *config.Key) *config.Drain {
-			d := &config.Drain{Meta: a.NewMeta(r, id.Drain, by), Platform: config.PlatformAuto, Version: 1, CreatedBy: by.ID}
+		Fresh: func(r *http.Request, by *config.Key) *leak.Drain {
+			d := &leak.Drain{Meta: a.NewMeta(r, id.Drain, by), Platform: leak.PlatformAuto, Version: 1, CreatedBy: by.ID}
 			a.rotate(d, "")
 			return d
 		},
@@ -88,13 +90,13 @@ func newDrains(s *senders) *drainResource {
 type drains struct{ *senders }
 
 // rotate gives the drain a new URL with a token of 128 random bits.
-func (a drains) rotate(d *config.Drain, call string) {
+func (a drains) rotate(d *leak.Drain, call string) {
 	if call == "" || d.TokenRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
 		d.Sealed.Token, d.TokenRotatedBy = a.keyring.SealString(d.ID, seal.FieldToken, id.Random("")), call
 	}
 }
 
-func (a drains) views(ctx context.Context, key *config.Key, all ...*config.Drain) ([]*wire.Drain, error) {
+func (a drains) views(ctx context.Context, key *config.Key, all ...*leak.Drain) ([]*wire.Drain, error) {
 	out := make([]*wire.Drain, len(all))
 	for i, d := range all {
 		token, err := a.keyring.OpenString(d.ID, seal.FieldToken, d.Sealed.Token)
@@ -113,7 +115,7 @@ func (a drains) views(ctx context.Context, key *config.Key, all ...*config.Drain
 }
 
 // settingsOfDrain is what the configuration says of a drain.
-func settingsOfDrain(d *config.Drain) *wire.Drain {
+func settingsOfDrain(d *leak.Drain) *wire.Drain {
 	v := &wire.Drain{ID: d.ID, Object: "drain", Name: d.Name, Platform: d.Platform, Status: drainActive,
 		SigningSecretSet: d.Sealed.SigningSecret != "", VerifyCodeSet: d.Sealed.VerifyCode != "",
 		Versioned: versioned(d.Version, d.CreatedBy, &d.Meta)}
@@ -132,7 +134,7 @@ func drainURL(v frame.Viewer, base, drain, token string) string {
 }
 
 // merge reads the members of a drain.
-func (a drains) merge(in *frame.Input, o *frame.Object, d *config.Drain) {
+func (a drains) merge(in *frame.Input, o *frame.Object, d *leak.Drain) {
 	x := settingsOfDrain(d)
 	o.Decode(x)
 	in.MaskName(a.leaks, "name", &x.Name)
@@ -141,7 +143,7 @@ func (a drains) merge(in *frame.Input, o *frame.Object, d *config.Drain) {
 	o.SameVersion("drain", d.Version)
 	a.secret(o, "signing_secret", d.ID, seal.FieldSigningSecret, x.SigningSecret, &d.Sealed.SigningSecret)
 	a.secret(o, "verify_code", d.ID, seal.FieldVerifyCode, x.VerifyCode, &d.Sealed.VerifyCode)
-	if d.Sealed.SigningSecret != "" && d.Platform != config.PlatformAuto && d.Platform != config.PlatformVercel {
+	if d.Sealed.SigningSecret != "" && d.Platform != leak.PlatformAuto && d.Platform != leak.PlatformVercel {
 		in.Fail("signing_secret", "can only be set while platform is auto or vercel: no other platform signs; send null")
 	}
 	o.WarnUnknown()

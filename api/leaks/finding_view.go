@@ -6,7 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
@@ -20,7 +20,7 @@ var ruleNames = map[string]string{
 
 // view joins the state of a finding with its hits. Locations and occurrences are the store's; what a finding is, and
 // how bad, the configuration decides.
-func (a *findings) view(f *config.Finding, row *finding.Row) *wire.Finding {
+func (a *findings) view(f *leak.Finding, row *finding.Row) *wire.Finding {
 	v := &wire.Finding{
 		ID: f.ID, Object: "finding", Kind: f.Kind, Rule: f.Rule, Severity: f.Severity.String(),
 		Status: f.Status, Masked: frame.OrNull(f.Masked), Fingerprint: frame.OrNull(f.Fingerprint), Sources: row.Sources,
@@ -44,7 +44,7 @@ func (a *findings) view(f *config.Finding, row *finding.Row) *wire.Finding {
 
 // describeRule returns the name of a finding's rule, and its provider and page if they are known. A rule of the account
 // may be deleted, or another version's: then the finding knows its name.
-func (a *findings) describeRule(f *config.Finding) (name, provider, docs string) {
+func (a *findings) describeRule(f *leak.Finding) (name, provider, docs string) {
 	if rule := a.rules[f.Rule]; rule != nil {
 		return rule.Name, rule.Provider, rule.Docs
 	}
@@ -57,7 +57,7 @@ func (a *findings) describeRule(f *config.Finding) (name, provider, docs string)
 }
 
 // firstHitOf is what the configuration knows of the hits of a finding.
-func firstHitOf(f *config.Finding) finding.Row {
+func firstHitOf(f *leak.Finding) finding.Row {
 	return finding.Row{Sources: []finding.Source{f.First.Source}, FirstSeen: f.First.At, LastSeen: f.First.At,
 		Occurrences: 1}
 }

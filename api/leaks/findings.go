@@ -9,6 +9,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -64,7 +66,7 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		// The state may have been forgotten since the row was read.
-		if f, presence := a.states.Finding(row.ID); presence == config.Present && f.Account == key.Account {
+		if f, presence := a.states.Finding(row.ID); presence == entity.Present && f.Account == key.Account {
 			out.Data = append(out.Data, a.view(f, row))
 		}
 	}
@@ -85,8 +87,8 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 var severities = []string{"low", "medium", "high", "critical"}
 
 // findingQuery reads the filters of the list: those that the store knows, and those that the configuration knows.
-func (a *findings) findingQuery(q *frame.Query, account string) (finding.Query, config.FindingFilter) {
-	out, filter := finding.Query{Account: account}, config.FindingFilter{}
+func (a *findings) findingQuery(q *frame.Query, account string) (finding.Query, leak.FindingFilter) {
+	out, filter := finding.Query{Account: account}, leak.FindingFilter{}
 	filter.Statuses = frame.EnumFilter(q, "status", finding.Statuses...)
 	words := q.List("severity")
 	frame.CheckEnum(q, "severity", words, severities)
@@ -105,11 +107,11 @@ func (a *findings) findingQuery(q *frame.Query, account string) (finding.Query, 
 }
 
 // selectStates makes the query keep the findings that a filter of the configuration selects.
-func (a *findings) selectStates(q *finding.Query, filter config.FindingFilter) {
+func (a *findings) selectStates(q *finding.Query, filter leak.FindingFilter) {
 	if len(filter.Statuses)+len(filter.Severities) == 0 {
 		q.Keep = func(name string) bool {
 			_, presence := a.states.Finding(name)
-			return presence == config.Present
+			return presence == entity.Present
 		}
 		return
 	}
@@ -206,7 +208,7 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 }
 
 // readUpdate reads the body of a PATCH. A member that is null stands for none, so that a finding can be sent back.
-func (a *findings) readUpdate(in *frame.Input, body []byte) (m config.FindingUpdate) {
+func (a *findings) readUpdate(in *frame.Input, body []byte) (m leak.FindingUpdate) {
 	o := in.NewObject("", body)
 	o.Decode(&wire.Finding{}) // marks its members as known
 	m = a.readChange(o)
@@ -216,26 +218,26 @@ func (a *findings) readUpdate(in *frame.Input, body []byte) (m config.FindingUpd
 }
 
 // readChange reads the members that change a finding.
-func (a *findings) readChange(o *frame.Object) config.FindingUpdate {
+func (a *findings) readChange(o *frame.Object) leak.FindingUpdate {
 	var x wire.FindingChange
 	o.Decode(&x)
 	if x.Note != nil {
 		masked, _ := a.leaks.MaskAll(nil, []byte(*x.Note))
 		*x.Note = string(masked)
 	}
-	return config.FindingUpdate{Status: (*finding.Status)(x.Status), Resolution: x.Resolution, Note: x.Note,
+	return leak.FindingUpdate{Status: (*finding.Status)(x.Status), Resolution: x.Resolution, Note: x.Note,
 		IgnoreReason: x.IgnoreReason, IgnoreUntil: (*time.Time)(x.IgnoreUntil)}
 }
 
 // updateError translates the errors of UpdateFinding.
 func updateError(err error) error {
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	}
-	if refused, ok := errors.AsType[*config.FindingStatusError](err); ok {
+	if refused, ok := errors.AsType[*leak.FindingStatusError](err); ok {
 		return web.WrongState("status", "%v", refused)
 	}
-	if errors.Is(err, config.ErrFindingChanged) {
+	if errors.Is(err, leak.ErrFindingChanged) {
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict, Param: "version",
 			Message: "is not the current one: read the finding again, and send the version that you have seen"}
 	}
@@ -247,14 +249,14 @@ func errNoFinding() error {
 }
 
 // inPath returns the finding that the path names, or the 404.
-func (a *findings) inPath(r *http.Request, key *config.Key) (*config.Finding, error) {
+func (a *findings) inPath(r *http.Request, key *config.Key) (*leak.Finding, error) {
 	name := web.InfoOf(r).Vars["finding"]
 	f, presence := a.states.Finding(name)
-	if presence == config.Unknown && finding.Valid(name) { // another node may have created it a moment ago
+	if presence == entity.Unknown && finding.Valid(name) { // another node may have created it a moment ago
 		a.CatchUp(r.Context())
 		f, presence = a.states.Finding(name)
 	}
-	if presence != config.Present || f.Account != key.Account {
+	if presence != entity.Present || f.Account != key.Account {
 		return nil, errNoFinding()
 	}
 	return f, nil

@@ -13,6 +13,8 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -30,7 +32,7 @@ const (
 type findingsUpdate struct {
 	ids         []string
 	drain, rule string
-	change      config.FindingUpdate
+	change      leak.FindingUpdate
 }
 
 // updateFindings changes the status of many findings. Sent again, it changes nothing more.
@@ -84,9 +86,9 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 var errFindingUnchanged = errors.New("the finding is not changed")
 
 // updateOne changes one finding. It returns errFindingUnchanged, or a *web.Error if this finding cannot be changed.
-func (a *findings) updateOne(ctx context.Context, key *config.Key, name string, change config.FindingUpdate) error {
+func (a *findings) updateOne(ctx context.Context, key *config.Key, name string, change leak.FindingUpdate) error {
 	before, presence := a.states.Finding(name)
-	if presence != config.Present || before.Account != key.Account {
+	if presence != entity.Present || before.Account != key.Account {
 		return errNoFinding()
 	}
 	after, err := a.states.UpdateFinding(ctx, name, change)
@@ -102,14 +104,14 @@ func (a *findings) updateOne(ctx context.Context, key *config.Key, name string, 
 // selectFindings returns the findings of a drain and rule that can get the status, newest first, and whether there are
 // more. Those of our own API keys are updated by their ids only: whoever makes up keys must not hide them.
 func (a *findings) selectFindings(u *findingsUpdate) (ids []string, more bool) {
-	filter := config.FindingFilter{Sender: u.drain, Rule: u.rule}
+	filter := leak.FindingFilter{Sender: u.drain, Rule: u.rule}
 	for _, s := range finding.Statuses {
 		if s.MayBecome(*u.change.Status) {
 			filter.Statuses = append(filter.Statuses, s)
 		}
 	}
 	for _, name := range a.states.FindingIDs(filter) {
-		if f, presence := a.states.Finding(name); presence != config.Present || f.KeyID != "" {
+		if f, presence := a.states.Finding(name); presence != entity.Present || f.KeyID != "" {
 			continue
 		}
 		if len(ids) == maxFindingUpdates {

@@ -11,13 +11,15 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-type tripwireResource = frame.Resource[config.Tripwire, *config.Tripwire, *wire.Tripwire]
+type tripwireResource = frame.Resource[leak.Tripwire, *leak.Tripwire, *wire.Tripwire]
 
 // tripwires serves the tripwires of domains. Their secrets are shown once.
 type tripwires struct {
@@ -32,16 +34,16 @@ func newTripwires(d *Deps) *tripwires {
 	a := &tripwires{stored: d.Config, hits: d.Findings, leaks: d.Leaks, baseURL: d.BaseURL}
 	a.tripwireResource = &tripwireResource{
 		Core: d.Core, Config: d.Config, Object: "tripwire", Merge: a.merge, Fixed: true, Views: a.views,
-		Fresh: func(r *http.Request, by *config.Key) *config.Tripwire {
-			return &config.Tripwire{Meta: a.NewMeta(r, id.Tripwire, by), CreatedBy: by.ID}
+		Fresh: func(r *http.Request, by *config.Key) *leak.Tripwire {
+			return &leak.Tripwire{Meta: a.NewMeta(r, id.Tripwire, by), CreatedBy: by.ID}
 		},
-		Keep: func(q *frame.Query) func(*config.Tripwire) bool {
+		Keep: func(q *frame.Query) func(*leak.Tripwire) bool {
 			q.Single("domain_id")
 			domains := q.List("domain_id")
 			if len(domains) > 1 {
 				q.Fail("domain_id", "may have one value")
 			}
-			return func(t *config.Tripwire) bool { return len(domains) == 0 || t.Domain == domains[0] }
+			return func(t *leak.Tripwire) bool { return len(domains) == 0 || t.Domain == domains[0] }
 		},
 		Own: frame.Methods{"POST": a.create},
 	}
@@ -49,7 +51,7 @@ func newTripwires(d *Deps) *tripwires {
 }
 
 // views renders tripwires with what was counted. Their findings are named once they exist.
-func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*config.Tripwire) ([]*wire.Tripwire, error) {
+func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*leak.Tripwire) ([]*wire.Tripwire, error) {
 	if len(all) == 0 {
 		return []*wire.Tripwire{}, nil
 	}
@@ -87,7 +89,7 @@ func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*config.Tri
 }
 
 // rows returns what the store has counted of tripwires, by their finding; nil while it does not answer.
-func (a *tripwires) rows(ctx context.Context, keys *finding.Keys, all []*config.Tripwire) map[string]finding.Row {
+func (a *tripwires) rows(ctx context.Context, keys *finding.Keys, all []*leak.Tripwire) map[string]finding.Row {
 	rows := map[string]finding.Row{}
 	var names []string
 	for _, t := range all {
@@ -113,8 +115,8 @@ func (a *tripwires) rows(ctx context.Context, keys *finding.Keys, all []*config.
 
 // answerSecrets answers with new secrets, which no other answer has. Without any, an earlier call with the
 // Idempotency-Key has made them.
-func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status int, t *config.Tripwire,
-	text config.TripwireText, warnings []frame.Warning) error {
+func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status int, t *leak.Tripwire,
+	text leak.TripwireText, warnings []frame.Warning) error {
 	views, err := a.views(r.Context(), nil, t)
 	if err != nil {
 		return err
@@ -124,7 +126,7 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 	if call := frame.CallOf(r); call != nil {
 		call.Remembered = web.Encode(v)
 	}
-	if text != (config.TripwireText{}) {
+	if text != (leak.TripwireText{}) {
 		addSecrets(v, a.baseURL, text)
 	}
 	web.WriteJSON(w, status, v)
@@ -139,18 +141,18 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	a.CatchUp(r.Context())
 	if earlier, _ := a.stored.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
-		return a.answerSecrets(w, r, http.StatusCreated, earlier, config.TripwireText{}, in.Warnings)
+		return a.answerSecrets(w, r, http.StatusCreated, earlier, leak.TripwireText{}, in.Warnings)
 	}
-	d, presence := config.Get[config.Domain](a.Config, t.Domain)
+	d, presence := entity.Get[leak.Domain](a.Config, t.Domain)
 	switch {
-	case presence != config.Present || d.Account != key.Account:
+	case presence != entity.Present || d.Account != key.Account:
 		return web.Invalid("domain_id", "is not one of your domains")
-	case d.Status(a.Now()) != config.DomainVerified:
+	case d.Status(a.Now()) != leak.DomainVerified:
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.Now()))
 	}
 	created, text, err := a.stored.CreateTripwire(r.Context(), t)
-	if errors.Is(err, config.ErrTooManyTripwires) {
-		return web.WrongState("domain_id", "has %d tripwires already; delete one that is not used", config.MaxTripwires)
+	if errors.Is(err, leak.ErrTooManyTripwires) {
+		return web.WrongState("domain_id", "has %d tripwires already; delete one that is not used", leak.MaxTripwires)
 	}
 	if err != nil {
 		return err
@@ -159,10 +161,10 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 }
 
 // merge reads the members of a new tripwire.
-func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *config.Tripwire) {
+func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *leak.Tripwire) {
 	x := wire.Tripwire{}
 	o.Decode(&x)
-	o.Enum("path", &t.File, config.DecoyFiles...)
+	o.Enum("path", &t.File, leak.DecoyFiles...)
 	t.Domain, t.Kind, t.Label, t.Placement = x.DomainID, x.Kind, x.Label, x.Placement
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
 		in.MaskText(a.leaks, name, at, "it is shown to everybody and stands in alerts")
@@ -174,10 +176,10 @@ func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *config.Tripwire) 
 		in.Fail("domain_id", "is required")
 	case t.Kind == "":
 		in.Fail("kind", "is required: key, url or file")
-	case t.File != "" && t.Kind != config.TripwireFile:
+	case t.File != "" && t.Kind != leak.TripwireFile:
 		in.Fail("path", "can only be set if kind is file")
-	case t.Kind == config.TripwireFile:
-		t.File = cmp.Or(t.File, config.DecoyFiles[0])
+	case t.Kind == leak.TripwireFile:
+		t.File = cmp.Or(t.File, leak.DecoyFiles[0])
 	}
 	t.Label = cmp.Or(t.Label, t.ID[len(t.ID)-frame.DefaultNameLength:])
 }
@@ -232,8 +234,8 @@ func (a *tripwires) test(w http.ResponseWriter, r *http.Request, key *config.Key
 }
 
 // hasNoTripwires returns an error for a domain that has tripwires: they would stay planted and trip nothing.
-func (a *domains) hasNoTripwires(d *config.Domain) error {
-	all, _ := config.List(a.Config, d.Account, 0, config.MaxTripwires, func(t *config.Tripwire) bool {
+func (a *domains) hasNoTripwires(d *leak.Domain) error {
+	all, _ := entity.List(a.Config, d.Account, 0, leak.MaxTripwires, func(t *leak.Tripwire) bool {
 		return t.Domain == d.ID
 	})
 	if len(all) == 0 {
@@ -245,7 +247,7 @@ func (a *domains) hasNoTripwires(d *config.Domain) error {
 
 // addSecrets adds the secrets of a tripwire, as they are planted. Each text names this service, so that somebody who
 // finds a secret tries it here.
-func addSecrets(v *wire.Tripwire, baseURL string, text config.TripwireText) {
+func addSecrets(v *wire.Tripwire, baseURL string, text leak.TripwireText) {
 	token, url := text.Token, baseURL+frame.IngestPath+text.Token
 	if text.Key != "" {
 		token = text.Key
@@ -255,19 +257,19 @@ func addSecrets(v *wire.Tripwire, baseURL string, text config.TripwireText) {
 		v.URL = &url
 	}
 	switch v.Kind {
-	case config.TripwireKey:
+	case leak.TripwireKey:
 		v.Snippets = []wire.TripwireSnippet{
 			{Name: "environment", Text: "RELAY_URL=" + baseURL + "\nRELAY_API_KEY=" + token},
 			{Name: "shell", Text: fmt.Sprintf("curl -H 'Authorization: Bearer %s' %s/v1/events", token, baseURL)},
 			{Name: "json", Text: fmt.Sprintf("{\n  \"relay\": {\n    \"url\": %q,\n    \"apiKey\": %q\n  }\n}", baseURL, token)},
 		}
-	case config.TripwireURL:
+	case leak.TripwireURL:
 		v.Snippets = []wire.TripwireSnippet{
 			{Name: "environment", Text: "WEBHOOK_URL=" + url},
 			{Name: "shell", Text: fmt.Sprintf("curl -d '{\"type\":\"ping\"}' %s", url)},
 			{Name: "javascript", Text: fmt.Sprintf("const webhookURL = %q;", url)},
 		}
-	case config.TripwireFile:
+	case leak.TripwireFile:
 		v.File = &wire.TripwireFile{Path: *v.Path, Content: decoyContent(*v.Path, baseURL, text.Key, url)}
 	}
 }

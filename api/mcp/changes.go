@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -96,7 +97,7 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in propo
 	}
 	info := web.InfoFrom(ctx)
 	a := &config.Action{
-		Meta: config.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool,
+		Meta: entity.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool,
 		Arguments: string(arguments), Summary: cleanText(x.summary, maxText), Note: cleanText(in.givenNote(), maxText),
 		Path: x.path, Body: string(request), Resources: x.resources, Revision: revision, RemoteIP: info.Client.String(),
 	}
@@ -162,7 +163,7 @@ type actionStatusInput struct {
 // status says what became of a change.
 func (s *Server) status(_ context.Context, key *config.Key, in actionStatusInput) (string, error) {
 	a, presence := s.deps.Actions.Action(in.ID)
-	if presence != config.Present || a.Key != key.ID {
+	if presence != entity.Present || a.Key != key.ID {
 		return "", errors.New("not_found: this key asked for no such change in the last 24 hours")
 	}
 	return s.describe(a), nil

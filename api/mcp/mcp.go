@@ -26,6 +26,7 @@ import (
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -79,7 +80,7 @@ type Window interface {
 
 // Actions reads and creates actions; see config.Action.
 type Actions interface {
-	Action(id string) (*config.Action, config.Presence)
+	Action(id string) (*config.Action, entity.Presence)
 	CreateAction(ctx context.Context, a *config.Action) (*config.Action, error)
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/must"
@@ -62,11 +63,11 @@ func (w *window) Claim(context.Context, string, int) time.Duration {
 	return 0
 }
 
-func (f *fake) Action(id string) (*config.Action, config.Presence) {
+func (f *fake) Action(id string) (*config.Action, entity.Presence) {
 	if a := f.actions[id]; a != nil {
-		return a, config.Present
+		return a, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 func (f *fake) CreateAction(_ context.Context, a *config.Action) (*config.Action, error) {

@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -59,9 +60,9 @@ func (in findingUpdateInput) propose(ctx context.Context, c *change) error {
 func (in findingUpdateInput) check(f *wire.Finding, at time.Time) error {
 	to := finding.Status(in.Status)
 	if !f.Status.MayBecome(to) {
-		return &config.FindingStatusError{From: f.Status, To: to}
+		return &leak.FindingStatusError{From: f.Status, To: to}
 	}
-	u := config.FindingUpdate{Status: &to, Resolution: &in.Resolution, IgnoreReason: &in.IgnoreReason}
+	u := leak.FindingUpdate{Status: &to, Resolution: &in.Resolution, IgnoreReason: &in.IgnoreReason}
 	if in.IgnoreUntil != "" {
 		until, err := time.Parse(time.RFC3339, in.IgnoreUntil)
 		if err != nil {
@@ -69,8 +70,8 @@ func (in findingUpdateInput) check(f *wire.Finding, at time.Time) error {
 		}
 		u.IgnoreUntil = &until
 	}
-	err := u.Check(&config.Finding{Status: f.Status, Kind: f.Kind, Fingerprint: textOf(f.Fingerprint)}, at)
-	if wrong, ok := errors.AsType[*config.InvalidError](err); ok {
+	err := u.Check(&leak.Finding{Status: f.Status, Kind: f.Kind, Fingerprint: textOf(f.Fingerprint)}, at)
+	if wrong, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return fmt.Errorf("invalid_request: %s: %s", wrong.Param, wrong.Message)
 	}
 	return err
@@ -207,7 +208,7 @@ func (in scanStartInput) propose(ctx context.Context, c *change) error {
 	if err := c.concerns(ctx, "/v1/domains/"+url.PathEscape(domain), &d); err != nil {
 		return err
 	}
-	if d.Status != config.DomainVerified {
+	if d.Status != leak.DomainVerified {
 		return fmt.Errorf("invalid_state: domain: is %s; a person verifies it in the dashboard, under Domains", d.Status)
 	}
 	c.path, c.body = "/v1/scans", map[string]any{"domain_id": domain}
@@ -230,7 +231,7 @@ func (c *change) domainNamed(ctx context.Context, name string) (string, error) {
 		if strings.EqualFold(d.Hostname, name) {
 			return d.ID, nil
 		}
-		if d.Status == config.DomainVerified {
+		if d.Status == leak.DomainVerified {
 			verified = append(verified, d.Hostname)
 		}
 	}

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -12,7 +12,7 @@ type AlertSettings struct {
 	// Every kind; null where none is configured.
 	Channels map[notify.Kind]any `json:"channels" in:"own" ref:"AlertChannels" inref:"AlertChannelsInput"`
 	// Merged rule by rule; `null` resets one rule, or all of them, to the defaults.
-	Rules config.AlertRules `json:"rules" in:"null"`
+	Rules alerting.AlertRules `json:"rules" in:"null"`
 	// Shortest time between two messages about the same subject, in seconds.
 	CooldownSeconds int       `json:"cooldown_seconds" in:"null" minimum:"0" maximum:"86400"`
 	UpdatedAt       web.Time  `json:"updated_at" nullable:"true"`

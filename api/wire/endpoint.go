@@ -2,6 +2,8 @@ package wire
 
 import (
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -61,7 +63,7 @@ type Destination struct {
 	RateLimit *config.RateLimit `json:"rate_limit" in:"own,null"`
 	// Maximum number of concurrent requests. Default `64`.
 	MaxInFlight int            `json:"max_in_flight" in:"" minimum:"1" maximum:"1000"`
-	Filter      *config.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
+	Filter      *filter.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
 	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
@@ -118,7 +120,7 @@ type Endpoint struct {
 	Destinations []Destination       `json:"destinations" in:"own" inref:"-" minItems:"1" maxItems:"50"`
 	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
 	// resets the policy to its defaults.
-	RetryPolicy config.RetryPolicy `json:"retry_policy" in:"own,null"`
+	RetryPolicy retry.Policy `json:"retry_policy" in:"own,null"`
 	// Settings in which the endpoint differs from the account. `null` removes all of them.
 	Alerts EndpointAlerts `json:"alerts" in:"own,null"`
 	// `null`: bodies are delivered as they are stored.

@@ -1,7 +1,7 @@
 package wire
 
 import (
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -31,9 +31,9 @@ type Recovery struct {
 	DestinationID *string  `json:"destination_id"`
 	Since         web.Time `json:"since"`
 	// When the job was created; later events are not selected.
-	Until         web.Time             `json:"until"`
-	RatePerSecond int                  `json:"rate_per_second" minimum:"1" maximum:"100"`
-	State         config.RecoveryState `json:"state" ref:"RecoveryState"`
+	Until         web.Time           `json:"until"`
+	RatePerSecond int                `json:"rate_per_second" minimum:"1" maximum:"100"`
+	State         jobs.RecoveryState `json:"state" ref:"RecoveryState"`
 	// Number of deliveries. Always the sum of the next five counters.
 	Total   int `json:"total" minimum:"0"`
 	Pending int `json:"pending" minimum:"0"`

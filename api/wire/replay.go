@@ -3,7 +3,7 @@ package wire
 import (
 	"encoding/json"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -14,7 +14,7 @@ type ReplayRun struct {
 	Filter json.RawMessage `json:"filter" ref:"ReplayRunFilter"`
 	Since  web.Time        `json:"since"`
 	Until  web.Time        `json:"until"`
-	State  config.RunState `json:"state" ref:"ReplayRunState"`
+	State  jobs.RunState   `json:"state" ref:"ReplayRunState"`
 	// Whether every delivery that was queued is delivered, failed or skipped.
 	Ended bool `json:"ended"`
 	// Events selected.

@@ -18,6 +18,8 @@ import (
 	"github.com/swaggest/jsonschema-go"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -41,7 +43,7 @@ var (
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 	}
 	requests = []any{
-		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, config.AlertRules{}, config.Dedup{}, config.IngestLimit{},
+		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
 		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
 		FindingChange{}, AlertSettings{},
 	}
@@ -50,7 +52,7 @@ var (
 // Words are the enumerations that are tables of other packages, for enum:"@NAME".
 var Words = map[string][]string{
 	"schemes": verify.Types(), "providers": verify.Providers(), "channels": notify.KindNames(),
-	"strategies": config.RetryStrategyNames(), "charsets": secrets.Charsets(),
+	"strategies": retry.StrategyNames(), "charsets": secrets.Charsets(),
 }
 
 // patterns are the patterns that several fields share, for pattern:"@NAME".

@@ -7,10 +7,11 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
-// manyHits is the finding of fillFindings with most hits.
+// manyHits is the finding of fillFindings with most hitsOf(r).
 const manyHits = 999
 
 func filledFinding(n uint64) string {
@@ -46,6 +47,8 @@ func arrayOfFindings() string {
 	return text + "]"
 }
 
+func hitsOf(r *read.Reader) findings.Reader { return findings.Reader{Cluster: r.Cluster} }
+
 // boundedFindingReads returns all kinds of reads of findings. A granule has 8,192 rows, and a finding or a day costs
 // one of each month at least. A bound is about twice the measured rows.
 func boundedFindingReads() []boundedRead {
@@ -53,19 +56,19 @@ func boundedFindingReads() []boundedRead {
 		return boundedRead{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
 			q := finding.Query{Account: storetest.Account, Limit: 50, Keep: func(string) bool { return true }}
 			change(&q)
-			page, err := read.FindingReader{Reader: r}.Findings(ctx, q)
+			page, err := hitsOf(r).Findings(ctx, q)
 			return len(page.Rows), err
 		}}
 	}
 	one := func(name string, most, n uint64) boundedRead {
 		return boundedRead{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
-			row, _, err := read.FindingReader{Reader: r}.Finding(ctx, storetest.Account, filledFinding(n))
+			row, _, err := hitsOf(r).Finding(ctx, storetest.Account, filledFinding(n))
 			return len(row.Locations), err
 		}}
 	}
 	occurrences := func(name string, most, n uint64) boundedRead {
 		return boundedRead{name, most, func(ctx context.Context, r *read.Reader) (int, error) {
-			page, err := read.FindingReader{Reader: r}.Occurrences(ctx, finding.OccurrenceQuery{Account: storetest.Account,
+			page, err := hitsOf(r).Occurrences(ctx, finding.OccurrenceQuery{Account: storetest.Account,
 				Finding: filledFinding(n), Limit: 50})
 			return len(page.Rows), err
 		}}
@@ -79,7 +82,7 @@ func boundedFindingReads() []boundedRead {
 		one("finding of 50 hits", 35_000, 7), one("finding of 50,000", 125_000, manyHits),
 		occurrences("occurrences of 50", 100_000, 7), occurrences("occurrences of 50,000", 32_000, manyHits),
 		{"senders", 33_000, func(ctx context.Context, r *read.Reader) (int, error) {
-			sent, err := read.FindingReader{Reader: r}.Received(ctx, storetest.Account, []string{"drn_1", "drn_2"},
+			sent, err := hitsOf(r).Received(ctx, storetest.Account, []string{"drn_1", "drn_2"},
 				time.Now().Add(-24*time.Hour))
 			return len(sent), err
 		}},

@@ -29,6 +29,21 @@ type alertHistory struct {
 	Spans  []frame.Option  // for how long an endpoint can be muted
 	Silent bool            // no channel is on, so nothing is sent
 	Live   string          // path of the first page, which is followed; empty: it is another one
+	// Needs are the causes of the alerts that fire, and Rows the others, on a first page that is not filtered by rule or
+	// endpoint.
+	Needs []model.Need
+}
+
+// group puts the alerts that fire together by cause, as the overview does.
+func (p *alertHistory) group(v *frame.Visit) {
+	x := model.NewCauses(v)
+	p.Rows = slices.DeleteFunc(p.Rows, func(a *model.Alert) bool {
+		if a.State == "firing" {
+			x.AddAlert(a, a.Subject())
+		}
+		return a.State == "firing"
+	})
+	p.Needs = x.Needs()
 }
 
 var alertFilters = []string{"state", "rule", "endpoint_id"}
@@ -56,6 +71,10 @@ func listAlerts(v *frame.Visit) error {
 	}
 	if err := model.NameAlerts(v, p.Rows); err != nil {
 		return err
+	}
+	if state := p.Filters.Value("state"); p.First && (!p.Filtered || state == "firing" &&
+		p.Filters.Value("rule") == "" && p.Filters.Value("endpoint_id") == "") {
+		p.group(v)
 	}
 	p.EndpointChoices = frame.NewEndpointChoices(v, "")
 	for _, x := range p.Endpoints {

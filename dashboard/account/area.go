@@ -8,7 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
@@ -55,7 +55,7 @@ func Area() frame.Area {
 			{"GET", alertRulesPath, frame.Reader, frame.Show(readAlertSettings, alertRulesForm)},
 			{"POST", alertRulesPath, frame.Writer, frame.Change(readAlertSettings, saveAlertRules)},
 			{"POST", alertRulesPath + "/reset", frame.Writer, frame.Button("PATCH /v1/alerts", frame.Object{"rules": nil,
-				"cooldown_seconds": config.DefaultAlertCooldown}, alertRulesPath, "All rules are as an account begins with")},
+				"cooldown_seconds": alerting.DefaultAlertCooldown}, alertRulesPath, "All rules are as an account begins with")},
 			{"GET", alertChannelsPath, frame.Reader, frame.Show(readAlertSettings, listChannels)},
 			{"POST", alertChannelsPath + "/test", frame.Writer, frame.Change(readAlertSettings, testChannels)},
 			{"POST", alertChannelsPath + "/{channel}", frame.Writer, frame.Change(readChannel, saveChannel)},

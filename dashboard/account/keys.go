@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -53,7 +54,7 @@ type madeKey struct {
 func makeKey(v *frame.Visit, f *frame.Form, n config.NewKey) (made madeKey, ok bool, err error) {
 	n.Name, n.Nonce = strings.TrimSpace(f.Value("name")), f.Nonce
 	if n.ExpiresAt, ok = expiryOf(v, f.Value("expires")); !ok {
-		err = &config.InvalidError{Param: "expires", Message: "is not one of the choices"}
+		err = &entity.InvalidError{Param: "expires", Message: "is not one of the choices"}
 	} else {
 		made.Text, made.New, err = v.Deps.Keys.CreateKey(v.R.Context(), n)
 	}

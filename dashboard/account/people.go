@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -85,7 +86,7 @@ func addPerson(v *frame.Visit, f *frame.Form) error {
 	token, u, err := v.Deps.Members.AddUser(v.R.Context(), strings.TrimSpace(f.Value("email")),
 		config.Scope(f.Value("scope")))
 	if errors.Is(err, config.ErrConflict) {
-		err = &config.InvalidError{Param: "email",
+		err = &entity.InvalidError{Param: "email",
 			Message: "already belongs to a person; reset that person for a new link"}
 	}
 	if v.Refused(f, invalidInput(err)) {
@@ -98,7 +99,7 @@ func addPerson(v *frame.Visit, f *frame.Form) error {
 
 // invalidInput returns an error of the configuration about what a person has entered as the API would return it.
 func invalidInput(err error) error {
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return frame.Fault(invalid.Param, "%s", invalid.Message)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -165,7 +166,7 @@ func setPassword(v *frame.Visit, page, back, message string, set func(password s
 		return showPasswordForm(v, page, "again", "The two passwords differ.")
 	}
 	person, err := set(password)
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return showPasswordForm(v, page, "password", frame.Sentence(invalid.Message))
 	}
 	switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -119,7 +120,11 @@ func newEndpointForm(v *frame.Visit) error {
 	if p.Preset = presetOf(provider); p.Preset == nil {
 		return web.Missing("There is no such provider. Choose one of the list, or the one for another signature.")
 	}
-	p.show(frame.NewForm(createValues(p.Preset), ""))
+	values := createValues(p.Preset)
+	if p.Preset.SecretIsOurs {
+		values.Set(useGenerated, "true")
+	}
+	p.show(frame.NewForm(values, ""))
 	return v.Page("endpoint-new", p)
 }
 
@@ -166,10 +171,12 @@ func offerSecret(f *frame.Form, p *preset) {
 	}
 }
 
-// takeGenerated puts the random secret into a form that asks for it, and returns it.
+// takeGenerated puts the random secret into a form that asks for it, and returns it. A secret that was entered is used
+// instead, and none is needed where signatures are not verified.
 func takeGenerated(f *frame.Form) string {
 	secret := f.Value(generatedSecret)
-	if f.Value(useGenerated) != "true" || secret == "" {
+	if f.Value(useGenerated) != "true" || secret == "" || f.Value("verification.secret") != "" ||
+		f.Value("verification.mode") == modeOff {
 		return ""
 	}
 	f.Values.Set("verification.secret", secret)
@@ -467,7 +474,7 @@ func settingsChoices(off frame.Option) map[string][]frame.Option {
 			frame.PlainOptions(verify.Encodings()...)...),
 		"response.content_type": frame.PlainOptions("application/json", "text/plain", "text/xml", "application/xml"),
 		"alerts.channels":       channelOptions(),
-		"retry_policy.strategy": frame.PlainOptions(config.RetryStrategyNames()...),
+		"retry_policy.strategy": frame.PlainOptions(retry.StrategyNames()...),
 	}
 }
 
@@ -486,10 +493,10 @@ var retryFields = frame.FieldTable{
 	{frame.WordField, "retry_policy.retry_on"},
 }
 
-func strategyFields(s config.RetryStrategy) (t frame.FieldTable) {
+func strategyFields(s retry.Strategy) (t frame.FieldTable) {
 	for _, m := range s.Members {
 		read := frame.NumberField
-		if _, isList := m.Field(&config.RetryPolicy{}).(*[]int); isList {
+		if _, isList := m.Field(&retry.Policy{}).(*[]int); isList {
 			read = frame.NumbersField
 		}
 		t = append(t, frame.FieldTable{{read, "retry_policy." + m.Name}}...)
@@ -500,7 +507,7 @@ func strategyFields(s config.RetryStrategy) (t frame.FieldTable) {
 // retryValues returns what the fields of a retry policy show.
 func retryValues(e *model.Endpoint) url.Values {
 	t := retryFields
-	for _, s := range config.RetryStrategies() {
+	for _, s := range retry.Strategies() {
 		t = append(t[:len(t):len(t)], strategyFields(s)...)
 	}
 	return t.Values(e)
@@ -512,7 +519,7 @@ func retryBody(f *frame.Form, stored url.Values, _ *model.Endpoint) map[string]a
 	x := frame.NewEdit(f, stored)
 	x.Set(retryFields)
 	chosen := x.Value("retry_policy.strategy")
-	for _, s := range config.RetryStrategies() {
+	for _, s := range retry.Strategies() {
 		for _, row := range strategyFields(s) {
 			kept := s.Name == chosen && s.Name == stored.Get("retry_policy.strategy")
 			if strings.TrimSpace(x.Value(row.Names)) != "" || kept {

@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -40,6 +40,9 @@ func listEndpoints(v *frame.Visit) (err error) {
 	if len(p.Rows) > 0 {
 		if p.NoTraffic, err = addTraffic(v, p.Rows); err != nil {
 			return err
+		}
+		for _, e := range p.Rows {
+			e.away = p.NoTraffic
 		}
 		rejecting, err := model.RejectingEndpoints(v)
 		if err != nil {
@@ -108,6 +111,7 @@ type endpointRow struct {
 	// sent are the requests of the last hour by destination.
 	sent    map[string]wire.DestinationRequests
 	failing map[string]bool // destinations for whose failures an alert fires
+	away    bool            // nothing about its requests can be read at the moment
 	// rejecting says that most of its requests were rejected; empty: they were not.
 	rejecting string
 }
@@ -162,14 +166,17 @@ func (e *endpointRow) Status() frame.Status {
 	if s.Word != "active" {
 		return s
 	}
+	if e.rejecting != "" {
+		return frame.Status{Word: "rejecting", Mark: "rejected", On: true}
+	}
 	for i := range e.Destinations {
 		if d := &e.Destinations[i]; d.Status().On {
 			return frame.Status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
 		}
 	}
 	switch n := &e.LastHour; {
-	case e.rejecting != "":
-		return frame.Status{Word: "rejecting", Mark: "rejected", On: true}
+	case e.away:
+		return frame.Status{Word: "not known", Mark: "note"}
 	case e.unknown:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:
@@ -231,7 +238,7 @@ func diagnose(v *frame.Visit, endpoint string, need *model.Need) error {
 	}
 	explained := &wire.SignatureExplanation{}
 	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
-	if frame.StatusOf(err) == http.StatusBadRequest { // such as one whose payload was erased
+	if s := frame.StatusOf(err); s == http.StatusBadRequest || s == http.StatusNotFound { // erased, or expired meanwhile
 		return nil
 	}
 	if err == nil && len(explained.Findings) > 0 {
@@ -364,7 +371,7 @@ type retryView struct {
 // maxSteps is how many attempts a retry policy shows.
 const maxSteps = 11
 
-func newRetryView(p *config.RetryPolicy) retryView {
+func newRetryView(p *retry.Policy) retryView {
 	n, since := p.Attempts(), 0.0
 	all := []retryStep{{Attempt: 1, Wait: "at once"}}
 	for failed := 1; failed < n; failed++ {
@@ -394,7 +401,7 @@ func newRetryView(p *config.RetryPolicy) retryView {
 	return r
 }
 
-func retryHint(p *config.RetryPolicy) string {
+func retryHint(p *retry.Policy) string {
 	hint := "Retried: network errors, timeouts, 408, 409, 425, 429 and every 5xx"
 	if len(p.RetryOn) > 0 {
 		hint += "; further " + strings.Join(p.RetryOn, ", ")

@@ -3,11 +3,11 @@ package endpoints
 import (
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 )
 
 func TestRetryPolicyAsTime(t *testing.T) {
-	p := config.DefaultRetryPolicy()
+	p := retry.Default()
 	r := newRetryView(&p)
 	if want := "at once, 5\u00a0s, 5\u00a0min, …; gives up 3\u00a0d 3\u00a0h after the first attempt"; r.Summary != want {
 		t.Errorf("the summary is %q, want %q", r.Summary, want)
@@ -20,7 +20,7 @@ func TestRetryPolicyAsTime(t *testing.T) {
 		r.Steps[10].Attempt != 50 {
 		t.Errorf("the steps are %+v", r.Steps)
 	}
-	p.SetStrategy(config.RetryNone)
+	p.SetStrategy(retry.None)
 	if r := newRetryView(&p); r.Summary != "one attempt at once, no retry" {
 		t.Errorf("the summary is %q", r.Summary)
 	}

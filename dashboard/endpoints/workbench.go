@@ -282,7 +282,8 @@ func (p *workbenchPage) show(v *frame.Visit, preview *previewData) {
 	p.Bodies = append(p.Bodies, newShownBody("Result", *preview.OutputText))
 }
 
-// before is the sample as the operations get it: that of an event is what no operation makes of it, without credentials.
+// before is the sample as the operations get it. That of an event is what no operation makes of it: the API masks its
+// credentials.
 func (p *workbenchPage) before(v *frame.Visit) string {
 	if p.Form.Value("sample") == "" {
 		return frame.UnixLines(p.Form.Value("sample_text"))
@@ -292,6 +293,13 @@ func (p *workbenchPage) before(v *frame.Visit) string {
 		return ""
 	}
 	return *x.OutputText
+}
+
+// ChangesNothing reports whether there are operations, and none changes the sample.
+func (p *workbenchPage) ChangesNothing() bool {
+	return len(p.Preview.Steps) > 0 && !slices.ContainsFunc(p.Preview.Steps, func(s stepData) bool {
+		return s.ChangedTotal > 0
+	})
 }
 
 // shownBody is a body as the page shows it, indented.

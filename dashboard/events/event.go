@@ -147,6 +147,9 @@ func showEvent(v *frame.Visit) error {
 			return err
 		}
 	}
+	if p.Status == event.Rejected && p.Signature != nil && p.Signature.isAccepted() {
+		p.Lead = []frame.Passage{{Text: "Rejected when it arrived. The endpoint accepts its signature now: replay it."}}
+	}
 	return v.Page("event", p)
 }
 

@@ -57,8 +57,8 @@ type eventsPage struct {
 // newerParam is the newest event that a page has, in the path that counts what arrived since: "none" if it has none.
 const newerParam = "newer"
 
-// countNewer lets the script count what arrives while the page is open, and counts it if it asks. A search costs too much
-// for that, and the end of a time is not moved.
+// countNewer lets the script count what arrives while the page is open, and counts it if it asks. A search costs too
+// much for that, and a list with an end gets nothing new.
 func (p *eventsPage) countNewer(query, asked url.Values) {
 	if !p.First || p.Live != "" || p.Search || p.Form.Error != "" || p.Form.Value("until") != "" {
 		return

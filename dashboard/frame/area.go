@@ -20,20 +20,29 @@ type Area struct {
 	Functions func(*Dashboard) template.FuncMap
 }
 
-// Site is what the dashboards of a process share: the areas with their parsed pages, the navigation and the files.
+// Site is what the dashboards of a process share: the areas, the parts of their pages, the navigation and the files.
 type Site struct {
 	Areas  []Area
 	menu   []MenuGroup
 	Lists  map[string]CSVList
-	parsed map[string]*template.Template // never executed itself: an executed template cannot be cloned
+	shared *template.Template  // layout and parts; never executed itself: an executed template cannot be cloned
+	files  map[string]pageFile // of the pages, by name
 	assets *assets
 }
 
-// NewSite parses the pages of areas. Items of the menu that no area has a page for are left out.
+// pageFile is where the template of a page is.
+type pageFile struct {
+	fs.FS
+	name string
+}
+
+// NewSite parses what pages share. A page itself is parsed when it is first opened: with all that it calls it takes 300
+// KB. Items of the menu that no area has a page for are left out.
 func NewSite(static fs.FS, menu []MenuGroup, areas ...Area) (*Site, error) {
-	s := &Site{Areas: areas, Lists: map[string]CSVList{}, parsed: map[string]*template.Template{}}
-	functions, pages := functionsOf(nil, areas), map[string]bool{}
-	shared, err := template.New("").Funcs(functions).ParseFS(templateFiles, "templates/layout.html",
+	s := &Site{Areas: areas, Lists: map[string]CSVList{}, files: map[string]pageFile{}}
+	pages := map[string]bool{}
+	var err error
+	s.shared, err = template.New("").Funcs(functionsOf(nil, areas)).ParseFS(templateFiles, "templates/layout.html",
 		"templates/parts/*.html")
 	if err != nil {
 		return nil, err
@@ -60,17 +69,11 @@ func NewSite(static fs.FS, menu []MenuGroup, areas ...Area) (*Site, error) {
 			return nil, err
 		}
 		for _, file := range files {
-			page, err := shared.Clone()
-			if err != nil {
-				return nil, err
-			}
 			name := strings.TrimSuffix(path.Base(file), ".html")
-			if s.parsed[name] != nil {
+			if s.files[name].FS != nil {
 				return nil, fmt.Errorf("two areas have a page %s", name)
 			}
-			if s.parsed[name], err = page.ParseFS(a.Pages, file); err != nil {
-				return nil, err
-			}
+			s.files[name] = pageFile{a.Pages, file}
 		}
 	}
 	s.menu = menuOf(menu, pages)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -91,7 +92,7 @@ func New(cfg Config, deps Deps, of *Site) (*Dashboard, error) {
 			d.routes[x.Path][x.Method] = x
 		}
 	}
-	d.pages = &pages{functions: functionsOf(d, of.Areas), parsed: of.parsed, cloned: map[string]*template.Template{}}
+	d.pages = &pages{site: of, functions: functionsOf(d, of.Areas), opened: map[string]*template.Template{}}
 	d.front = (&web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, BodyTimeout: bodyTimeout,
 		Respond: d.errorPage}).Wrap(d.serve)
 	return d, nil
@@ -165,7 +166,7 @@ type Endpoints interface {
 	// Endpoints returns at most limit endpoints of an account, newest first, and whether there are more.
 	Endpoints(account string, beforeSeq int64, limit int) (page []*config.Endpoint, more bool)
 	// Endpoint returns an endpoint of any account; nil unless it is Present.
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 }
 
 // Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to
@@ -213,7 +214,7 @@ type SignInLimit interface {
 }
 
 // Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
-// [config.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
+// [entity.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
 type Members interface {
 	Users() []*config.User
 	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return ErrConflict if the

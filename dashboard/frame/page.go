@@ -49,29 +49,32 @@ type view struct {
 
 // pages are the templates that a dashboard executes, with its own functions.
 type pages struct {
+	site      *Site
 	functions template.FuncMap
-	parsed    map[string]*template.Template
 
-	mu     sync.Mutex // guards cloned
-	cloned map[string]*template.Template
+	mu     sync.Mutex // guards opened
+	opened map[string]*template.Template
 }
 
-// template returns the template of a page. The first call clones it.
+// template returns the template of a page. The first call parses it.
 func (p *pages) template(name string) (*template.Template, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t, ok := p.cloned[name]; ok {
+	if t, ok := p.opened[name]; ok {
 		return t, nil
 	}
-	parsed, ok := p.parsed[name]
+	file, ok := p.site.files[name]
 	if !ok {
 		return nil, fmt.Errorf("there is no page %q", name)
 	}
-	t, err := parsed.Clone()
+	t, err := p.site.shared.Clone()
+	if err == nil {
+		t, err = t.Funcs(p.functions).ParseFS(file, file.name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", name, err)
 	}
-	p.cloned[name] = t.Funcs(p.functions)
+	p.opened[name] = t
 	return t, nil
 }
 

@@ -5,9 +5,7 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // session is what the cookie of a person who is signed in holds.
@@ -40,8 +39,7 @@ const (
 // cookieName returns the name of a cookie. It differs between relays, since browsers send the cookies of a host to all
 // of its ports. With https the prefix __Host- keeps other hosts of the domain from setting it.
 func (d *Dashboard) cookieName(suffix string) string {
-	sum := sha256.Sum256([]byte(d.Deps.Account() + " " + d.Config.BaseURL))
-	name := "relay-" + hex.EncodeToString(sum[:4]) + suffix
+	name := web.SessionCookie + web.SessionCookieID(d.Deps.Account(), d.Config.BaseURL) + suffix
 	if d.isSecure() {
 		return "__Host-" + name
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // listRecoveries shows the recoveries of the last 30 days, newest first.
 func listRecoveries(v *frame.Visit) error {
-	p, err := listJobs[*recoveryData](v, "recoveries", event.Convert[string](config.RecoveryStates()...))
+	p, err := listJobs[*recoveryData](v, "recoveries", event.Convert[string](jobs.RecoveryStates()...))
 	if err != nil {
 		return err
 	}
@@ -409,14 +409,14 @@ func (j *recoveryData) Again() string {
 }
 
 // CanarySize is how many deliveries the canary sends.
-func (j *recoveryData) CanarySize() int { return min(j.Pending, config.MaxCanaryDeliveries) }
+func (j *recoveryData) CanarySize() int { return min(j.Pending, jobs.MaxCanaryDeliveries) }
 
 // recoveryMarks are the marks of the states of a job; of others it is pending.
-var recoveryMarks = map[config.RecoveryState]frame.Status{
-	config.RecoveryCompleted: {Mark: "delivered"}, config.RecoveryReady: {Mark: "held", On: true},
-	config.RecoveryAwaitingApproval: {Mark: "held", On: true}, config.RecoveryStopped: {Mark: "failed", On: true},
-	config.RecoveryFailed: {Mark: "failed", On: true}, config.RecoveryCancelled: {Mark: "skipped"},
-	config.RecoveryExpired: {Mark: "skipped"},
+var recoveryMarks = map[jobs.RecoveryState]frame.Status{
+	jobs.RecoveryCompleted: {Mark: "delivered"}, jobs.RecoveryReady: {Mark: "held", On: true},
+	jobs.RecoveryAwaitingApproval: {Mark: "held", On: true}, jobs.RecoveryStopped: {Mark: "failed", On: true},
+	jobs.RecoveryFailed: {Mark: "failed", On: true}, jobs.RecoveryCancelled: {Mark: "skipped"},
+	jobs.RecoveryExpired: {Mark: "skipped"},
 }
 
 // Status is the state of the job with a mark.
@@ -437,15 +437,15 @@ type recoveryStep struct {
 
 // Steps are the steps of the job with what is known of each.
 func (j *recoveryData) Steps() []recoveryStep {
-	present := map[config.RecoveryState]int{
-		config.RecoveryPreparing: 0, config.RecoveryReady: 1, config.RecoveryCanaryRunning: 1,
-		config.RecoveryAwaitingApproval: 2, config.RecoveryRunning: 3,
+	present := map[jobs.RecoveryState]int{
+		jobs.RecoveryPreparing: 0, jobs.RecoveryReady: 1, jobs.RecoveryCanaryRunning: 1,
+		jobs.RecoveryAwaitingApproval: 2, jobs.RecoveryRunning: 3,
 	}
 	at, open := present[j.State]
 	switch continued := j.Delivered+j.Failed+j.Queued > j.Canary.Total; {
 	case open:
-	case j.State == config.RecoveryFailed: // the preparation failed
-	case j.State == config.RecoveryCompleted:
+	case j.State == jobs.RecoveryFailed: // the preparation failed
+	case j.State == jobs.RecoveryCompleted:
 		at = len(recoverySteps)
 	case continued:
 		at = 3
@@ -458,13 +458,13 @@ func (j *recoveryData) Steps() []recoveryStep {
 	for i, name := range recoverySteps {
 		steps[i] = recoveryStep{Name: name, Done: i < at, Present: open && i == at}
 	}
-	if j.State != config.RecoveryPreparing {
+	if j.State != jobs.RecoveryPreparing {
 		steps[0].Hint = frame.Number(int64(j.Total)) + " selected"
 	}
 	if j.Canary.Total > 0 {
 		steps[1].Hint = fmt.Sprintf("%d of %d delivered", j.Canary.Delivered, j.Canary.Total)
 	}
-	if j.State == config.RecoveryAwaitingApproval {
+	if j.State == jobs.RecoveryAwaitingApproval {
 		steps[2].Hint = "waits for you"
 	}
 	steps[3].Hint = fmt.Sprintf("at %d a second", j.RatePerSecond)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func (x *runData) Status() frame.Status {
 	case x.State == "interrupted":
 		s.Mark, s.On = "failed", true
 	case x.State == "queued" && x.Open() == 0 && x.Failed > 0:
-		s.Word, s.Mark, s.On = "ended", "failed", true
+		s.Word, s.Mark, s.On = "ended, "+frame.Number(int64(x.Failed))+" failed", "failed", true
 	case x.State == "queued" && x.Open() == 0:
 		s.Word, s.Mark = "ended", "delivered"
 	case x.State == "queued":
@@ -143,7 +144,7 @@ func newReplayForm(v *frame.Visit) error {
 	if shown.Get("since") == "" {
 		shown.Set("since", v.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
 	}
-	if shown.Get("status") == "failed" {
+	if status := shown.Get("status"); status == "" || status == "failed" {
 		shown.Set(onlyUndelivered, "true")
 	}
 	if shown.Get("rate_per_second") == "" {
@@ -178,6 +179,11 @@ func selectionOf(f *frame.Form) map[string]any {
 func dryRun(v *frame.Visit, f *frame.Form) error {
 	f.ReadOnly = true
 	body := selectionOf(f)
+	if len(f.Entered(model.ReplayFilters()...)) == 0 {
+		e, _ := frame.BadRequest(frame.Fault("endpoint_id", "choose at least an endpoint, a destination, a status or a type"))
+		v.Status = f.SetError(e)
+		return showReplayForm(v, f, nil)
+	}
 	body["dry_run"] = true
 	var found wire.ReplayResult
 	again := func() error { return showReplayForm(v, f, nil) }
@@ -231,6 +237,44 @@ func startReplay(v *frame.Visit, f *frame.Form) error {
 type replayPageData struct {
 	*runData
 	Polled string // path that the page is fetched from again while the run goes on; empty: it has ended
+	// Failures is the list of the events of the run that failed, Newest what was answered to the newest of them, and Again
+	// the form that selects what failed of the same events; all are empty if none failed.
+	Failures, Newest, Again string
+}
+
+// again is the form of a replay of what failed of the same selection.
+func (x *runData) again() string {
+	query := url.Values{"status": {"failed"}, "since": {x.Since.String()}, "until": {x.Until.String()}}
+	var filter map[string]json.RawMessage
+	if json.Unmarshal(x.Filter, &filter) != nil {
+		return ""
+	}
+	for _, name := range []string{"endpoint_id", "destination_id", "type"} {
+		if many := textsOf(filter[name]); len(many) == 1 && many[0] != "" {
+			query.Set(name, many[0])
+		}
+	}
+	return frame.WithQuery(frame.NewReplayPath, query)
+}
+
+// addFailures adds what failed in a run.
+func (p *replayPageData) addFailures(v *frame.Visit) error {
+	if p.Failed == 0 {
+		return nil
+	}
+	about := url.Values{"run_id": {p.RunID}, "status": {"failed"}}
+	p.Failures, p.Again = frame.WithQuery(frame.EventsPath, about), p.again()
+	var list wire.List[*model.EventRow]
+	about.Set("limit", "1")
+	unavailable, err := v.TryGet("/v1/events", about, &list)
+	switch {
+	case unavailable != "":
+		p.Newest = "what was answered is not known at the moment"
+	case err == nil && len(list.Data) > 0:
+		list.Data[0].SetNames(v)
+		p.Newest = list.Data[0].Answered()
+	}
+	return err
 }
 
 // readRun reads the run in the path.
@@ -247,6 +291,9 @@ func showReplay(v *frame.Visit, x *runData) error {
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {
 		p.Polled, v.SelfReloading = frame.PageOf(x.RunID), true
+	}
+	if err := p.addFailures(v); err != nil {
+		return err
 	}
 	return v.Page("replay", p)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -70,7 +70,7 @@ func Area() frame.Area {
 			return template.FuncMap{
 				"leaking":    func(at web.Time) bool { return d.Now().Sub(time.Time(at)) < leakingSpan },
 				"platforms":  func() []frame.Option { return dsnPlatforms },
-				"maxDomains": func() int { return config.MaxDomains },
+				"maxDomains": func() int { return leak.MaxDomains },
 			}
 		},
 	}

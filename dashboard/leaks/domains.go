@@ -6,7 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // Paths of the pages of domains, and of their scans for leaks.
@@ -24,25 +24,25 @@ type domainData struct{ wire.Domain }
 var readDomain = frame.ReadAt[domainData](domainAPI)
 
 // Verified reports whether the host name is proven.
-func (d *domainData) Verified() bool { return d.Status == config.DomainVerified }
+func (d *domainData) Verified() bool { return d.Status == leak.DomainVerified }
 
 // Expired reports whether the proof is missing, or never came.
-func (d *domainData) Expired() bool { return d.Status == config.DomainExpired }
+func (d *domainData) Expired() bool { return d.Status == leak.DomainExpired }
 
 // Ended reports whether the domain was never proven in time, and can only be deleted.
 func (d *domainData) Ended() bool { return d.Expired() && d.VerifiedAt.IsZero() }
 
 // Record is the TXT record: its name and its text.
 func (d *domainData) Record() (record struct{ Name, Value string }) {
-	stored := config.Domain{Hostname: d.Hostname, Token: d.Token}
+	stored := leak.Domain{Hostname: d.Hostname, Token: d.Token}
 	record.Name, record.Value = stored.RecordName(), stored.RecordValue()
 	return record
 }
 
 // ByHTTP reports whether the last check asked the website, ProvenByHTTP whether the proof is the file on it.
-func (d *domainData) ByHTTP() bool { return frame.TextOf(d.LastMethod) == config.DomainByHTTP }
+func (d *domainData) ByHTTP() bool { return frame.TextOf(d.LastMethod) == leak.DomainByHTTP }
 
-func (d *domainData) ProvenByHTTP() bool { return frame.TextOf(d.Method) == config.DomainByHTTP }
+func (d *domainData) ProvenByHTTP() bool { return frame.TextOf(d.Method) == leak.DomainByHTTP }
 
 var showDomains = frame.ListOf[*domainData]("domains", "/v1/domains", domainsPath)
 
@@ -74,7 +74,7 @@ type scanData struct{ wire.Scan }
 
 // Open reports whether the scan has not ended.
 func (s *scanData) Open() bool {
-	return s.Status == config.ScanQueued || s.Status == config.ScanRunning
+	return s.Status == leak.ScanQueued || s.Status == leak.ScanRunning
 }
 
 // Findings is the number of findings that are there now.
@@ -134,11 +134,11 @@ type tripwireData struct{ wire.Tripwire }
 var readTripwire = frame.ReadAt[tripwireData](tripwireAPI)
 
 // Tripped reports whether the present secrets were used, or seen where they should not be.
-func (t *tripwireData) Tripped() bool { return t.Status == config.TripwireTripped }
+func (t *tripwireData) Tripped() bool { return t.Status == leak.TripwireTripped }
 
 // KindName names what the tripwire is.
 func (t *tripwireData) KindName() string {
-	if t.Kind != config.TripwireKey && t.Kind != config.TripwireURL {
+	if t.Kind != leak.TripwireKey && t.Kind != leak.TripwireURL {
 		return strings.TrimSpace("File " + frame.TextOf(t.Path))
 	}
 	return frame.OptionText(tripwireKinds, t.Kind)
@@ -155,19 +155,19 @@ type domainPageData struct {
 
 // MayPlant reports whether the domain may have another tripwire.
 func (p *domainPageData) MayPlant() bool {
-	return p.Verified() && len(p.Tripwires) < config.MaxTripwires
+	return p.Verified() && len(p.Tripwires) < leak.MaxTripwires
 }
 
 var tripwireKinds = []frame.Option{
-	{Value: config.TripwireKey, Text: "API key", Hint: "Put it beside other keys: a repository, a vault, a wiki."},
-	{Value: config.TripwireURL, Text: "Ingest URL", Hint: "Put it into a configuration or a script."},
-	{Value: config.TripwireFile, Text: "File", Hint: "Serve it at a path that thieves try. It has a key and a URL."},
+	{Value: leak.TripwireKey, Text: "API key", Hint: "Put it beside other keys: a repository, a vault, a wiki."},
+	{Value: leak.TripwireURL, Text: "Ingest URL", Hint: "Put it into a configuration or a script."},
+	{Value: leak.TripwireFile, Text: "File", Hint: "Serve it at a path that thieves try. It has a key and a URL."},
 }
 
 // showDomainPage shows a domain with its tripwires; f holds the form of a new one. A domain that was never proven has
 // none.
 func showDomainPage(v *frame.Visit, d *domainData, f *frame.Form) error {
-	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: frame.PlainOptions(config.DecoyFiles...)}
+	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: frame.PlainOptions(leak.DecoyFiles...)}
 	if !d.VerifiedAt.IsZero() {
 		list, err := frame.ReadRows[*tripwireData](v, "/v1/tripwires", url.Values{"domain_id": {d.ID}})
 		if err != nil {
@@ -179,14 +179,14 @@ func showDomainPage(v *frame.Visit, d *domainData, f *frame.Form) error {
 }
 
 func newTripwireForm() *frame.Form {
-	return frame.NewForm(url.Values{"kind": {config.TripwireKey}}, "")
+	return frame.NewForm(url.Values{"kind": {leak.TripwireKey}}, "")
 }
 
 // createTripwire makes a tripwire and shows its secrets, once: a second submission of the form shows none.
 func createTripwire(v *frame.Visit, f *frame.Form, d *domainData) error {
 	body := f.Entered("label")
 	body["domain_id"], body["kind"], body["placement"] = d.ID, f.Value("kind"), strings.TrimSpace(f.Value("placement"))
-	if f.Value("kind") == config.TripwireFile {
+	if f.Value("kind") == leak.TripwireFile {
 		body["path"] = f.Value("path")
 	}
 	var t tripwireData

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // Paths of the pages of log drains.
@@ -80,18 +80,18 @@ func saveDrain(v *frame.Visit, f *frame.Form, d *drainData) error {
 
 // drainPlatforms are the platforms of drains, as people choose them.
 var drainPlatforms = []frame.Option{
-	{Value: config.PlatformAuto, Text: "Recognise it from each request"},
-	{Value: config.PlatformVercel, Text: "Vercel"},
-	{Value: config.PlatformHeroku, Text: "Heroku"},
-	{Value: config.PlatformFirehose, Text: "Amazon Data Firehose"},
-	{Value: config.PlatformCloudflare, Text: "Cloudflare Logpush"},
-	{Value: config.PlatformGeneric, Text: "Anything else"},
+	{Value: leak.PlatformAuto, Text: "Recognise it from each request"},
+	{Value: leak.PlatformVercel, Text: "Vercel"},
+	{Value: leak.PlatformHeroku, Text: "Heroku"},
+	{Value: leak.PlatformFirehose, Text: "Amazon Data Firehose"},
+	{Value: leak.PlatformCloudflare, Text: "Cloudflare Logpush"},
+	{Value: leak.PlatformGeneric, Text: "Anything else"},
 }
 
 // DetectedName is the name of the platform that sent the newest request; empty if it is none that is known.
 func (d *drainData) DetectedName() string {
 	for _, p := range drainPlatforms[1:] {
-		if p.Value != config.PlatformGeneric && p.Value == frame.TextOf(d.DetectedPlatform) {
+		if p.Value != leak.PlatformGeneric && p.Value == frame.TextOf(d.DetectedPlatform) {
 			return p.Text
 		}
 	}
@@ -100,7 +100,7 @@ func (d *drainData) DetectedName() string {
 
 // IsFor reports whether the drain is set to that platform, or if it is set to none, its newest request came from it.
 func (d *drainData) IsFor(platform string) bool {
-	return d.Platform == platform || d.Platform == config.PlatformAuto && frame.TextOf(d.DetectedPlatform) == platform
+	return d.Platform == platform || d.Platform == leak.PlatformAuto && frame.TextOf(d.DetectedPlatform) == platform
 }
 
 // LogpushDestination is the destination for Cloudflare, which sends the token as a header.
@@ -123,14 +123,14 @@ type apiDSN = wire.DSN // under another name than its member DSN
 var readDSN = frame.ReadAt[dsnData](dsnAPI)
 
 // IsBrowser reports whether everybody who opens the application can read its DSN.
-func (d *dsnData) IsBrowser() bool { return d.Platform == config.DSNBrowser }
+func (d *dsnData) IsBrowser() bool { return d.Platform == leak.DSNBrowser }
 
 // PlatformText names the platform.
 func (d *dsnData) PlatformText() string { return frame.OptionText(dsnPlatforms, d.Platform) }
 
 // dsnPlatforms are the platforms of DSNs, as people choose them.
 var dsnPlatforms = []frame.Option{
-	{Value: config.DSNServer, Text: "A server"}, {Value: config.DSNBrowser, Text: "Pages in browsers"},
+	{Value: leak.DSNServer, Text: "A server"}, {Value: leak.DSNBrowser, Text: "Pages in browsers"},
 }
 
 var showApplications = frame.ListOf[*dsnData]("applications", "/v1/dsns", applicationsPath)

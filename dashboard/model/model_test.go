@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
 // The page has every rule and every setting of the API.
 func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
-	text, err := json.Marshal(config.DefaultAlertRules())
+	text, err := json.Marshal(alerting.DefaultAlertRules())
 	if err != nil {
 		t.Fatal(err)
 	}

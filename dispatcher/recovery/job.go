@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -56,7 +58,7 @@ func (r *Runner) runJob(ctx context.Context, id string) {
 	run := &jobRun{runner: r, deps: r.deps}
 	for ctx.Err() == nil {
 		job, presence := r.deps.Jobs.Recovery(id)
-		if presence != config.Present || job.State.Ended() && job.Settled || !r.owns(job) {
+		if presence != entity.Present || job.State.Ended() && job.Settled || !r.owns(job) {
 			return
 		}
 		pause, err := run.step(ctx, job)
@@ -73,7 +75,7 @@ func (r *Runner) runJob(ctx context.Context, id string) {
 }
 
 // failureDelay counts a failure, logs the first one of a series, and returns how long to wait.
-func (run *jobRun) failureDelay(ctx context.Context, job *config.Recovery, err error) time.Duration {
+func (run *jobRun) failureDelay(ctx context.Context, job *jobs.Recovery, err error) time.Duration {
 	if run.failures++; run.failures == 1 && ctx.Err() == nil {
 		run.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot continue recovery job, retrying", slog.String("job", job.ID),
 			slog.String("state", string(job.State)), slog.Any("error", err))
@@ -105,23 +107,23 @@ func (run *jobRun) await(ctx context.Context, id string, pause time.Duration) {
 }
 
 func (run *jobRun) rev(id string) int64 {
-	if job, presence := run.deps.Jobs.Recovery(id); presence == config.Present {
+	if job, presence := run.deps.Jobs.Recovery(id); presence == entity.Present {
 		return job.Rev
 	}
 	return 0
 }
 
 // step does what the state of the job asks for, and returns how long to wait until the next step.
-func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duration, error) {
+func (run *jobRun) step(ctx context.Context, job *jobs.Recovery) (time.Duration, error) {
 	now := run.deps.Now()
 	switch {
 	case job.State.Ended():
 		return run.settle(ctx, job)
 	case !now.Before(job.Deadline):
-		return 0, run.end(ctx, job, config.RecoveryExpired, config.StopDeadline)
-	case job.State == config.RecoveryPreparing && run.othersSettle(job, now):
+		return 0, run.end(ctx, job, jobs.RecoveryExpired, jobs.StopDeadline)
+	case job.State == jobs.RecoveryPreparing && run.othersSettle(job, now):
 		return minResultCheck, nil
-	case job.State == config.RecoveryPreparing:
+	case job.State == jobs.RecoveryPreparing:
 		return 0, run.prepare(ctx, job)
 	case run.unavailable(job):
 		return 0, run.stopUnavailable(ctx, job)
@@ -134,12 +136,12 @@ func (run *jobRun) step(ctx context.Context, job *config.Recovery) (time.Duratio
 
 // update changes the job unless a user or another node has changed it first.
 func (run *jobRun) update(
-	ctx context.Context, job *config.Recovery, change func(*config.Recovery),
-) (*config.Recovery, error) {
+	ctx context.Context, job *jobs.Recovery, change func(*jobs.Recovery),
+) (*jobs.Recovery, error) {
 	if !run.runner.owns(job) {
 		return nil, errJobChanged
 	}
-	after, err := run.deps.Jobs.UpdateRecovery(ctx, job.ID, func(edited *config.Recovery) error {
+	after, err := run.deps.Jobs.UpdateRecovery(ctx, job.ID, func(edited *jobs.Recovery) error {
 		if edited.Rev != job.Rev {
 			return errJobChanged
 		}
@@ -160,16 +162,16 @@ func (run *jobRun) update(
 	return after, nil
 }
 
-func (run *jobRun) end(ctx context.Context, job *config.Recovery, state config.RecoveryState, reason string) error {
-	_, err := run.update(ctx, job, func(edited *config.Recovery) { edited.End(state, reason, run.deps.Now()) })
+func (run *jobRun) end(ctx context.Context, job *jobs.Recovery, state jobs.RecoveryState, reason string) error {
+	_, err := run.update(ctx, job, func(edited *jobs.Recovery) { edited.End(state, reason, run.deps.Now()) })
 	return err
 }
 
 // unavailable reports whether a destination that the job sends to is disabled or deleted.
-func (run *jobRun) unavailable(job *config.Recovery) bool {
+func (run *jobRun) unavailable(job *jobs.Recovery) bool {
 	endpoint, presence := run.deps.Endpoints.Endpoint(job.Endpoint)
-	if presence != config.Present {
-		return presence == config.Deleted && job.Sendable > 0
+	if presence != entity.Present {
+		return presence == entity.Deleted && job.Sendable > 0
 	}
 	for _, d := range job.Destinations {
 		if dest := endpoint.Destination(d.ID); d.Sendable > 0 && (dest == nil || !dest.Enabled) {
@@ -182,23 +184,23 @@ func (run *jobRun) unavailable(job *config.Recovery) bool {
 // stopUnavailable stops a job whose destination is disabled or deleted. Items that have failed come first: it was
 // available when they were sent, and their answers may have disabled it (410). A store that is away for a minute does
 // not keep the job running: it would go on if the destination were enabled again.
-func (run *jobRun) stopUnavailable(ctx context.Context, job *config.Recovery) error {
-	reason := config.StopDestinationUnavailable
+func (run *jobRun) stopUnavailable(ctx context.Context, job *jobs.Recovery) error {
+	reason := jobs.StopDestinationUnavailable
 	if job.State.Sending() && job.Reserved > 0 {
 		failed, err := run.hasFailedItem(ctx, job)
 		if err != nil && run.failures < maxStopFailures {
 			return err
 		}
 		if failed {
-			reason = config.StopDeliveryFailed
+			reason = jobs.StopDeliveryFailed
 		}
 	}
-	return run.end(ctx, job, config.RecoveryStopped, reason)
+	return run.end(ctx, job, jobs.RecoveryStopped, reason)
 }
 
 // hasFailedItem reports whether an item has failed. The store must have what the log has, since the configuration
 // arrives sooner than an outcome.
-func (run *jobRun) hasFailedItem(ctx context.Context, job *config.Recovery) (bool, error) {
+func (run *jobRun) hasFailedItem(ctx context.Context, job *jobs.Recovery) (bool, error) {
 	if err := run.deps.Store.CaughtUp(ctx); err != nil {
 		return false, err
 	}
@@ -208,16 +210,16 @@ func (run *jobRun) hasFailedItem(ctx context.Context, job *config.Recovery) (boo
 
 // othersSettle reports whether a job that has ended still has deliveries queued or in flight to the same destination.
 // They are pending, so a selection made now would leave them out, although some are about to be skipped or to fail.
-func (run *jobRun) othersSettle(job *config.Recovery, now time.Time) bool {
+func (run *jobRun) othersSettle(job *jobs.Recovery, now time.Time) bool {
 	unsettled, _ := run.deps.Jobs.UnsettledRecoveries(time.Time{})
-	return slices.ContainsFunc(unsettled, func(other *config.Recovery) bool {
+	return slices.ContainsFunc(unsettled, func(other *jobs.Recovery) bool {
 		return other.State.Ended() && other.Overlaps(job) && now.Sub(other.FinishedAt) < maxSettleWait &&
 			now.Sub(job.CreatedAt) < maxSettleWait
 	})
 }
 
 // prepare selects the items. A permanent error ends the job as failed.
-func (run *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
+func (run *jobRun) prepare(ctx context.Context, job *jobs.Recovery) error {
 	endpoint, _ := run.deps.Endpoints.Endpoint(job.Endpoint)
 	name := run.deps.NewName()
 	selected, err := run.deps.Store.SelectRecovery(ctx, event.Selection{
@@ -230,14 +232,14 @@ func (run *jobRun) prepare(ctx context.Context, job *config.Recovery) error {
 		}
 		run.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot prepare recovery job", slog.String("job", job.ID),
 			slog.Any("error", err))
-		return run.end(ctx, job, config.RecoveryFailed, "")
+		return run.end(ctx, job, jobs.RecoveryFailed, "")
 	}
-	_, err = run.update(ctx, job, func(edited *config.Recovery) {
-		edited.State, edited.Selection, edited.Total, edited.Sendable = config.RecoveryReady, name, selected.Total,
+	_, err = run.update(ctx, job, func(edited *jobs.Recovery) {
+		edited.State, edited.Selection, edited.Total, edited.Sendable = jobs.RecoveryReady, name, selected.Total,
 			selected.Sendable
 		for _, d := range namedDestinations(selected.Destinations) {
 			edited.Destinations = append(
-				edited.Destinations, config.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
+				edited.Destinations, jobs.RecoveryDestination{ID: d.ID, Total: d.Total, Sendable: d.Sendable})
 		}
 	})
 	return err
@@ -261,7 +263,7 @@ func namedDestinations(all []event.DestinationTotals) []event.DestinationTotals 
 
 // selectionGroups says for each destination whether its items are sent, or the reason to skip them. endpoint is nil
 // when it was deleted.
-func selectionGroups(job *config.Recovery, endpoint *config.Endpoint) []event.SelectionGroup {
+func selectionGroups(job *jobs.Recovery, endpoint *config.Endpoint) []event.SelectionGroup {
 	var enabled, disabled, known []string
 	deletedReason := event.EndpointDeleted
 	if endpoint != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -34,15 +35,15 @@ func TestTakeover(t *testing.T) {
 					}
 				})
 				stop := w.runner()
-				job := w.add(func(edited *config.Recovery) { edited.Destination = "dst_a" })
+				job := w.add(func(edited *jobs.Recovery) { edited.Destination = "dst_a" })
 				live := func(died <-chan struct{}) {
 					for range 2000 {
 						synctest.Wait()
 						switch edited, _ := w.Recovery(job); {
-						case edited.State == config.RecoveryReady:
-							w.actIf(job, config.RecoveryReady, canary)
-						case edited.State == config.RecoveryAwaitingApproval:
-							w.actIf(job, config.RecoveryAwaitingApproval, goOn)
+						case edited.State == jobs.RecoveryReady:
+							w.actIf(job, jobs.RecoveryReady, canary)
+						case edited.State == jobs.RecoveryAwaitingApproval:
+							w.actIf(job, jobs.RecoveryAwaitingApproval, goOn)
 						case edited.State.Ended():
 							return
 						}
@@ -58,7 +59,7 @@ func TestTakeover(t *testing.T) {
 				w.on(nil)
 				w.runner()
 				live(nil)
-				edited := w.waitForState(job, config.RecoveryCompleted, 10*time.Second)
+				edited := w.waitForState(job, jobs.RecoveryCompleted, 10*time.Second)
 				items, times := w.submitted(job)
 				if edited.Delivered != 450 || items != 450 || times > 450+200 {
 					t.Errorf("killed at %s %d: %d items submitted %d times, %+v", step, nth, items, times, edited)
@@ -69,8 +70,8 @@ func TestTakeover(t *testing.T) {
 }
 
 // actIf acts as a client does: only if the job has the state.
-func (w *world) actIf(job string, state config.RecoveryState, change func(*config.Recovery)) {
-	_, _ = w.write(job, func(edited *config.Recovery) error {
+func (w *world) actIf(job string, state jobs.RecoveryState, change func(*jobs.Recovery)) {
+	_, _ = w.write(job, func(edited *jobs.Recovery) error {
 		if edited.State == state {
 			change(edited)
 		}
@@ -86,9 +87,9 @@ func TestStaleOwner(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, 2*time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, 2*time.Second)
 		w.act(job, goOn)
-		w.waitForState(job, config.RecoveryCompleted, 20*time.Second)
+		w.waitForState(job, jobs.RecoveryCompleted, 20*time.Second)
 		if items, times := w.submitted(job); items != 450 || w.maxSubmissions(job) > 2 {
 			t.Errorf("%d items were submitted %d times, one of them %d times", items, times, w.maxSubmissions(job))
 		}
@@ -107,7 +108,7 @@ func TestCancelRacesReservation(t *testing.T) {
 			w.runner()
 			job := w.ready()
 			w.act(job, canary)
-			w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+			w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 			var once sync.Once
 			at := "submit"
 			if first {
@@ -125,8 +126,8 @@ func TestCancelRacesReservation(t *testing.T) {
 				}
 				return nil
 			})
-			w.actIf(job, config.RecoveryAwaitingApproval, goOn)
-			edited := w.waitForState(job, config.RecoveryCancelled, 20*time.Second)
+			w.actIf(job, jobs.RecoveryAwaitingApproval, goOn)
+			edited := w.waitForState(job, jobs.RecoveryCancelled, 20*time.Second)
 			items, _ := w.submitted(job)
 			if first && (items != 5 || edited.Reserved != 5) || !first && (items != 100 || edited.Skipped < 90) ||
 				edited.Delivered+edited.Skipped != edited.Reserved {
@@ -141,15 +142,15 @@ func TestOneJobSendsAtATime(t *testing.T) {
 	bubble(t, 6, func(w *world) {
 		w.runner()
 		one, two := w.ready(), w.ready()
-		w.act(one, func(edited *config.Recovery) { canary(edited); edited.Canary.Total, edited.RatePerSecond = 5, 1 })
+		w.act(one, func(edited *jobs.Recovery) { canary(edited); edited.Canary.Total, edited.RatePerSecond = 5, 1 })
 		time.Sleep(time.Millisecond)
 		w.act(two, canary)
 		time.Sleep(2 * time.Second)
 		if items, _ := w.submitted(two); items > 0 {
 			t.Errorf("the second job has submitted %d items beside the first", items)
 		}
-		w.waitForState(one, config.RecoveryAwaitingApproval, 10*time.Second)
-		w.waitForState(two, config.RecoveryAwaitingApproval, 10*time.Second)
+		w.waitForState(one, jobs.RecoveryAwaitingApproval, 10*time.Second)
+		w.waitForState(two, jobs.RecoveryAwaitingApproval, 10*time.Second)
 	})
 }
 
@@ -160,8 +161,8 @@ func TestPreparationWaitsForACancelledJob(t *testing.T) {
 		bubble(t, 100, func(w *world) {
 			w.runner()
 			cancelled := w.ready()
-			w.act(cancelled, func(edited *config.Recovery) { canary(edited); edited.RatePerSecond = 1 })
-			w.waitForState(cancelled, config.RecoveryAwaitingApproval, 10*time.Second)
+			w.act(cancelled, func(edited *jobs.Recovery) { canary(edited); edited.RatePerSecond = 1 })
+			w.waitForState(cancelled, jobs.RecoveryAwaitingApproval, 10*time.Second)
 			w.act(cancelled, goOn)
 			time.Sleep(time.Second)
 			if lost {
@@ -173,26 +174,26 @@ func TestPreparationWaitsForACancelledJob(t *testing.T) {
 				})
 			}
 			w.act(cancelled, cancel)
-			next, other := w.add(), w.add(func(edited *config.Recovery) { edited.Endpoint = "ep_2" })
-			w.waitForState(other, config.RecoveryReady, time.Second)
+			next, other := w.add(), w.add(func(edited *jobs.Recovery) { edited.Endpoint = "ep_2" })
+			w.waitForState(other, jobs.RecoveryReady, time.Second)
 			time.Sleep(5 * time.Second)
-			if edited := w.jobs[next]; edited.State != config.RecoveryPreparing {
+			if edited := w.jobs[next]; edited.State != jobs.RecoveryPreparing {
 				t.Fatalf("the next job is %s while deliveries of the cancelled one are queued", edited.State)
 			}
 			if !lost {
-				w.waitForState(next, config.RecoveryReady, 30*time.Second)
+				w.waitForState(next, jobs.RecoveryReady, 30*time.Second)
 				if edited := w.jobs[cancelled]; !edited.Settled {
 					t.Errorf("the next job is ready before the cancelled one is settled: %+v", edited)
 				}
 				return
 			}
 			time.Sleep(maxSettleWait - 30*time.Second)
-			if edited := w.jobs[next]; edited.State != config.RecoveryPreparing {
+			if edited := w.jobs[next]; edited.State != jobs.RecoveryPreparing {
 				t.Errorf("the next job did not wait: it is %s", edited.State)
 			}
 			// A job that ends later, here the same one, does not prolong the wait.
-			w.act(cancelled, func(edited *config.Recovery) { edited.FinishedAt = time.Now() })
-			w.waitForState(next, config.RecoveryReady, 30*time.Second)
+			w.act(cancelled, func(edited *jobs.Recovery) { edited.FinishedAt = time.Now() })
+			w.waitForState(next, jobs.RecoveryReady, 30*time.Second)
 		})
 	}
 }
@@ -204,15 +205,15 @@ func TestOwnership(t *testing.T) {
 		w.change(func(endpoint *config.Endpoint) { endpoint.Partition = 2 })
 		job := w.add()
 		time.Sleep(time.Minute)
-		if edited, _ := w.Recovery(job); edited.State != config.RecoveryPreparing {
+		if edited, _ := w.Recovery(job); edited.State != jobs.RecoveryPreparing {
 			t.Errorf("a job of another node's partition is %s", edited.State)
 		}
 		w.change(func(endpoint *config.Endpoint) { endpoint.Partition = 1 }) // it has moved to this node
-		w.waitForState(job, config.RecoveryReady, 10*time.Second)
+		w.waitForState(job, jobs.RecoveryReady, 10*time.Second)
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryCompleted, time.Second)
+		w.waitForState(job, jobs.RecoveryCompleted, time.Second)
 		edited, _ := w.Recovery(job)
-		time.Sleep(time.Until(edited.CreatedAt.Add(config.RecoveryRetention - time.Minute)))
+		time.Sleep(time.Until(edited.CreatedAt.Add(jobs.RecoveryRetention - time.Minute)))
 		forgotten := func() int {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -234,21 +235,21 @@ func TestJobReturns(t *testing.T) {
 		r, _ := w.ownedRunner()
 		job := w.ready()
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
 		time.Sleep(3 * time.Second)
 		r.SetOwned(nil)
 		time.Sleep(time.Minute)
 		left, _ := w.Recovery(job)
-		if left.State != config.RecoveryRunning || left.Reserved == 0 || left.Reserved == 1000 {
+		if left.State != jobs.RecoveryRunning || left.Reserved == 0 || left.Reserved == 1000 {
 			t.Fatalf("the job is %+v", left)
 		}
 		edited := &jobRun{runner: r, deps: r.deps}
-		if err := edited.end(t.Context(), left, config.RecoveryStopped, ""); !errors.Is(err, errJobChanged) {
+		if err := edited.end(t.Context(), left, jobs.RecoveryStopped, ""); !errors.Is(err, errJobChanged) {
 			t.Errorf("a node that does not own the job has ended it: %v", err)
 		}
 		r.SetOwned([]int32{3})
-		w.waitForState(job, config.RecoveryCompleted, time.Minute)
+		w.waitForState(job, jobs.RecoveryCompleted, time.Minute)
 		if items, times := w.submitted(job); items != 1000 || times != 1000 {
 			t.Errorf("%d items were submitted, %d times", items, times)
 		}
@@ -293,7 +294,7 @@ func TestNamedDestinations(t *testing.T) {
 // A page is ten seconds of the rate, within bounds.
 func TestPageSize(t *testing.T) {
 	for rate, want := range map[int]int{1: 10, 2: 20, 19: 190, 20: 200, 100: 200} {
-		if got := pageSize(&config.Recovery{RatePerSecond: rate}); got != want {
+		if got := pageSize(&jobs.Recovery{RatePerSecond: rate}); got != want {
 			t.Errorf("a page at %d a second has %d items, want %d", rate, got, want)
 		}
 	}

@@ -32,23 +32,25 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Jobs are the headers of the recovery jobs, in the configuration log.
 type Jobs interface {
-	Recovery(id string) (*config.Recovery, config.Presence)
+	Recovery(id string) (*jobs.Recovery, entity.Presence)
 	// UnsettledRecoveries returns the jobs that are not settled, and settled ones that were created before the given time.
-	UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery)
+	UnsettledRecoveries(before time.Time) (unsettled, old []*jobs.Recovery)
 	// RecoveriesChanged returns a channel that is closed when a job is created or changed.
 	RecoveriesChanged() <-chan struct{}
-	UpdateRecovery(ctx context.Context, id string, change func(*config.Recovery) error) (*config.Recovery, error)
+	UpdateRecovery(ctx context.Context, id string, change func(*jobs.Recovery) error) (*jobs.Recovery, error)
 	ForgetRecovery(ctx context.Context, id string) error
 }
 
 // Endpoints returns endpoints with their partition and destinations.
 type Endpoints interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 }
 
 // Store has the selected items and their results. An error is event.ErrUnavailable if a later try may succeed. Any
@@ -137,7 +139,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		changed := r.deps.Jobs.RecoveriesChanged()
-		unsettled, old := r.deps.Jobs.UnsettledRecoveries(r.deps.Now().Add(-config.RecoveryRetention))
+		unsettled, old := r.deps.Jobs.UnsettledRecoveries(r.deps.Now().Add(-jobs.RecoveryRetention))
 		for _, job := range unsettled {
 			if r.claim(job) {
 				goroutines.Go(func() { r.runJob(ctx, job.ID) })
@@ -155,7 +157,7 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 // claim reports whether the job belongs to this node and has no goroutine yet, and marks it as running.
-func (r *Runner) claim(job *config.Recovery) bool {
+func (r *Runner) claim(job *jobs.Recovery) bool {
 	if !r.owns(job) {
 		return false
 	}
@@ -169,9 +171,9 @@ func (r *Runner) claim(job *config.Recovery) bool {
 }
 
 // owns reports whether this node runs the job: it owns the current partition of the endpoint.
-func (r *Runner) owns(job *config.Recovery) bool {
+func (r *Runner) owns(job *jobs.Recovery) bool {
 	partition := job.Partition
-	if endpoint, presence := r.deps.Endpoints.Endpoint(job.Endpoint); presence == config.Present {
+	if endpoint, presence := r.deps.Endpoints.Endpoint(job.Endpoint); presence == entity.Present {
 		partition = endpoint.Partition
 	}
 	r.mu.Lock()
@@ -180,7 +182,7 @@ func (r *Runner) owns(job *config.Recovery) bool {
 }
 
 // deleteOld deletes settled jobs that are older than config.RecoveryRetention.
-func (r *Runner) deleteOld(ctx context.Context, old []*config.Recovery) {
+func (r *Runner) deleteOld(ctx context.Context, old []*jobs.Recovery) {
 	for _, job := range old {
 		if !r.owns(job) {
 			continue

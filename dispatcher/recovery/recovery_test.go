@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -24,12 +25,12 @@ func bubble(t *testing.T, failed int, test func(w *world)) {
 func TestJobLifecycle(t *testing.T) {
 	bubble(t, 450, func(w *world) {
 		w.runner()
-		job := w.ready(func(edited *config.Recovery) { edited.Since = time.Now().Add(-time.Hour) })
+		job := w.ready(func(edited *jobs.Recovery) { edited.Since = time.Now().Add(-time.Hour) })
 		if items, _ := w.submitted(job); items > 0 {
 			t.Fatalf("the preparation has submitted %d items", items)
 		}
 		w.act(job, canary)
-		edited := w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		edited := w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 		w.mu.Lock()
 		selected := w.selection
 		w.mu.Unlock()
@@ -40,13 +41,13 @@ func TestJobLifecycle(t *testing.T) {
 		if d := edited.Destinations; len(d) != 1 || d[0].Total != 450 || d[0].Sendable != 450 {
 			t.Errorf("the job lists %+v", d)
 		}
-		if edited.Canary != (config.CanaryResult{Total: 5, Delivered: 5}) || edited.Reserved != 5 {
+		if edited.Canary != (jobs.CanaryResult{Total: 5, Delivered: 5}) || edited.Reserved != 5 {
 			t.Fatalf("after the canary the job is %+v", edited)
 		}
 		time.Sleep(time.Hour)
 		w.act(job, goOn)
 		began := time.Now()
-		edited = w.waitForState(job, config.RecoveryCompleted, 10*time.Second)
+		edited = w.waitForState(job, jobs.RecoveryCompleted, 10*time.Second)
 		if took := time.Since(began); took < 4400*time.Millisecond || took > 7*time.Second {
 			t.Errorf("445 deliveries at 100 a second took %v", took)
 		}
@@ -88,7 +89,7 @@ func (w *world) spaced(job string) {
 }
 
 func TestSmallSelections(t *testing.T) {
-	f := func(failed int, state config.RecoveryState, delivered int) {
+	f := func(failed int, state jobs.RecoveryState, delivered int) {
 		t.Helper()
 		bubble(t, failed, func(w *world) {
 			w.runner()
@@ -101,10 +102,10 @@ func TestSmallSelections(t *testing.T) {
 			}
 		})
 	}
-	f(0, config.RecoveryCompleted, 0)
-	f(1, config.RecoveryCompleted, 1)
-	f(5, config.RecoveryCompleted, 5)
-	f(6, config.RecoveryAwaitingApproval, 5)
+	f(0, jobs.RecoveryCompleted, 0)
+	f(1, jobs.RecoveryCompleted, 1)
+	f(5, jobs.RecoveryCompleted, 5)
+	f(6, jobs.RecoveryAwaitingApproval, 5)
 }
 
 // A failure stops the job, in the canary and later. Deliveries that run still count.
@@ -114,8 +115,8 @@ func TestFailureStopsJob(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		edited := w.waitForState(job, config.RecoveryStopped, 2*time.Second)
-		if edited.StopReason != config.StopDeliveryFailed || edited.Reserved != 5 || edited.Delivered+edited.Failed+
+		edited := w.waitForState(job, jobs.RecoveryStopped, 2*time.Second)
+		if edited.StopReason != jobs.StopDeliveryFailed || edited.Reserved != 5 || edited.Delivered+edited.Failed+
 			edited.Skipped != 5 ||
 			edited.Canary.Failed != edited.Failed ||
 			edited.Destinations[0].Failed != 1 || edited.Destinations[0].TopError != "timeout" {
@@ -132,9 +133,9 @@ func TestFailureStopsJob(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		edited := w.waitForState(job, config.RecoveryStopped, 20*time.Second)
+		edited := w.waitForState(job, jobs.RecoveryStopped, 20*time.Second)
 		if edited.Failed != 1 || edited.Reserved != 405 || edited.Delivered+edited.Failed+edited.Skipped != 405 ||
 			edited.Skipped == 0 ||
 			edited.Delivered < 300 {
@@ -153,7 +154,7 @@ func TestDestinationsUnavailableBeforeReadyAreSkipped(t *testing.T) {
 		bubble(t, 7, func(w *world) {
 			setup(w)
 			w.runner()
-			job := w.ready(func(edited *config.Recovery) { edited.Destination = destination })
+			job := w.ready(func(edited *jobs.Recovery) { edited.Destination = destination })
 			edited, _ := w.Recovery(job)
 			if got := fmt.Sprint(w.selection.Groups); got != want || edited.Total != total || edited.Sendable != sendable {
 				t.Errorf("selected %v: %d of %d, want %s: %d of %d", got, edited.Sendable, edited.Total, want, sendable, total)
@@ -186,8 +187,8 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 				t.Fatalf("a destination that nothing is sent to has ended the job: %+v", edited)
 			}
 			change(w)
-			if edited := w.waitForState(job, config.RecoveryStopped,
-				10*time.Second); edited.StopReason != config.StopDestinationUnavailable {
+			if edited := w.waitForState(job, jobs.RecoveryStopped,
+				10*time.Second); edited.StopReason != jobs.StopDestinationUnavailable {
 				t.Errorf("the job is %+v", edited)
 			}
 		})
@@ -195,7 +196,7 @@ func TestUnavailableDestinationStopsRunningJob(t *testing.T) {
 	untilReady := func(*world, string) {}
 	untilAwaiting := func(w *world, job string) {
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 	}
 	untilRunning := func(w *world, job string) { untilAwaiting(w, job); w.act(job, goOn) }
 	f(untilReady, func(w *world) { w.change(disable) })
@@ -230,8 +231,8 @@ func TestFailureComesBeforeUnavailableDestination(t *testing.T) {
 		}
 		w.mu.Unlock()
 		close(stored)
-		edited := w.waitForState(job, config.RecoveryStopped, 10*time.Second)
-		if edited.StopReason != config.StopDeliveryFailed || edited.Failed != 5 || edited.Reserved != 5 {
+		edited := w.waitForState(job, jobs.RecoveryStopped, 10*time.Second)
+		if edited.StopReason != jobs.StopDeliveryFailed || edited.Failed != 5 || edited.Reserved != 5 {
 			t.Errorf("the job is %+v", edited)
 		}
 	})
@@ -257,7 +258,7 @@ func TestUnavailableDestinationStopsJobWithoutStore(t *testing.T) {
 			t.Errorf("after 20 s the job is %+v", edited)
 		}
 		time.Sleep(time.Minute)
-		if edited, _ := w.Recovery(job); edited.StopReason != config.StopDestinationUnavailable {
+		if edited, _ := w.Recovery(job); edited.StopReason != jobs.StopDestinationUnavailable {
 			t.Errorf("after 80 s the job is %+v", edited)
 		}
 	})
@@ -280,8 +281,8 @@ func TestUnavailableOutcomeStopsJob(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		if edited := w.waitForState(job, config.RecoveryStopped,
-			time.Second); edited.StopReason != config.StopDestinationUnavailable ||
+		if edited := w.waitForState(job, jobs.RecoveryStopped,
+			time.Second); edited.StopReason != jobs.StopDestinationUnavailable ||
 			edited.Failed != 0 || edited.Skipped != 5 {
 			t.Errorf("the job is %+v", edited)
 		}
@@ -316,9 +317,9 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 		job := w.ready()
 		stored.Store(false)
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 		w.act(job, goOn)
-		edited := w.waitForState(job, config.RecoveryCompleted, 5*time.Second)
+		edited := w.waitForState(job, jobs.RecoveryCompleted, 5*time.Second)
 		items := w.items[edited.Selection]
 		if edited.Delivered != 2 || edited.Skipped != 4 || items[0].skipped != event.AlreadyDelivered ||
 			items[0].status != event.Delivered ||
@@ -331,7 +332,7 @@ func TestDeliveredAndExpiredItemsAreSkipped(t *testing.T) {
 // A canary that sent nothing shows nothing: the next items are the canary until one was sent or none is left. Two
 // thousand items that cannot be sent are skipped at once.
 func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
-	f := func(total, delivered int, state config.RecoveryState, want config.CanaryResult, reserved ...int) {
+	f := func(total, delivered int, state jobs.RecoveryState, want jobs.CanaryResult, reserved ...int) {
 		t.Helper()
 		bubble(t, total, func(w *world) {
 			stored := w.caughtUp()
@@ -360,12 +361,12 @@ func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 			}
 		})
 	}
-	f(2020, 4, config.RecoveryAwaitingApproval, config.CanaryResult{Total: 5, Delivered: 1}, 5)
-	f(2020, 7, config.RecoveryAwaitingApproval, config.CanaryResult{From: 7, Total: 5, Delivered: 5}, 5, 12)
-	f(2020, 2009, config.RecoveryAwaitingApproval, config.CanaryResult{From: 2009, Total: 5, Delivered: 5}, 5, 2005, 2014)
-	f(2020, 2018, config.RecoveryCompleted, config.CanaryResult{From: 2018, Total: 2, Delivered: 2}, 5, 2005, 2020)
-	f(2020, 2020, config.RecoveryCompleted, config.CanaryResult{From: 2015, Total: 5}, 5, 2005, 2020)
-	f(7, 7, config.RecoveryCompleted, config.CanaryResult{From: 5, Total: 2}, 5, 7)
+	f(2020, 4, jobs.RecoveryAwaitingApproval, jobs.CanaryResult{Total: 5, Delivered: 1}, 5)
+	f(2020, 7, jobs.RecoveryAwaitingApproval, jobs.CanaryResult{From: 7, Total: 5, Delivered: 5}, 5, 12)
+	f(2020, 2009, jobs.RecoveryAwaitingApproval, jobs.CanaryResult{From: 2009, Total: 5, Delivered: 5}, 5, 2005, 2014)
+	f(2020, 2018, jobs.RecoveryCompleted, jobs.CanaryResult{From: 2018, Total: 2, Delivered: 2}, 5, 2005, 2020)
+	f(2020, 2020, jobs.RecoveryCompleted, jobs.CanaryResult{From: 2015, Total: 5}, 5, 2005, 2020)
+	f(7, 7, jobs.RecoveryCompleted, jobs.CanaryResult{From: 5, Total: 2}, 5, 7)
 }
 
 // The deadline ends a job in every state, also while the store is unavailable.
@@ -374,7 +375,7 @@ func TestDeadlineEndsJob(t *testing.T) {
 		t.Helper()
 		bubble(t, 9000, func(w *world) {
 			w.runner()
-			job := w.add(func(edited *config.Recovery) { edited.RatePerSecond = 1 })
+			job := w.add(func(edited *jobs.Recovery) { edited.RatePerSecond = 1 })
 			until(w, job)
 			w.mu.Lock()
 			deadline := w.jobs[job].Deadline
@@ -385,7 +386,7 @@ func TestDeadlineEndsJob(t *testing.T) {
 				t.Fatalf("a second before its deadline the job is %s", edited.State)
 			}
 			w.on(nil)
-			if edited := w.waitForState(job, config.RecoveryExpired, 40*time.Second); edited.StopReason != config.StopDeadline ||
+			if edited := w.waitForState(job, jobs.RecoveryExpired, 40*time.Second); edited.StopReason != jobs.StopDeadline ||
 				edited.FinishedAt.Before(deadline) || edited.FinishedAt.After(deadline.Add(10*time.Second)) {
 				t.Errorf("the job is %+v", edited)
 			}
@@ -399,14 +400,14 @@ func TestDeadlineEndsJob(t *testing.T) {
 			return nil
 		})
 	})
-	f(func(w *world, job string) { w.waitForState(job, config.RecoveryReady, time.Second) })
+	f(func(w *world, job string) { w.waitForState(job, jobs.RecoveryReady, time.Second) })
 	f(func(w *world, job string) {
-		w.waitForState(job, config.RecoveryReady, time.Second)
+		w.waitForState(job, jobs.RecoveryReady, time.Second)
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, 10*time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, 10*time.Second)
 	})
 	f(func(w *world, job string) {
-		w.waitForState(job, config.RecoveryReady, time.Second)
+		w.waitForState(job, jobs.RecoveryReady, time.Second)
 		w.Result = func(int) (event.Status, event.Reason) { return event.Retrying, "" } // without end
 		w.act(job, canary)
 		time.Sleep(time.Second)
@@ -440,7 +441,7 @@ func TestPreparationFails(t *testing.T) {
 		})
 		w.runner()
 		job := w.add()
-		if edited := w.waitForState(job, config.RecoveryFailed, 20*time.Second); away.Load() != 4 || edited.StopReason != "" {
+		if edited := w.waitForState(job, jobs.RecoveryFailed, 20*time.Second); away.Load() != 4 || edited.StopReason != "" {
 			t.Errorf("after %d tries the job is %+v", away.Load(), edited)
 		}
 	})
@@ -459,15 +460,15 @@ func TestJobWaitsWhileStoreIsUnavailable(t *testing.T) {
 		w.runner()
 		job := w.ready()
 		w.act(job, canary)
-		w.waitForState(job, config.RecoveryAwaitingApproval, time.Second)
+		w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Second)
 		away.Store(true)
 		w.act(job, goOn)
 		time.Sleep(time.Minute)
-		if edited, _ := w.Recovery(job); edited.State != config.RecoveryRunning {
+		if edited, _ := w.Recovery(job); edited.State != jobs.RecoveryRunning {
 			t.Fatalf("without the store the job is %s", edited.State)
 		}
 		away.Store(false)
-		w.waitForState(job, config.RecoveryCompleted, 30*time.Second)
+		w.waitForState(job, jobs.RecoveryCompleted, 30*time.Second)
 		if _, times := w.submitted(job); times != 300 {
 			t.Errorf("%d submissions of 300 items", times)
 		}

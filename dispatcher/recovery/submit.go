@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -24,13 +24,13 @@ const (
 )
 
 // pageSize is how many items the job reserves at once.
-func pageSize(job *config.Recovery) int {
+func pageSize(job *jobs.Recovery) int {
 	return min(max(job.RatePerSecond*pageSeconds, smallestPage), largestPage)
 }
 
 // advance checks the results of a sending job and takes its next step: stop, complete, wait for approval, or reserve
 // the next page.
-func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Duration, error) {
+func (run *jobRun) advance(ctx context.Context, job *jobs.Recovery) (time.Duration, error) {
 	if run.blockedByOtherJob(job) {
 		return destinationCheck, nil
 	}
@@ -50,18 +50,18 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 		return 0, err
 	}
 	unfinished, left := job.Reserved-counts.Ended(), job.Sendable-job.Reserved
-	switch canary := job.State == config.RecoveryCanaryRunning; {
+	switch canary := job.State == jobs.RecoveryCanaryRunning; {
 	case counts.Failed > 0:
-		return 0, run.end(ctx, job, config.RecoveryStopped, config.StopDeliveryFailed)
+		return 0, run.end(ctx, job, jobs.RecoveryStopped, jobs.StopDeliveryFailed)
 	case counts.Unavailable > 0:
-		return 0, run.end(ctx, job, config.RecoveryStopped, config.StopDestinationUnavailable)
+		return 0, run.end(ctx, job, jobs.RecoveryStopped, jobs.StopDestinationUnavailable)
 	case unfinished <= 0 && left == 0:
-		return 0, run.end(ctx, job, config.RecoveryCompleted, "")
+		return 0, run.end(ctx, job, jobs.RecoveryCompleted, "")
 	case unfinished <= 0 && canary && counts.Delivered == 0: // all were skipped, so it has shown nothing
 		return 0, run.nextCanary(ctx, job)
 	case unfinished <= 0 && canary:
-		_, err := run.update(ctx, job, func(edited *config.Recovery) {
-			edited.State, edited.Canary.Delivered, edited.Canary.Failed = config.RecoveryAwaitingApproval, counts.Delivered,
+		_, err := run.update(ctx, job, func(edited *jobs.Recovery) {
+			edited.State, edited.Canary.Delivered, edited.Canary.Failed = jobs.RecoveryAwaitingApproval, counts.Delivered,
 				counts.Failed
 		})
 		return 0, err
@@ -72,7 +72,7 @@ func (run *jobRun) advance(ctx context.Context, job *config.Recovery) (time.Dura
 }
 
 // counts returns the results of the job's items so far.
-func (run *jobRun) counts(ctx context.Context, job *config.Recovery) (event.RecoveryCounts, error) {
+func (run *jobRun) counts(ctx context.Context, job *jobs.Recovery) (event.RecoveryCounts, error) {
 	byJob, _, err := run.deps.Store.RecoveryCounts(ctx, job.Account, job.ID)
 	return byJob[job.ID], err
 }
@@ -87,8 +87,8 @@ func (run *jobRun) nextCheck(counts event.RecoveryCounts, limit time.Duration) t
 }
 
 // reserve reserves the next n items in the header, then submits them.
-func (run *jobRun) reserve(ctx context.Context, job *config.Recovery, n int) error {
-	reserved, err := run.update(ctx, job, func(edited *config.Recovery) { edited.Reserved += n })
+func (run *jobRun) reserve(ctx context.Context, job *jobs.Recovery, n int) error {
+	reserved, err := run.update(ctx, job, func(edited *jobs.Recovery) { edited.Reserved += n })
 	if err != nil {
 		return err
 	}
@@ -100,10 +100,10 @@ var errSendable = errors.New("an item can be sent")
 
 // nextCanary makes the items from the first one on that can be sent the canary, and submits them. Those before it are
 // skipped. If there is none in canaryLookahead items, the last of these are the canary, and all of them are skipped.
-func (run *jobRun) nextCanary(ctx context.Context, job *config.Recovery) error {
+func (run *jobRun) nextCanary(ctx context.Context, job *jobs.Recovery) error {
 	searched := storeJob(job)
 	searched.Reserved = min(job.Reserved+canaryLookahead, job.Sendable)
-	from := max(searched.Reserved-config.MaxCanaryDeliveries, job.Reserved)
+	from := max(searched.Reserved-jobs.MaxCanaryDeliveries, job.Reserved)
 	err := run.deps.Store.OpenRecoveryItems(ctx, searched, job.Reserved, searched.Reserved,
 		func(item *event.OpenRecoveryItem) error {
 			if skipReason(item) != "" {
@@ -115,7 +115,7 @@ func (run *jobRun) nextCanary(ctx context.Context, job *config.Recovery) error {
 	if err != nil && !errors.Is(err, errSendable) {
 		return err
 	}
-	next, err := run.update(ctx, job, func(edited *config.Recovery) { edited.NextCanary(from) })
+	next, err := run.update(ctx, job, func(edited *jobs.Recovery) { edited.NextCanary(from) })
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (run *jobRun) nextCanary(ctx context.Context, job *config.Recovery) error {
 
 // resubmit submits reserved items that have no outcome: this node, or the owner before it, stopped in between. Items
 // with an acknowledged outcome are not sent again, so the store must have caught up with the log first.
-func (run *jobRun) resubmit(ctx context.Context, job *config.Recovery) error {
+func (run *jobRun) resubmit(ctx context.Context, job *jobs.Recovery) error {
 	if run.submitted >= job.Reserved {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (run *jobRun) resubmit(ctx context.Context, job *config.Recovery) error {
 }
 
 // submit submits the reserved items from number from on that have no outcome.
-func (run *jobRun) submit(ctx context.Context, job *config.Recovery, from int) error {
+func (run *jobRun) submit(ctx context.Context, job *jobs.Recovery, from int) error {
 	b := batch{deps: run.deps, job: job, nextDue: run.deps.Now(), every: time.Second / time.Duration(job.RatePerSecond)}
 	if due := run.lastDue.Add(b.every); due.After(b.nextDue) {
 		b.nextDue = due
@@ -153,7 +153,7 @@ func (run *jobRun) submit(ctx context.Context, job *config.Recovery, from int) e
 }
 
 // storeJob is what the store needs of a job.
-func storeJob(job *config.Recovery) event.RecoveryJob {
+func storeJob(job *jobs.Recovery) event.RecoveryJob {
 	return event.RecoveryJob{Account: job.Account, ID: job.ID, Selection: job.Selection, Reserved: job.Reserved,
 		UnsentReason: job.State.UnsentReason()}
 }
@@ -161,7 +161,7 @@ func storeJob(job *config.Recovery) event.RecoveryJob {
 // batch collects the deliveries and outcomes that are submitted at once.
 type batch struct {
 	deps       Deps
-	job        *config.Recovery
+	job        *jobs.Recovery
 	nextDue    time.Time     // of the next delivery
 	every      time.Duration // between two deliveries
 	deliveries []*event.Work
@@ -229,7 +229,7 @@ func (b *batch) flush(ctx context.Context) error {
 }
 
 // blockedByOtherJob reports whether a job that started earlier sends to the same destination.
-func (run *jobRun) blockedByOtherJob(job *config.Recovery) bool {
+func (run *jobRun) blockedByOtherJob(job *jobs.Recovery) bool {
 	all, _ := run.deps.Jobs.UnsettledRecoveries(time.Time{})
 	for _, other := range all {
 		if other.ID != job.ID && other.State.Sending() && other.Overlaps(job) &&
@@ -241,7 +241,7 @@ func (run *jobRun) blockedByOtherJob(job *config.Recovery) bool {
 }
 
 // settle waits for the results of a job that has ended, and stores them in the header once all are in.
-func (run *jobRun) settle(ctx context.Context, job *config.Recovery) (time.Duration, error) {
+func (run *jobRun) settle(ctx context.Context, job *jobs.Recovery) (time.Duration, error) {
 	if err := run.resubmit(ctx, job); err != nil {
 		return 0, err
 	}
@@ -258,7 +258,7 @@ func (run *jobRun) settle(ctx context.Context, job *config.Recovery) (time.Durat
 			return 0, err
 		}
 	}
-	_, err = run.update(ctx, job, func(edited *config.Recovery) {
+	_, err = run.update(ctx, job, func(edited *jobs.Recovery) {
 		edited.Settled, edited.Delivered, edited.Failed, edited.Skipped = true, counts.Delivered, counts.Failed,
 			counts.Skipped
 		if edited.Reserved <= edited.Canary.End() {

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -41,7 +42,7 @@ func TestNothingIsSubmittedBeforeTheStoreHasCaughtUp(t *testing.T) {
 				t.Errorf("%d items are submitted, %d reserved, want %d", items, edited.Reserved, wantReserved)
 			}
 			caughtUp.Store(true)
-			w.waitForState(job, config.RecoveryAwaitingApproval, time.Minute)
+			w.waitForState(job, jobs.RecoveryAwaitingApproval, time.Minute)
 			if items, times := w.submitted(job); items != 5 || times != 5 {
 				t.Errorf("%d items are submitted, %d times", items, times)
 			}
@@ -60,7 +61,7 @@ func TestSubmissionsAreBounded(t *testing.T) {
 			w.runner()
 			job := w.ready()
 			w.act(job, canary)
-			w.waitForState(job, config.RecoveryCompleted, time.Second)
+			w.waitForState(job, jobs.RecoveryCompleted, time.Second)
 			if items, times := w.submitted(job); w.mostBytes != want || items != 5 || times != 5 {
 				t.Errorf("bodies of %d bytes: %d at once, want %d; %d items, %d times", body, w.mostBytes, want, items, times)
 			}
@@ -86,7 +87,7 @@ func (s *submissions) Submit(_ context.Context, works []*event.Work, outcomes []
 func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 	now, before := time.Unix(1_800_000_000, 0), time.Unix(1_700_000_000, 0)
 	var got submissions
-	job := &config.Recovery{Meta: config.Meta{ID: "rec_1", Account: "acc_1"}, Endpoint: "ep_1"}
+	job := &jobs.Recovery{Meta: entity.Meta{ID: "rec_1", Account: "acc_1"}, Endpoint: "ep_1"}
 	deps := Deps{Submitter: &got, Now: func() time.Time { return now }}
 	b := batch{deps: deps, job: job, nextDue: now, every: time.Second}
 	stored := &event.Event{ID: numbered(1), Type: "a.b"}
@@ -125,7 +126,7 @@ func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 	}
 	want := event.RecoveryJob{Account: "acc_1", ID: "rec_1", Selection: "s", Reserved: 3,
 		UnsentReason: event.JobCancelled}
-	job.Selection, job.Reserved, job.State = "s", 3, config.RecoveryCancelled
+	job.Selection, job.Reserved, job.State = "s", 3, jobs.RecoveryCancelled
 	if d := cmp.Diff(want, storeJob(job)); d != "" {
 		t.Error(d)
 	}
@@ -135,12 +136,12 @@ func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 // lower id.
 func TestJobIsBlockedByAnEarlierOne(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
-	job := func(id string, started time.Time, dest string) *config.Recovery {
-		return &config.Recovery{Meta: config.Meta{ID: id}, Endpoint: "ep_1", State: config.RecoveryRunning,
+	job := func(id string, started time.Time, dest string) *jobs.Recovery {
+		return &jobs.Recovery{Meta: entity.Meta{ID: id}, Endpoint: "ep_1", State: jobs.RecoveryRunning,
 			StartedAt: started, Destination: dest}
 	}
 	for name, c := range map[string]struct {
-		other *config.Recovery
+		other *jobs.Recovery
 		want  bool
 	}{
 		"itself":              {job("rec_2", at.Add(-1), "dst_a"), false},

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -34,7 +36,7 @@ type world struct {
 	mu        sync.Mutex // guards the fields below
 	refuse    func(step string) error
 	rev       int64
-	jobs      map[string]*config.Recovery
+	jobs      map[string]*jobs.Recovery
 	changed   chan struct{}
 	ep        *config.Endpoint // nil: deleted
 	failed    int              // deliveries of each destination that a job selects
@@ -55,7 +57,7 @@ type item struct {
 
 func newWorld(t *testing.T, failed int) *world {
 	return &world{
-		T: t, ids: id.NewGenerator(nil), jobs: map[string]*config.Recovery{}, changed: make(chan struct{}), failed: failed,
+		T: t, ids: id.NewGenerator(nil), jobs: map[string]*jobs.Recovery{}, changed: make(chan struct{}), failed: failed,
 		items: map[string]map[int]*item{}, Body: make([]byte, 100),
 		ep: &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
 	}
@@ -91,14 +93,14 @@ func (w *world) ownedRunner() (r *Runner, stop func()) {
 }
 
 // add creates a job.
-func (w *world) add(change ...func(*config.Recovery)) string {
+func (w *world) add(change ...func(*jobs.Recovery)) string {
 	w.Helper()
-	edited := &config.Recovery{
-		Meta:      config.Meta{ID: w.ids.NewUnbounded(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()},
+	edited := &jobs.Recovery{
+		Meta:      entity.Meta{ID: w.ids.NewUnbounded(0).Text(id.Recovery), Account: "acc_1", CreatedAt: time.Now()},
 		Endpoint:  "ep_1",
 		Partition: 3,
-		Until:     time.Now(), RatePerSecond: 100, State: config.RecoveryPreparing,
-		Deadline: time.Now().Add(config.MaxRecoveryDuration),
+		Until:     time.Now(), RatePerSecond: 100, State: jobs.RecoveryPreparing,
+		Deadline: time.Now().Add(jobs.MaxRecoveryDuration),
 	}
 	for _, f := range change {
 		f(edited)
@@ -110,7 +112,7 @@ func (w *world) add(change ...func(*config.Recovery)) string {
 }
 
 // put stores the newest value of a job. w.mu is held.
-func (w *world) put(edited *config.Recovery) {
+func (w *world) put(edited *jobs.Recovery) {
 	w.rev++
 	edited.Rev = w.rev
 	if before := w.jobs[edited.ID]; before != nil && edited.Reserved != before.Reserved {
@@ -139,16 +141,16 @@ func (w *world) before(step string) error {
 	return nil
 }
 
-func (w *world) Recovery(id string) (*config.Recovery, config.Presence) {
+func (w *world) Recovery(id string) (*jobs.Recovery, entity.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if edited := w.jobs[id]; edited != nil {
-		return edited, config.Present
+		return edited, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*config.Recovery) {
+func (w *world) UnsettledRecoveries(before time.Time) (unsettled, old []*jobs.Recovery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(w.jobs)) {
@@ -168,7 +170,7 @@ func (w *world) RecoveriesChanged() <-chan struct{} {
 	return w.changed
 }
 
-func (w *world) UpdateRecovery(_ context.Context, id string, change func(*config.Recovery) error) (*config.Recovery,
+func (w *world) UpdateRecovery(_ context.Context, id string, change func(*jobs.Recovery) error) (*jobs.Recovery,
 	error) {
 	if err := w.before("update"); err != nil {
 		return nil, err
@@ -176,7 +178,7 @@ func (w *world) UpdateRecovery(_ context.Context, id string, change func(*config
 	return w.write(id, change)
 }
 
-func (w *world) write(id string, change func(*config.Recovery) error) (*config.Recovery, error) {
+func (w *world) write(id string, change func(*jobs.Recovery) error) (*jobs.Recovery, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.jobs[id] == nil {
@@ -199,13 +201,13 @@ func (w *world) ForgetRecovery(_ context.Context, id string) error {
 	return nil
 }
 
-func (w *world) Endpoint(string) (*config.Endpoint, config.Presence) {
+func (w *world) Endpoint(string) (*config.Endpoint, entity.Presence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ep == nil {
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
-	return w.ep, config.Present
+	return w.ep, entity.Present
 }
 
 // change changes the endpoint.
@@ -345,21 +347,21 @@ func (w *world) end(it *item, seq int, job string) {
 }
 
 // act is an action of a client.
-func (w *world) act(job string, change func(*config.Recovery)) {
+func (w *world) act(job string, change func(*jobs.Recovery)) {
 	w.Helper()
-	if _, err := w.write(job, func(edited *config.Recovery) error { change(edited); return nil }); err != nil {
+	if _, err := w.write(job, func(edited *jobs.Recovery) error { change(edited); return nil }); err != nil {
 		w.Error(err)
 	}
 }
 
-func canary(edited *config.Recovery) { edited.StartCanary(time.Now()) }
-func goOn(edited *config.Recovery)   { edited.State = config.RecoveryRunning }
-func cancel(edited *config.Recovery) {
-	edited.End(config.RecoveryCancelled, config.StopCancelled, time.Now())
+func canary(edited *jobs.Recovery) { edited.StartCanary(time.Now()) }
+func goOn(edited *jobs.Recovery)   { edited.State = jobs.RecoveryRunning }
+func cancel(edited *jobs.Recovery) {
+	edited.End(jobs.RecoveryCancelled, jobs.StopCancelled, time.Now())
 }
 
 // waitForState waits until the job has the state, and, if it has ended, until its results are settled.
-func (w *world) waitForState(job string, state config.RecoveryState, within time.Duration) *config.Recovery {
+func (w *world) waitForState(job string, state jobs.RecoveryState, within time.Duration) *jobs.Recovery {
 	w.Helper()
 	deadline := time.Now().Add(within)
 	for {
@@ -398,10 +400,10 @@ func (w *world) maxSubmissions(job string) (times int) {
 }
 
 // ready creates a job and waits until it is ready.
-func (w *world) ready(change ...func(*config.Recovery)) string {
+func (w *world) ready(change ...func(*jobs.Recovery)) string {
 	w.Helper()
 	job := w.add(change...)
-	w.waitForState(job, config.RecoveryReady, time.Second)
+	w.waitForState(job, jobs.RecoveryReady, time.Second)
 	return job
 }
 

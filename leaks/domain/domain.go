@@ -16,7 +16,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -37,9 +38,9 @@ const AttemptsSpan = time.Hour
 
 // Configuration holds the domains.
 type Configuration interface {
-	Account() *config.Account
-	Domains(account string, beforeSeq int64, limit int) ([]*config.Domain, bool)
-	RecordDomainCheck(ctx context.Context, id string, check config.DomainCheck) (*config.Domain, error)
+	Account() *entity.Account
+	Domains(account string, beforeSeq int64, limit int) ([]*leak.Domain, bool)
+	RecordDomainCheck(ctx context.Context, id string, check leak.DomainCheck) (*leak.Domain, error)
 }
 
 // Resolver looks up TXT records.
@@ -75,7 +76,7 @@ func New(deps Deps) *Domains { return &Domains{deps} }
 
 // Verify looks for the proof of a domain and returns the domain with the result. When there were too many attempts it
 // does nothing, and returns for how long none is made.
-func (x *Domains) Verify(ctx context.Context, d *config.Domain, method string) (*config.Domain, time.Duration, error) {
+func (x *Domains) Verify(ctx context.Context, d *leak.Domain, method string) (*leak.Domain, time.Duration, error) {
 	// By host name: a domain that is deleted and added again gets no more attempts.
 	if pause := x.deps.Attempts.Claim(ctx, d.Hostname, maxAttempts); pause > 0 {
 		return nil, pause, nil
@@ -86,27 +87,27 @@ func (x *Domains) Verify(ctx context.Context, d *config.Domain, method string) (
 
 // Recheck looks for the proof of a verified domain by the method that has verified it, and returns the domain with the
 // result.
-func (x *Domains) Recheck(ctx context.Context, d *config.Domain) (*config.Domain, error) {
+func (x *Domains) Recheck(ctx context.Context, d *leak.Domain) (*leak.Domain, error) {
 	return x.check(ctx, d, d.Method)
 }
 
-func (x *Domains) check(ctx context.Context, d *config.Domain, method string) (*config.Domain, error) {
+func (x *Domains) check(ctx context.Context, d *leak.Domain, method string) (*leak.Domain, error) {
 	at := x.deps.Now().UTC().Truncate(time.Millisecond)
 	wrong, seen := x.find(ctx, d, method)
 	if err := ctx.Err(); err != nil { // the caller has left: that says nothing about the domain
 		return nil, err
 	}
-	return x.deps.Config.RecordDomainCheck(ctx, d.ID, config.DomainCheck{At: at, Method: method, Error: wrong, Seen: seen,
-		Silent: wrong == config.DomainUnreachable && !x.othersAnswer(d, at)})
+	return x.deps.Config.RecordDomainCheck(ctx, d.ID, leak.DomainCheck{At: at, Method: method, Error: wrong, Seen: seen,
+		Silent: wrong == leak.DomainUnreachable && !x.othersAnswer(d, at)})
 }
 
 // othersAnswer reports whether the newest check of another domain got an answer in the last day, whatever it said. If
 // none did, the resolver or the network of the relay may be down, which says nothing about a domain.
-func (x *Domains) othersAnswer(d *config.Domain, at time.Time) bool {
+func (x *Domains) othersAnswer(d *leak.Domain, at time.Time) bool {
 	all, _ := x.deps.Config.Domains(x.deps.Config.Account().ID, 0, recheckMost)
-	return slices.ContainsFunc(all, func(other *config.Domain) bool {
+	return slices.ContainsFunc(all, func(other *leak.Domain) bool {
 		c := other.Checked
-		return other.ID != d.ID && !c.At.IsZero() && at.Sub(c.At) < recheckAfter && c.Error != config.DomainUnreachable
+		return other.ID != d.ID && !c.At.IsZero() && at.Sub(c.At) < recheckAfter && c.Error != leak.DomainUnreachable
 	})
 }
 
@@ -125,7 +126,7 @@ func (x *Domains) recheckDue(ctx context.Context) {
 	all, _ := x.deps.Config.Domains(x.deps.Config.Account().ID, 0, recheckMost)
 	for _, d := range all {
 		now := x.deps.Now()
-		if d.Status(now) != config.DomainVerified || now.Sub(d.Checked.At) < recheckAfter {
+		if d.Status(now) != leak.DomainVerified || now.Sub(d.Checked.At) < recheckAfter {
 			continue
 		}
 		after, err := x.Recheck(ctx, d)

@@ -12,7 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/test/must"
@@ -26,7 +27,7 @@ type rig struct {
 	dns    *websites.DNS
 	site   *websites.Site
 	page   http.HandlerFunc
-	domain *config.Domain
+	domain *leak.Domain
 	paths  []string // that were requested
 }
 
@@ -43,7 +44,7 @@ func newRig(t *testing.T) *rig {
 		}
 		r.page(w, req)
 	}))
-	r.domain = &config.Domain{Meta: config.Meta{ID: "dom_1", CreatedAt: time.Now()}, Token: token,
+	r.domain = &leak.Domain{Meta: entity.Meta{ID: "dom_1", CreatedAt: time.Now()}, Token: token,
 		Hostname: "shop.example.com:" + r.site.Port}
 	resolver := must.Get(egress.NewResolver(r.dns.Address))(t)
 	scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
@@ -138,13 +139,13 @@ func TestProofByFile(t *testing.T) {
 // directory is a configuration with domains that are checked in tests.
 type directory struct {
 	mu      sync.Mutex // guards the fields below
-	domains map[string]*config.Domain
-	checks  []config.DomainCheck
+	domains map[string]*leak.Domain
+	checks  []leak.DomainCheck
 }
 
-func (c *directory) Account() *config.Account { return &config.Account{ID: "acc_1"} }
+func (c *directory) Account() *entity.Account { return &entity.Account{ID: "acc_1"} }
 
-func (c *directory) Domains(string, int64, int) (all []*config.Domain, more bool) {
+func (c *directory) Domains(string, int64, int) (all []*leak.Domain, more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.domains {
@@ -153,7 +154,7 @@ func (c *directory) Domains(string, int64, int) (all []*config.Domain, more bool
 	return all, false
 }
 
-func (c *directory) RecordDomainCheck(_ context.Context, id string, check config.DomainCheck) (*config.Domain, error) {
+func (c *directory) RecordDomainCheck(_ context.Context, id string, check leak.DomainCheck) (*leak.Domain, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.checks = append(c.checks, check)
@@ -173,12 +174,12 @@ func TestDailyCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, owner := time.Now(), false
 		var log bytes.Buffer
-		dir := &directory{domains: map[string]*config.Domain{
-			"dom_1": {Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns", VerifiedAt: start,
-				Checked: config.DomainCheck{At: start}},
-			"dom_2": {Meta: config.Meta{ID: "dom_2"}, Hostname: "b.example.com", Token: token, Method: "dns", VerifiedAt: start,
+		dir := &directory{domains: map[string]*leak.Domain{
+			"dom_1": {Meta: entity.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns", VerifiedAt: start,
+				Checked: leak.DomainCheck{At: start}},
+			"dom_2": {Meta: entity.Meta{ID: "dom_2"}, Hostname: "b.example.com", Token: token, Method: "dns", VerifiedAt: start,
 				ExpiredAt: start},
-			"dom_3": {Meta: config.Meta{ID: "dom_3", CreatedAt: start}, Hostname: "c.example.com", Token: token},
+			"dom_3": {Meta: entity.Meta{ID: "dom_3", CreatedAt: start}, Hostname: "c.example.com", Token: token},
 		}}
 		var mu sync.Mutex // guards owner
 		x := New(Deps{Log: slog.New(slog.NewTextHandler(&log, nil)), Config: dir, Resolver: records{"other"}, Now: time.Now,
@@ -205,7 +206,7 @@ func TestDailyCheck(t *testing.T) {
 		sleep(time.Hour, 2)
 		cancel()
 		wg.Wait()
-		if c := dir.checks[1]; c.Error != config.DomainMismatch || c.Seen != "other" || c.Method != "dns" {
+		if c := dir.checks[1]; c.Error != leak.DomainMismatch || c.Seen != "other" || c.Method != "dns" {
 			t.Errorf("%+v", c)
 		}
 		if n := strings.Count(log.String(), "the proof of a domain is missing"); n != 2 {
@@ -225,22 +226,22 @@ func (unreachable) LookupTXT(context.Context, string) ([]string, error) {
 func TestSilence(t *testing.T) {
 	now := time.Now()
 	for name, x := range map[string]struct {
-		other  config.DomainCheck
+		other  leak.DomainCheck
 		silent bool
 	}{
-		"a proof":        {config.DomainCheck{At: now.Add(-time.Hour)}, false},
-		"another answer": {config.DomainCheck{At: now.Add(-time.Hour), Error: config.DomainNotFound}, false},
-		"no answer":      {config.DomainCheck{At: now.Add(-time.Hour), Error: config.DomainUnreachable}, true},
-		"an old answer":  {config.DomainCheck{At: now.Add(-25 * time.Hour)}, true},
-		"no check":       {config.DomainCheck{}, true},
+		"a proof":        {leak.DomainCheck{At: now.Add(-time.Hour)}, false},
+		"another answer": {leak.DomainCheck{At: now.Add(-time.Hour), Error: leak.DomainNotFound}, false},
+		"no answer":      {leak.DomainCheck{At: now.Add(-time.Hour), Error: leak.DomainUnreachable}, true},
+		"an old answer":  {leak.DomainCheck{At: now.Add(-25 * time.Hour)}, true},
+		"no check":       {leak.DomainCheck{}, true},
 	} {
-		d := &config.Domain{Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns",
-			Checked: config.DomainCheck{At: now.Add(-time.Minute)}}
-		dir := &directory{domains: map[string]*config.Domain{"dom_1": d,
-			"dom_2": {Meta: config.Meta{ID: "dom_2"}, Checked: x.other}}}
+		d := &leak.Domain{Meta: entity.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token, Method: "dns",
+			Checked: leak.DomainCheck{At: now.Add(-time.Minute)}}
+		dir := &directory{domains: map[string]*leak.Domain{"dom_1": d,
+			"dom_2": {Meta: entity.Meta{ID: "dom_2"}, Checked: x.other}}}
 		y := New(Deps{Config: dir, Resolver: unreachable{}, Now: time.Now, Scanner: masks(t)})
 		if after, err := y.Recheck(t.Context(), d); err != nil || after.Checked.Silent != x.silent ||
-			after.Checked.Error != config.DomainUnreachable {
+			after.Checked.Error != leak.DomainUnreachable {
 			t.Errorf("%s: %+v, %v", name, after.Checked, err)
 		}
 	}
@@ -264,14 +265,14 @@ func (a attempts) Claim(_ context.Context, key string, most int) time.Duration {
 // People get 10 checks of a host name in an hour, also if they add it again. A check that its caller leaves is not
 // recorded.
 func TestAttemptsAreBounded(t *testing.T) {
-	d := &config.Domain{Meta: config.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token}
+	d := &leak.Domain{Meta: entity.Meta{ID: "dom_1"}, Hostname: "a.example.com", Token: token}
 	again := *d
 	again.ID = "dom_2"
-	dir := &directory{domains: map[string]*config.Domain{"dom_1": d, "dom_2": &again}}
+	dir := &directory{domains: map[string]*leak.Domain{"dom_1": d, "dom_2": &again}}
 	x := New(Deps{Config: dir, Resolver: records{"relay-verify=" + token}, Now: time.Now, Scanner: masks(t),
 		Attempts: attempts{}})
 	for i := range 11 {
-		after, pause, err := x.Verify(t.Context(), []*config.Domain{d, &again}[i%2], "dns")
+		after, pause, err := x.Verify(t.Context(), []*leak.Domain{d, &again}[i%2], "dns")
 		if err != nil || (pause > 0) != (i == 10) || i < 10 && after.Checked.Error != "" {
 			t.Errorf("attempt %d: %+v, %v, %v", i+1, after, pause, err)
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -31,39 +31,39 @@ const (
 
 // find looks for the proof of a domain. wrong is empty if it is there, otherwise one of config.DomainErrors; seen is
 // what was found instead.
-func (x *Domains) find(ctx context.Context, d *config.Domain, method string) (wrong, seen string) {
+func (x *Domains) find(ctx context.Context, d *leak.Domain, method string) (wrong, seen string) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	if method == config.DomainByDNS {
+	if method == leak.DomainByDNS {
 		return x.findRecord(ctx, d)
 	}
 	return x.findFile(ctx, d)
 }
 
-func (x *Domains) findRecord(ctx context.Context, d *config.Domain) (wrong, seen string) {
+func (x *Domains) findRecord(ctx context.Context, d *leak.Domain) (wrong, seen string) {
 	// With the final dot the name is absolute: the search list of the machine's resolver does not apply.
 	records, err := x.deps.Resolver.LookupTXT(ctx, d.RecordName()+".")
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
-		return config.DomainNotFound, ""
+		return leak.DomainNotFound, ""
 	}
 	switch {
 	case err != nil:
-		return config.DomainUnreachable, ""
+		return leak.DomainUnreachable, ""
 	case slices.ContainsFunc(records, func(r string) bool { return strings.TrimSpace(r) == d.RecordValue() }):
 		return "", ""
 	case len(records) == 0:
-		return config.DomainNotFound, ""
+		return leak.DomainNotFound, ""
 	}
 	if n := len(records) - maxRecords; n > 0 {
 		records = append(records[:maxRecords:maxRecords], fmt.Sprintf("and %d more", n))
 	}
-	return config.DomainMismatch, x.shown(strings.Join(records, "; "))
+	return leak.DomainMismatch, x.shown(strings.Join(records, "; "))
 }
 
-func (x *Domains) findFile(ctx context.Context, d *config.Domain) (wrong, seen string) {
+func (x *Domains) findFile(ctx context.Context, d *leak.Domain) (wrong, seen string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.FileURL(), nil)
 	if err != nil {
-		return config.DomainUnreachable, ""
+		return leak.DomainUnreachable, ""
 	}
 	req.Header.Set("User-Agent", x.deps.UserAgent)
 	req.Header.Set("Accept", "text/plain")
@@ -74,9 +74,9 @@ func (x *Domains) findFile(ctx context.Context, d *config.Domain) (wrong, seen s
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
-		return config.DomainRedirected, x.shown(targetOf(res))
+		return leak.DomainRedirected, x.shown(targetOf(res))
 	case res.StatusCode != http.StatusOK:
-		return config.DomainNotFound, fmt.Sprintf("HTTP status %d", res.StatusCode)
+		return leak.DomainNotFound, fmt.Sprintf("HTTP status %d", res.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxProof+1))
 	if err != nil {
@@ -86,7 +86,7 @@ func (x *Domains) findFile(ctx context.Context, d *config.Domain) (wrong, seen s
 	if text := strings.TrimSpace(strings.TrimPrefix(string(body), "\ufeff")); len(body) <= maxProof && text == d.Token {
 		return "", ""
 	}
-	return config.DomainMismatch, x.shown(string(body))
+	return leak.DomainMismatch, x.shown(string(body))
 }
 
 // targetOf returns the host that a redirect leads to: paths and queries may hold secrets.
@@ -105,11 +105,11 @@ func targetOf(res *http.Response) string {
 func errorOf(err error) string {
 	switch egress.Classify(err) {
 	case event.CodeAddressBlocked:
-		return config.DomainBlocked
+		return leak.DomainBlocked
 	case event.CodeTLS:
-		return config.DomainTLS
+		return leak.DomainTLS
 	}
-	return config.DomainUnreachable
+	return leak.DomainUnreachable
 }
 
 // shown returns untrusted text as it may be stored and shown: without what is invisible, and without secrets.

@@ -23,7 +23,7 @@ func logText() []byte {
 			`"method":"GET","path":"/v1/orders/%d","status":200,"duration_ms":%d,"trace":"%016x"}`+"\n",
 			i%60, i%1000, i%7, i*7919%100_003, i%311, uint64(i)*0x9e3779b97f4a7c15)
 		if i%10_000 == 0 {
-			fmt.Fprintf(&b, `{"app":"web","msg":"charge failed with %s"}`+"\n", leak(i))
+			fmt.Fprintf(&b, `{"app":"web","msg":"charge failed with %s"}`+"\n", leakedKey(i))
 		}
 	}
 	return b.Bytes()

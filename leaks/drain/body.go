@@ -18,7 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -72,7 +72,7 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	wire.turn = &turn{in: in, done: ctx.Done(), waited: wire.addWait}
 	defer wire.turn.give()
 	sum := sha256.New()
-	framed := of.platform == config.PlatformHeroku
+	framed := of.platform == leak.PlatformHeroku
 	joined := newJoiner(of, found.scanner, framed)
 	stream := found.scanner.NewStream(func(f secrets.Found) bool {
 		joined.known(f)
@@ -87,7 +87,7 @@ func (d *Drain) scan(w http.ResponseWriter, r *http.Request, in *slot, found *hi
 	sinks := io.MultiWriter(joined, stream, sum, lines)
 	head := false // whether the first bytes have been seen
 	decode := expand
-	if of.platform == config.PlatformFirehose {
+	if of.platform == leak.PlatformFirehose {
 		decode = func(wire *wireReader, write func([]byte) error) error { return expandFirehose(of, wire, write) }
 	}
 	err = decode(wire, func(p []byte) error {

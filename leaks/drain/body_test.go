@@ -196,7 +196,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 // Honest logs that compress 400:1 are accepted; larger and corrupt bodies are refused and store nothing.
 func TestBodiesAreBounded(t *testing.T) {
 	w := newWorld(t)
-	whole := gzipped(leak(1) + strings.Repeat(" ", 1000))
+	whole := gzipped(leakedKey(1) + strings.Repeat(" ", 1000))
 	f := func(name string, want int, body string, headers ...string) {
 		t.Helper()
 		if status, text := w.send(http.MethodPost, path, strings.NewReader(body), headers...); status != want {
@@ -212,12 +212,12 @@ func TestBodiesAreBounded(t *testing.T) {
 		t.Errorf("%d hits of refused bodies", n)
 	}
 	f("empty", 202, "")
-	f("three levels", 202, gzipped(gzipped(gzipped(leak(1)))))
+	f("three levels", 202, gzipped(gzipped(gzipped(leakedKey(1)))))
 	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits of a third level", n)
 	}
 	f("400 to 1", 202, gzipped(strings.Repeat(strings.Repeat("a", 100)+"\n", 100_000)), "Content-Encoding", "gzip")
-	f("declared, but plain", 202, leak(1), "Content-Encoding", "gzip")
+	f("declared, but plain", 202, leakedKey(1), "Content-Encoding", "gzip")
 	w.Only()
 }
 

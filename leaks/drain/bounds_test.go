@@ -13,17 +13,17 @@ import (
 // 10,000 made-up keys make a bounded number of findings and one finding flood; known findings are outside the bound.
 func TestFloodIsBounded(t *testing.T) {
 	w := newWorld(t)
-	w.post(202, leak(0))
+	w.post(202, leakedKey(0))
 	known := w.Only().Finding
 	w.Known[known] = true
 	for from := 0; from < 10_000; from += 500 {
 		var body strings.Builder
 		for i := range 500 {
-			body.WriteString(leak(1+from+i) + "\n")
+			body.WriteString(leakedKey(1+from+i) + "\n")
 		}
 		w.post(202, body.String())
 	}
-	w.post(202, "again "+leak(0))
+	w.post(202, "again "+leakedKey(0))
 	findings, total, floods := map[string]bool{}, 0, map[string]int{}
 	for _, h := range w.Hits() {
 		findings[h.Finding] = true
@@ -44,7 +44,7 @@ func TestFloodIsBounded(t *testing.T) {
 func TestOutstandingFindingsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.room = map[finding.Severity]int{finding.High: 1}
-	w.post(202, leak(1)+"\n"+leak(2)+"\n"+leak(1))
+	w.post(202, leakedKey(1)+"\n"+leakedKey(2)+"\n"+leakedKey(1))
 	all := w.Hits()
 	if len(all) != 2 || all[0].N != 2 || all[1].Rule != finding.RuleFlood || all[1].N != 1 {
 		t.Errorf("%d hits, the last %+v", len(all), all[len(all)-1])
@@ -55,7 +55,7 @@ func TestOutstandingFindingsAreBounded(t *testing.T) {
 func leaks(from, n int, test bool) string {
 	var body strings.Builder
 	for i := range n {
-		text := leak(from + i)
+		text := leakedKey(from + i)
 		if test {
 			text = strings.Replace(text, "_li"+"ve_", "_te"+"st_", 1)
 		}
@@ -65,7 +65,7 @@ func leaks(from, n int, test bool) string {
 }
 
 // github returns a made-up token of another rule than leak.
-func github(n int) string { return "gh" + "p_" + strings.Repeat(leak(n)[8:], 2)[:36] }
+func github(n int) string { return "gh" + "p_" + strings.Repeat(leakedKey(n)[8:], 2)[:36] }
 
 // rules counts the findings of each rule, and names what our own keys are.
 func (w *world) rules() string {
@@ -103,7 +103,7 @@ func TestFakesHideNothing(t *testing.T) {
 					body = ""
 				}
 			}
-			w.post(202, body+ours+"\n"+github(1)+"\n"+leak(1))
+			w.post(202, body+ours+"\n"+github(1)+"\n"+leakedKey(1))
 			want := fmt.Sprintf("map[flood:1 github-token:1 relay-api-key key_1:1 stripe-secret-live:%d", c.severe)
 			if c.minor > 0 {
 				want += fmt.Sprintf(" stripe-secret-test:%d", c.minor)
@@ -139,7 +139,7 @@ func TestMatchesOfARequestAreBounded(t *testing.T) {
 	w := newWorld(t)
 	ours := apikey.New()
 	w.AddKey(ours, &config.Key{ID: "key_1"})
-	w.post(202, strings.Repeat(leak(1)+"\n", maxMatches+maxMatchesOfRule+5)+ours)
+	w.post(202, strings.Repeat(leakedKey(1)+"\n", maxMatches+maxMatchesOfRule+5)+ours)
 	all, most := w.Hits(), uint32(maxMatches+maxMatchesOfRule)
 	if len(all) != 3 || all[0].N != most || all[1].KeyID != "key_1" || all[2].Rule != finding.RuleFlood || all[2].N != 5 {
 		t.Errorf("%d hits: %+v", len(all), all)
@@ -151,7 +151,8 @@ func TestEvictedHitsAreTheSameEachTime(t *testing.T) {
 	w := newWorld(t)
 	var body strings.Builder
 	for i := range 400 {
-		body.WriteString(leak(i) + "\n" + strings.Replace(leak(i), "_li"+"ve_", "_te"+"st_", 1) + "\n" + github(i) + "\n")
+		body.WriteString(leakedKey(i) + "\n" + strings.Replace(leakedKey(i), "_li"+"ve_", "_te"+"st_",
+			1) + "\n" + github(i) + "\n")
 		fmt.Fprintf(&body, `{"app":"a%d","m":"%s"}`+"\n", i, github(i/2))
 	}
 	w.post(202, body.String())

@@ -26,7 +26,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -37,9 +38,9 @@ const PathPrefix = "/drain/"
 // Configuration is the part of the configuration that drains need.
 type Configuration interface {
 	// DrainByToken returns the drain with that id and token; see config.Control.
-	DrainByToken(id, token string) (*config.Drain, config.Presence)
+	DrainByToken(id, token string) (*leak.Drain, entity.Presence)
 	// DrainSecrets opens the secrets of a drain.
-	DrainSecrets(d *config.Drain) (config.DrainSecrets, error)
+	DrainSecrets(d *leak.Drain) (leak.DrainSecrets, error)
 	intake.Configuration
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
@@ -107,7 +108,7 @@ func (d *Drain) serve(w http.ResponseWriter, r *http.Request) error {
 	id, token := credentials(r)
 	to, presence := d.deps.Config.DrainByToken(id, token)
 	switch {
-	case presence == config.Deleted:
+	case presence == entity.Deleted:
 		return &web.Error{Status: http.StatusGone, Type: web.NotFound, Message: "this drain was deleted; stop sending to it"}
 	case to == nil:
 		return web.Missing("no drain has this URL")

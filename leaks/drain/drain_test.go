@@ -23,7 +23,7 @@ import (
 
 // A secret in each kind of body becomes one hit with its location, and its text is nowhere.
 func TestSecretsBecomeHits(t *testing.T) {
-	secret := leak(1)
+	secret := leakedKey(1)
 	object := `{"time":"2026-01-02T03:04:05Z","app":"web","env":"prod","release":"1.2","msg":"key ` + secret + `"}`
 	for name, body := range map[string]string{
 		"text":         "started\nkey=" + secret + "\nstopped\n",
@@ -34,7 +34,7 @@ func TestSecretsBecomeHits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			answer := w.post(202, body, "User-Agent", "shipper/1.0 "+leak(2))
+			answer := w.post(202, body, "User-Agent", "shipper/1.0 "+leakedKey(2))
 			h := w.Only()
 			if h.N != 1 || h.Rule != "stripe-secret-live" || h.Sender != drainID || h.Account != "acc_1" || !h.Billed ||
 				h.Source != finding.Drain || h.Severity != finding.High || h.Unverified || h.RemoteIP.String() != "192.0.2.7" ||
@@ -52,7 +52,7 @@ func TestSecretsBecomeHits(t *testing.T) {
 			if got != want {
 				t.Errorf("location %q, want %q", got, want)
 			}
-			w.mustNotHold(secret, leak(2), token)
+			w.mustNotHold(secret, leakedKey(2), token)
 		})
 	}
 }
@@ -67,8 +67,8 @@ func ownRule(severity secrets.Severity) secrets.Custom {
 // and no fingerprint: equal texts in two applications are two findings.
 func TestOwnRulesApply(t *testing.T) {
 	w := newWorld(t)
-	secret := "acme_" + leak(1)[8:]
-	body := `{"app":"a","msg":"` + secret + `"}` + "\n" + `{"app":"b","msg":"` + secret + " " + leak(2) + `"}`
+	secret := "acme_" + leakedKey(1)[8:]
+	body := `{"app":"a","msg":"` + secret + `"}` + "\n" + `{"app":"b","msg":"` + secret + " " + leakedKey(2) + `"}`
 	w.post(202, `{"app":"a","msg":"`+secret+`"}`)
 	if n := len(w.Hits()); n != 0 {
 		t.Fatalf("%d hits before there is a rule", n)
@@ -113,7 +113,7 @@ func (w *world) mustNotHold(texts ...string) {
 // A secret is found wherever the connection or a read cuts it.
 func TestSecretsAreFoundAtEveryCut(t *testing.T) {
 	w := newWorld(t)
-	secret := leak(3)
+	secret := leakedKey(3)
 	for cut := range len(secret) + 1 {
 		body := io.MultiReader(strings.NewReader("key "+secret[:cut]), strings.NewReader(secret[cut:]+" "+fmt.Sprint(cut)))
 		if status, text := w.send(http.MethodPost, path, body); status != 202 || !strings.Contains(text, `"hits":1`) {
@@ -134,7 +134,7 @@ func TestEqualHitsMerge(t *testing.T) {
 	w := newWorld(t)
 	var body strings.Builder
 	for i := range 12 {
-		fmt.Fprintf(&body, `{"app":"app-%d","msg":"%s"}`+"\n", i%2, leak(i%3))
+		fmt.Fprintf(&body, `{"app":"app-%d","msg":"%s"}`+"\n", i%2, leakedKey(i%3))
 	}
 	w.post(202, body.String())
 	all := w.Hits()
@@ -154,7 +154,7 @@ func TestManyLocationsMerge(t *testing.T) {
 	lines := func(request, apps int) string {
 		var body strings.Builder
 		for i := range apps {
-			fmt.Fprintf(&body, `{"app":"app-%d","request":%d,"msg":"%s"}`+"\n", i, request, leak(1))
+			fmt.Fprintf(&body, `{"app":"app-%d","request":%d,"msg":"%s"}`+"\n", i, request, leakedKey(1))
 		}
 		return body.String()
 	}
@@ -175,7 +175,7 @@ func TestManyLocationsMerge(t *testing.T) {
 func TestRecordsOfAMinuteAreBounded(t *testing.T) {
 	w := newWorld(t)
 	w.drain.deps.Records.AddMany(t.Context(), drainID, maxRecordsPerMinute+1)
-	w.post(429, leak(1))
+	w.post(429, leakedKey(1))
 	w.post(202, "no secret")
 	if n := len(w.Hits()); n != 0 {
 		t.Errorf("%d hits", n)
@@ -188,7 +188,7 @@ func TestRecordsOfARequestAreBounded(t *testing.T) {
 	w.KnowsAll = true
 	var body strings.Builder
 	for i := range maxRecords + 20 {
-		body.WriteString(leak(i) + "\n")
+		body.WriteString(leakedKey(i) + "\n")
 	}
 	w.post(202, body.String())
 	all := w.Hits()
@@ -202,7 +202,7 @@ func TestARetryCountsOnce(t *testing.T) {
 	w := newWorld(t)
 	var body strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&body, "line %d %s\n", i, leak(i%20))
+		fmt.Fprintf(&body, "line %d %s\n", i, leakedKey(i%20))
 	}
 	n := 0
 	w.Answer = func(*stream.Record) error {
@@ -234,13 +234,13 @@ func TestLogIsAway(t *testing.T) {
 		w := newWorld(t)
 		w.Silent = true
 		began := time.Now()
-		w.post(503, leak(1))
+		w.post(503, leakedKey(1))
 		if took := time.Since(began); took != intake.ProduceTimeout {
 			t.Errorf("answered after %v", took)
 		}
 		w.post(202, "nothing to store")
 		w.Silent, w.KeysErr = false, errors.New("no keys")
-		w.post(503, leak(1))
+		w.post(503, leakedKey(1))
 		if n := len(w.Hits()); n != 0 {
 			t.Errorf("%d hits", n)
 		}
@@ -252,7 +252,7 @@ func TestWhoMaySend(t *testing.T) {
 	w := newWorld(t)
 	f := func(method, path string, want int, headers ...string) {
 		t.Helper()
-		if status, text := w.send(method, path, strings.NewReader(leak(1)), headers...); status != want ||
+		if status, text := w.send(method, path, strings.NewReader(leakedKey(1)), headers...); status != want ||
 			strings.Contains(text, token) {
 			t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
 		}
@@ -339,11 +339,11 @@ func TestReports(t *testing.T) {
 			}
 			return all[len(all)-1]
 		}
-		w.post(202, "one\ntwo\n"+leak(1))
+		w.post(202, "one\ntwo\n"+leakedKey(1))
 		time.Sleep(intake.ReportInterval)
 		synctest.Wait()
 		c := last()
-		if c.Sender != drainID || c.Requests != 1 || c.Lines != 3 || c.Bytes != uint64(8+len(leak(1))) || c.Hits != 1 ||
+		if c.Sender != drainID || c.Requests != 1 || c.Lines != 3 || c.Bytes != uint64(8+len(leakedKey(1))) || c.Hits != 1 ||
 			c.Platform != "generic" || c.LastAt.IsZero() || c.LastError != "" || c.Node != "node-1" {
 			t.Errorf("%+v", c)
 		}

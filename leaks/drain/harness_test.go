@@ -17,7 +17,8 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -49,9 +50,9 @@ type world struct {
 	limiter  *limit.Limiter
 	registry *prometheus.Registry
 	logs     bytes.Buffer
-	to       config.Drain
+	to       leak.Drain
 	deleted  bool
-	secrets  config.DrainSecrets
+	secrets  leak.DrainSecrets
 
 	own      []secrets.Custom
 	revision int64
@@ -62,8 +63,8 @@ type world struct {
 func newWorld(tb testing.TB) *world {
 	w := &world{
 		World: leaktest.New(tb), registry: prometheus.NewRegistry(),
-		to: config.Drain{Meta: config.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1,
-			Platform: config.PlatformAuto},
+		to: leak.Drain{Meta: entity.Meta{ID: drainID, Account: "acc_1"}, Name: "production", Version: 1,
+			Platform: leak.PlatformAuto},
 	}
 	var err error
 	w.limiter, err = limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
@@ -86,20 +87,20 @@ func (w *world) newDrain(registry *prometheus.Registry) *Drain {
 }
 
 // DrainByToken implements Configuration.
-func (w *world) DrainByToken(id, given string) (*config.Drain, config.Presence) {
+func (w *world) DrainByToken(id, given string) (*leak.Drain, entity.Presence) {
 	switch {
 	case id != drainID:
 	case w.deleted:
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	case given == token:
 		to := w.to
-		return &to, config.Present
+		return &to, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
 // DrainSecrets implements Configuration.
-func (w *world) DrainSecrets(*config.Drain) (config.DrainSecrets, error) { return w.secrets, nil }
+func (w *world) DrainSecrets(*leak.Drain) (leak.DrainSecrets, error) { return w.secrets, nil }
 
 func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
@@ -178,8 +179,8 @@ func (w *world) everything() string {
 	return all.String()
 }
 
-// leak returns a secret of a rule with a fingerprint; it is another one for each n.
-func leak(n int) string {
+// leakedKey returns a secret of a rule with a fingerprint; it is another one for each n.
+func leakedKey(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	text := []byte("sk_" + "live_")
 	for i, x := 0, uint64(n)*0x9e3779b97f4a7c15+0x1234567; i < 24; i++ {

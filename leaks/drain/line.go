@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // line is what a line says about itself. All text is untrusted.
@@ -31,8 +31,8 @@ const maxValue = 200
 
 // platformNames has the names of members in the lines of a platform that count before the common ones.
 var platformNames = map[string]struct{ app, time []string }{
-	config.PlatformVercel: {app: []string{"projectName", "projectId", "host"}},
-	config.PlatformCloudflare: {
+	leak.PlatformVercel: {app: []string{"projectName", "projectId", "host"}},
+	leak.PlatformCloudflare: {
 		app:  []string{"ScriptName", "ClientRequestHost"},
 		time: []string{"EventTimestampMs", "EdgeStartTimestamp", "EdgeEndTimestamp", "Datetime"},
 	},
@@ -42,7 +42,7 @@ var platformNames = map[string]struct{ app, time []string }{
 // of RFC 5424. before and after are the text on both sides of the secret, of which the secret itself is no part.
 func readLine(platform string, before, after []byte, arrival time.Time) line {
 	before, after = record(before, after)
-	if platform == config.PlatformHeroku {
+	if platform == leak.PlatformHeroku {
 		before = before[frameStart(before):]
 	}
 	var l line
@@ -83,7 +83,7 @@ func (l *line) readSyslog(platform string, text []byte, arrival time.Time) {
 	l.at = parseTime(fields[0][:min(len(fields[0]), maxValue)], arrival)
 	app := fields[2]
 	switch {
-	case platform == config.PlatformHeroku:
+	case platform == leak.PlatformHeroku:
 		process := fields[3]
 		if strings.HasPrefix(process, "d.") { // an older form without a host: the drain's token follows the process
 			app, process = fields[1], fields[2]

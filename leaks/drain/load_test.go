@@ -37,7 +37,7 @@ func (c *countedTokens) TakeSharedTokens(class, _ string, n int, _ float64) time
 // tokens for each secret. The number of secrets stays exact.
 func TestManyMatchesAreBoundedWork(t *testing.T) {
 	const n = 80_000
-	line := `{"app":"web","msg":"` + leak(1) + `"}` + "\n"
+	line := `{"app":"web","msg":"` + leakedKey(1) + `"}` + "\n"
 	var packed bytes.Buffer
 	z := must.Get(gzip.NewWriterLevel(&packed, gzip.BestCompression))(t)
 	_, _ = io.CopyN(z, &repeated{text: line}, int64(n*len(line))) // a buffer takes everything
@@ -62,10 +62,10 @@ func TestManyMatchesAreBoundedWork(t *testing.T) {
 // records made.
 func TestWorkOfARequestIsBounded(t *testing.T) {
 	for name, secret := range map[string]func(i int) string{
-		"one secret":            func(int) string { return leak(1) },
-		"many secrets":          leak,
-		"without fingerprints":  func(i int) string { return "redis://:" + leak(i)[8:] + "@cache" },
-		"in many applications":  func(i int) string { return fmt.Sprintf(`{"app":"a-%d","m":"%s"}`, i, leak(1)) },
+		"one secret":            func(int) string { return leakedKey(1) },
+		"many secrets":          leakedKey,
+		"without fingerprints":  func(i int) string { return "redis://:" + leakedKey(i)[8:] + "@cache" },
+		"in many applications":  func(i int) string { return fmt.Sprintf(`{"app":"a-%d","m":"%s"}`, i, leakedKey(1)) },
 		"passwords, many hosts": func(i int) string { return fmt.Sprintf(`{"app":"a-%d","m":"redis://:q8ZkT2vN@c"}`, i) },
 	} {
 		w := newWorld(t)
@@ -248,7 +248,7 @@ func (s *slowTokens) TakeSharedTokens(string, string, int, float64) time.Duratio
 // BenchmarkMatches reports the CPU time of a secret: of one that is counted, and of the scanner alone.
 func BenchmarkMatches(b *testing.B) {
 	const n = 80_000
-	body := strings.Repeat(leak(1)+"\n", n)
+	body := strings.Repeat(leakedKey(1)+"\n", n)
 	w := newWorld(b)
 	w.drain.deps.Tokens = unlimited{}
 	run := func(name string, once func()) {

@@ -13,7 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -39,7 +39,7 @@ const (
 
 // request is a request to a known drain.
 type request struct {
-	to *config.Drain
+	to *leak.Drain
 	// detected is the platform that the request comes from; platform is the one whose rules hold: that of the drain, or
 	// the detected one if the drain's is auto.
 	detected, platform string
@@ -50,19 +50,19 @@ type request struct {
 }
 
 // newRequest recognises the platform of a request from its headers.
-func newRequest(r *http.Request, to *config.Drain, signingSecret string) *request {
+func newRequest(r *http.Request, to *leak.Drain, signingSecret string) *request {
 	x := &request{to: to, signingSecret: signingSecret}
 	switch content, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); {
 	case r.Header.Get(firehoseRequest) != "":
-		x.detect(config.PlatformFirehose)
+		x.detect(leak.PlatformFirehose)
 		x.delivery = r.Header.Get(firehoseRequest)
 	case content == herokuContent || content == herokuContentOld || frameID(r) != "":
-		x.detect(config.PlatformHeroku)
+		x.detect(leak.PlatformHeroku)
 		x.delivery = frameID(r)
 	case r.Header.Get(vercelSignature) != "":
-		x.detect(config.PlatformVercel)
+		x.detect(leak.PlatformVercel)
 	default:
-		x.detect(config.PlatformGeneric)
+		x.detect(leak.PlatformGeneric)
 	}
 	if len(x.delivery) > maxDelivery {
 		x.delivery = ""
@@ -80,7 +80,7 @@ func frameID(r *http.Request) string {
 // detect sets the platform that the request comes from.
 func (x *request) detect(platform string) {
 	x.detected = platform
-	if x.platform = x.to.Platform; x.platform == config.PlatformAuto {
+	if x.platform = x.to.Platform; x.platform == leak.PlatformAuto {
 		x.platform = platform
 	}
 }
@@ -92,13 +92,13 @@ var logpushNames = []string{`{"content":"tests"}`, `"RayID":`, `"EdgeStartTimest
 
 // detectLogpush recognises Cloudflare Logpush, which has no header of its own, by the first bytes of a gzip body.
 func (x *request) detectLogpush(head string) {
-	if x.detected != config.PlatformGeneric || !strings.HasPrefix(head, "{") {
+	if x.detected != leak.PlatformGeneric || !strings.HasPrefix(head, "{") {
 		return
 	}
 	first, _, _ := strings.Cut(head, "\n")
 	for _, name := range logpushNames {
 		if strings.Contains(first, name) {
-			x.detect(config.PlatformCloudflare)
+			x.detect(leak.PlatformCloudflare)
 			return
 		}
 	}
@@ -132,12 +132,12 @@ func badSignature(message string) error {
 // answer accepts a request in the way that its platform expects.
 func (x *request) answer(w http.ResponseWriter, now time.Time, got received) {
 	switch {
-	case x.platform == config.PlatformHeroku:
+	case x.platform == leak.PlatformHeroku:
 		w.Header().Set("Content-Length", "0")
 		w.WriteHeader(http.StatusOK)
-	case x.platform == config.PlatformFirehose: // anything but 200 with its own id is a failure
+	case x.platform == leak.PlatformFirehose: // anything but 200 with its own id is a failure
 		web.WriteJSON(w, http.StatusOK, firehoseAnswer{RequestID: x.delivery, Timestamp: now.UnixMilli()})
-	case x.platform == config.PlatformGeneric && !got.Paused:
+	case x.platform == leak.PlatformGeneric && !got.Paused:
 		web.WriteJSON(w, http.StatusAccepted, got)
 	default:
 		web.WriteJSON(w, http.StatusOK, got)
@@ -147,7 +147,7 @@ func (x *request) answer(w http.ResponseWriter, now time.Time, got received) {
 // refuse returns the error for a request's platform. Logplex drops a frame that is answered with 4xx, and sends it
 // again after a 5xx.
 func (x *request) refuse(err error) error {
-	if e := web.FromError(err); x.platform == config.PlatformHeroku && e.Status == http.StatusTooManyRequests {
+	if e := web.FromError(err); x.platform == leak.PlatformHeroku && e.Status == http.StatusTooManyRequests {
 		again := *e
 		again.Status, again.Type = http.StatusServiceUnavailable, web.Unavailable
 		return &again

@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -144,7 +144,7 @@ func goldens(secret string) map[string]golden {
 // Each platform is recognised on one URL, gets the answer that it expects, byte for byte, and its hits name the
 // application and time that its lines have.
 func TestPlatformsAreRecognised(t *testing.T) {
-	secret := leak(1)
+	secret := leakedKey(1)
 	for name, x := range goldens(secret) {
 		t.Run(name, func(t *testing.T) {
 			w := newGoldenWorld(t)
@@ -187,7 +187,7 @@ func TestLogpushTriesItsDestination(t *testing.T) {
 	w.post(200, gzipped(`{"content":"tests"}`), "Content-Encoding", "gzip")
 	w.post(202, gzipped(`{"content":"other"}`), "Content-Encoding", "gzip")
 	w.post(202, `{"content":"tests"}`)
-	w.to.Platform = config.PlatformCloudflare
+	w.to.Platform = leak.PlatformCloudflare
 	w.post(200, gzipped("{}"))
 }
 
@@ -195,10 +195,10 @@ func TestLogpushTriesItsDestination(t *testing.T) {
 // with a wrong signature is stored.
 func TestSignaturesOfVercel(t *testing.T) {
 	w := newGoldenWorld(t)
-	body := `[{"message":"` + leak(1) + `"}]`
+	body := `[{"message":"` + leakedKey(1) + `"}]`
 	w.post(200, body, vercelSignature, "not checked") // Vercel shows its secret after it has tried the URL
 	w.Records = nil
-	w.secrets = config.DrainSecrets{Signing: "the secret", VerifyCode: "code"}
+	w.secrets = leak.DrainSecrets{Signing: "the secret", VerifyCode: "code"}
 	f := func(want int, method, body string, headers ...string) {
 		t.Helper()
 		got := w.answered(method, path, strings.NewReader(body), headers...)
@@ -212,7 +212,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	f(403, "POST", body, vercelSignature, signature("another", body))
 	f(403, "POST", body+" ", vercelSignature, signature("the secret", body))
 	f(403, "POST", body, herokuFrame, "1")
-	f(403, "POST", records("1", leak(1)), firehoseRequest, "1")
+	f(403, "POST", records("1", leakedKey(1)), firehoseRequest, "1")
 	if n := len(w.Hits()); n != 0 {
 		t.Fatalf("%d hits of refused requests", n)
 	}
@@ -232,14 +232,15 @@ func TestSignaturesOfVercel(t *testing.T) {
 
 // A request that a platform sends again counts once, even if the log had a part of it, and whatever its body is now.
 func TestDeliveriesCountOnce(t *testing.T) {
-	heroku := frame("<40>1 2026-03-04T05:05:00+00:00 host app web.1 - " + leak(1) + " " + leak(2) + "\n")
+	heroku := frame("<40>1 2026-03-04T05:05:00+00:00 host app web.1 - " + leakedKey(1) + " " + leakedKey(2) + "\n")
 	for name, x := range map[string]struct {
 		first, again string
 		header       string
 	}{
-		"heroku":   {heroku, heroku + frame("<40>1 2026-03-04T05:05:09+00:00 host app web.1 - up\n"), herokuFrame},
-		"older":    {heroku, heroku + "9 <40>1 a b", herokuFrameOld},
-		"firehose": {records("1", leak(1)+" "+leak(2)), records("1", leak(1)+" "+leak(2)) + "\n", firehoseRequest},
+		"heroku": {heroku, heroku + frame("<40>1 2026-03-04T05:05:09+00:00 host app web.1 - up\n"), herokuFrame},
+		"older":  {heroku, heroku + "9 <40>1 a b", herokuFrameOld},
+		"firehose": {records("1", leakedKey(1)+" "+leakedKey(2)), records("1", leakedKey(1)+" "+leakedKey(2)) + "\n",
+			firehoseRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newGoldenWorld(t)
@@ -265,7 +266,7 @@ func TestDeliveriesCountOnce(t *testing.T) {
 
 // A paused drain answers each platform as if it had taken the lines: none of them disables it. Nothing is stored.
 func TestPausedDrainsAnswerPlatforms(t *testing.T) {
-	for name, x := range goldens(leak(1)) {
+	for name, x := range goldens(leakedKey(1)) {
 		w := newGoldenWorld(t)
 		w.to.Paused = true
 		got := w.answered("POST", path, strings.NewReader(x.body), x.headers...)
@@ -310,7 +311,7 @@ func TestErrorsOfFirehose(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", body, got.Code, got.Body, want)
 		}
 	}
-	whole := records("id-1", leak(1))
+	whole := records("id-1", leakedKey(1))
 	f(404, "no drain", path+"x", whole)
 	f(404, "no drain", PathPrefix+drainID, whole, firehoseAccessKey, "wrong")
 	f(404, "no drain", PathPrefix+drainID, whole, firehoseAccessKey, strings.Repeat(" ", maxAccessKey)+token)
@@ -321,7 +322,7 @@ func TestErrorsOfFirehose(t *testing.T) {
 		`{"` + strings.Repeat("x", maxMemberName+1) + `":1}`, `{"records":[],}`} {
 		f(400, "malformed", path, body)
 	}
-	corrupt := cloudWatch("g", leak(1))
+	corrupt := cloudWatch("g", leakedKey(1))
 	f(400, "corrupt", path, records("id-1", corrupt[:len(corrupt)-5]))
 	f(400, "too early", path, gzipped(whole)[:60])
 	w.deleted = true
@@ -335,7 +336,7 @@ func TestErrorsOfFirehose(t *testing.T) {
 // write otherwise is read too.
 func TestAccessKeyOfFirehose(t *testing.T) {
 	w := newGoldenWorld(t)
-	data := base64.StdEncoding.EncodeToString([]byte("? " + leak(1) + " ?>?>?"))
+	data := base64.StdEncoding.EncodeToString([]byte("? " + leakedKey(1) + " ?>?>?"))
 	odd := ` { "x" : [ 1 , { } , [ ] , {"y":"\"\\u0041"} , null , true ] , "records" : [ { "more" : -1.5e3 , "data" : "` +
 		strings.NewReplacer("=", `\u003d`, "/", `\/`).Replace(data) +
 		`" } , {"data":""} , {} ] , "requestId" : "` + firehoseID + `" } ` + "\n"
@@ -347,7 +348,7 @@ func TestAccessKeyOfFirehose(t *testing.T) {
 		}
 	}
 	w.Only()
-	w.to.Platform = config.PlatformFirehose
+	w.to.Platform = leak.PlatformFirehose
 	if text := w.post(200, odd); !strings.Contains(text, firehoseID) { // without its headers
 		t.Errorf("%s", text)
 	}
@@ -357,7 +358,7 @@ func TestAccessKeyOfFirehose(t *testing.T) {
 func TestFirehoseIsReadAtEveryCut(t *testing.T) {
 	w := newGoldenWorld(t)
 	w.drain.deps.Tokens = unlimited{}
-	body := records(firehoseID, "key "+leak(1), "end")
+	body := records(firehoseID, "key "+leakedKey(1), "end")
 	for cut := range len(body) + 1 {
 		parts := io.MultiReader(strings.NewReader(body[:cut]), strings.NewReader(body[cut:]))
 		if status, text := w.send("POST", path, parts, firehoseRequest, firehoseID); status != 200 {
@@ -389,7 +390,7 @@ func TestALargeFirehoseBody(t *testing.T) {
 
 // A sender that stops in the middle of a body gets an error if it still listens, and nothing of the body is stored.
 func TestSendersThatStop(t *testing.T) {
-	for name, x := range goldens(leak(1)) {
+	for name, x := range goldens(leakedKey(1)) {
 		if strings.Contains(name, "gzip") || x.platform == "cloudflare" {
 			continue // their secret comes at the end of the compressed data
 		}
@@ -461,9 +462,9 @@ func TestOriginsAreBounded(t *testing.T) {
 func TestPlatformIsSet(t *testing.T) {
 	w := newGoldenWorld(t)
 	for platform, want := range map[string]string{
-		config.PlatformGeneric: `202 {"lines":1,"bytes":1,"hits":0}`, config.PlatformHeroku: "200 ",
-		config.PlatformVercel:     `200 {"lines":1,"bytes":1,"hits":0}`,
-		config.PlatformCloudflare: `200 {"lines":1,"bytes":1,"hits":0}`,
+		leak.PlatformGeneric: `202 {"lines":1,"bytes":1,"hits":0}`, leak.PlatformHeroku: "200 ",
+		leak.PlatformVercel:     `200 {"lines":1,"bytes":1,"hits":0}`,
+		leak.PlatformCloudflare: `200 {"lines":1,"bytes":1,"hits":0}`,
 	} {
 		w.to.Platform = platform
 		status, text := w.send(http.MethodPost, path, strings.NewReader("x"), firehoseRequest, "1")

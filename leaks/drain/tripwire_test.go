@@ -14,10 +14,10 @@ func TestTripwireIsSeenInLogs(t *testing.T) {
 	const url = "https://relay.example.com/in/"
 	var flood strings.Builder
 	for n := range maxRecords + 10 {
-		flood.WriteString("key " + leak(n+10) + "\n")
+		flood.WriteString("key " + leakedKey(n+10) + "\n")
 	}
 	for _, c := range []struct{ canary, line string }{
-		{leak(1), `{"app":"shop","msg":"` + leak(1) + `"}`},
+		{leakedKey(1), `{"app":"shop","msg":"` + leakedKey(1) + `"}`},
 		{leaktest.CanaryToken, `{"app":"shop","msg":"POST ` + url + leaktest.CanaryToken + `"}`},
 		{leaktest.CanaryToken, "GET /in/" + leaktest.CanaryToken + "/info/refs 404 a.example"},
 	} {

@@ -1,7 +1,7 @@
 package intake
 
 import (
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
@@ -14,7 +14,7 @@ const (
 
 // SetTripwire makes a hit one of a tripwire: kind, rule, severity and finding. The hit's source, test and location are
 // set before.
-func SetTripwire(h *finding.Hit, t *config.Tripwire, keys *finding.Keys) {
+func SetTripwire(h *finding.Hit, t *leak.Tripwire, keys *finding.Keys) {
 	h.Kind, h.Rule, h.RuleName = finding.Tripwire, finding.RuleTripwire, ""
 	h.Unverified, h.Billed, h.KeyID = false, false, ""
 	h.Location.TripwireID = t.ID
@@ -24,12 +24,12 @@ func SetTripwire(h *finding.Hit, t *config.Tripwire, keys *finding.Keys) {
 
 // Tripwires finds tripwires by the fingerprints of their secrets; see config.Control.
 type Tripwires interface {
-	TripwireByFingerprint(fingerprint string) *config.Tripwire
+	TripwireByFingerprint(fingerprint string) *leak.Tripwire
 }
 
 // NewScanner returns a scanner of the rules for leaks, which also finds the ingest URLs of tripwires.
 func NewScanner(c interface {
-	TripwireByToken(token string) *config.Tripwire
+	TripwireByToken(token string) *leak.Tripwire
 }) (*secrets.Scanner, error) {
 	rules, err := secrets.New(secrets.ForLeaks)
 	if err != nil {

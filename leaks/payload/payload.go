@@ -18,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -33,7 +33,7 @@ type Configuration interface {
 	CustomRules() (rules []secrets.Custom, revision int64)
 	intake.Configuration
 	// TripwireByToken returns the tripwire whose ingest URL has a token; nil if none has it.
-	TripwireByToken(token string) *config.Tripwire
+	TripwireByToken(token string) *leak.Tripwire
 }
 
 // Deps are the dependencies of a Scanner. All are required.

@@ -100,8 +100,8 @@ func queried(query string) *event.Event {
 	return e
 }
 
-// leak returns a secret of a rule with a fingerprint; it is another one for each n.
-func leak(n int) string {
+// leakedKey returns a secret of a rule with a fingerprint; it is another one for each n.
+func leakedKey(n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	text := []byte("sk_" + "live_")
 	for i, x := 0, uint64(n)*0x9e3779b97f4a7c15+0x1234567; i < 24; i++ {
@@ -114,7 +114,7 @@ func leak(n int) string {
 // A secret in a body is a hit at its JSON pointer, with the event, and its text is in no record.
 func TestBodiesAreScanned(t *testing.T) {
 	w := newWorld(t)
-	e := received(`{"a":[1,{"b/c":"x"},{"b/c":"key `+leak(1)+`"}]}`, "User-Agent", "hook/1 "+leak(2)[:9])
+	e := received(`{"a":[1,{"b/c":"x"},{"b/c":"key `+leakedKey(1)+`"}]}`, "User-Agent", "hook/1 "+leakedKey(2)[:9])
 	h := w.only(e)
 	if h.Source != finding.Event || h.Sender != endpointID || h.Channel != "body" || h.Rule != "stripe-secret-live" ||
 		h.Severity != finding.High || h.Unverified || h.Billed || h.N != 1 || !h.At.Equal(start) || h.Day != "2026-03-04" {
@@ -126,7 +126,7 @@ func TestBodiesAreScanned(t *testing.T) {
 		t.Errorf("location %+v, want %+v", h.Location, want)
 	}
 	for _, r := range w.Records {
-		if strings.Contains(string(r.Value), leak(1)[8:]) {
+		if strings.Contains(string(r.Value), leakedKey(1)[8:]) {
 			t.Error("a record has the secret")
 		}
 	}
@@ -135,7 +135,7 @@ func TestBodiesAreScanned(t *testing.T) {
 // The account's own rules apply to events too, with their names and severities and without fingerprints.
 func TestOwnRulesApplyToEvents(t *testing.T) {
 	w := newWorld(t)
-	e := received(`{"a":"acme_` + leak(1)[8:] + `"}`)
+	e := received(`{"a":"acme_` + leakedKey(1)[8:] + `"}`)
 	if w.scan(e); len(w.Hits()) != 0 {
 		t.Fatal("a hit before there is a rule")
 	}
@@ -143,7 +143,7 @@ func TestOwnRulesApplyToEvents(t *testing.T) {
 		Charset: "alnum", Min: 20, Max: 64, Left: "word", Right: "word", Severity: secrets.Low}}
 	h := w.only(e)
 	if h.Rule != "custom:acme" || h.RuleName != "Acme key" || h.Severity != finding.Low || h.Fingerprint != "" ||
-		h.Location.Pointer != "/a" || h.Masked != "acme_***"+leak(1)[len(leak(1))-4:] {
+		h.Location.Pointer != "/a" || h.Masked != "acme_***"+leakedKey(1)[len(leakedKey(1))-4:] {
 		t.Errorf("%+v", h)
 	}
 }
@@ -169,18 +169,19 @@ func TestWhatIsScanned(t *testing.T) {
 		e    *event.Event
 		want string
 	}{
-		"header":         {received("", "X-Debug", "at "+leak(1)), "header /headers/X-Debug"},
-		"second header":  {received("", "A", "b", "X-Debug", leak(1), "C", "d"), "header /headers/X-Debug"},
-		"authorization":  {received("", "Authorization", "Bearer "+leak(1)), ""},
-		"cookie":         {received("", "Cookie", "x="+leak(1)), ""},
-		"signature":      {received("", "Stripe-Signature", leak(1)), ""},
-		"a signed name":  {received("", "X-Hub-Hmac", leak(1)), ""},
+		"header":         {received("", "X-Debug", "at "+leakedKey(1)), "header /headers/X-Debug"},
+		"second header":  {received("", "A", "b", "X-Debug", leakedKey(1), "C", "d"), "header /headers/X-Debug"},
+		"authorization":  {received("", "Authorization", "Bearer "+leakedKey(1)), ""},
+		"cookie":         {received("", "Cookie", "x="+leakedKey(1)), ""},
+		"signature":      {received("", "Stripe-Signature", leakedKey(1)), ""},
+		"a signed name":  {received("", "X-Hub-Hmac", leakedKey(1)), ""},
 		"token in JSON":  {received(`{"token":"q8ZkT2vN4xW7yR1mB5cJ9dL3","password":"q8ZkT2vN4xW7yR1m"}`), ""},
 		"database":       {received("postgres://user:q8ZkT2vN4xW7yR1m@db.example.com/x"), ""},
-		"public key":     {received("pk_" + leak(1)[3:]), ""},
-		"secret in name": {received(`{"` + leak(1) + `":1}`), "body /sk_live_***" + leak(1)[28:]},
-		"query":          {queried("a=b&redirect=https%3A%2F%2Fx%2F%3Fkey%3D" + leak(1) + "&c"), "query /query/redirect"},
-		"bare query":     {queried(leak(1)), "query /query/"},
+		"public key":     {received("pk_" + leakedKey(1)[3:]), ""},
+		"secret in name": {received(`{"` + leakedKey(1) + `":1}`), "body /sk_live_***" + leakedKey(1)[28:]},
+		"query": {queried("a=b&redirect=https%3A%2F%2Fx%2F%3Fkey%3D" + leakedKey(1) + "&c"),
+			"query /query/redirect"},
+		"bare query": {queried(leakedKey(1)), "query /query/"},
 	} {
 		w := newWorld(t)
 		w.scan(x.e)
@@ -197,11 +198,11 @@ func TestWhatIsScanned(t *testing.T) {
 // Payloads of endpoints that turned the scan off, and records that one group processes again, are skipped.
 func TestWhatIsSkipped(t *testing.T) {
 	w := newWorld(t)
-	again := received(leak(1))
+	again := received(leakedKey(1))
 	again.OnlyGroup = stream.StoreGroup
 	w.scan(again, received(""))
 	w.off = true
-	w.scan(received(leak(1)))
+	w.scan(received(leakedKey(1)))
 	if n := len(w.Records); n != 0 {
 		t.Errorf("%d records", n)
 	}
@@ -210,7 +211,7 @@ func TestWhatIsSkipped(t *testing.T) {
 // Events that are scanned again make the same hits. Secrets of one event merge by finding and location.
 func TestScanningAgainCountsOnce(t *testing.T) {
 	w := newWorld(t)
-	e := received(fmt.Sprintf(`{"list":["%s","%s"],"other":"%s"}`, leak(1), leak(1), leak(2)), "X-Debug", leak(1))
+	e := received(fmt.Sprintf(`{"list":["%s","%s"],"other":"%s"}`, leakedKey(1), leakedKey(1), leakedKey(2)), "X-Debug", leakedKey(1))
 	w.scan(e)
 	first := w.Hits()
 	w.scan(e, e)
@@ -226,7 +227,7 @@ func TestUnverifiedEventsAreBounded(t *testing.T) {
 	w := newWorld(t)
 	var events []*event.Event
 	for i := range 50 {
-		e := received(leak(i))
+		e := received(leakedKey(i))
 		e.ID, e.Verdict = eventAt(start.Add(time.Duration(i)*time.Second)), event.VerdictUnverified
 		events = append(events, e)
 	}
@@ -248,7 +249,7 @@ func TestUnverifiedEventsAreBounded(t *testing.T) {
 		t.Errorf("%d findings and %d rows of the flood", len(findings), floods)
 	}
 	w.Records = nil
-	large := received(strings.Repeat(" ", maxUnverified) + leak(99))
+	large := received(strings.Repeat(" ", maxUnverified) + leakedKey(99))
 	large.Verdict = event.VerdictObserved
 	w.scan(large)
 	if n := len(w.Records); n != 0 {
@@ -264,7 +265,7 @@ func TestVerifiedEventsAreBounded(t *testing.T) {
 	w.AddKey(own, &config.Key{ID: "key_1"})
 	var events []*event.Event
 	for i := range maxNewVerified + 10 {
-		events = append(events, received(leak(i)))
+		events = append(events, received(leakedKey(i)))
 		events[i].ID = eventAt(start.Add(time.Duration(i) * time.Millisecond))
 	}
 	w.scan(events...)
@@ -280,7 +281,7 @@ func TestVerifiedEventsAreBounded(t *testing.T) {
 		t.Errorf("%d findings", got)
 	}
 	w.Records, w.room = nil, 0
-	other := received(own + " " + leak(1000))
+	other := received(own + " " + leakedKey(1000))
 	other.Endpoint = "ep_2"
 	w.scan(other)
 	all := w.Hits()
@@ -295,7 +296,7 @@ func TestHitsOfAnEventAreBounded(t *testing.T) {
 	w := newWorld(t)
 	var body strings.Builder
 	for i := range 2 * maxMatches {
-		body.WriteString(leak(i) + "\n")
+		body.WriteString(leakedKey(i) + "\n")
 	}
 	w.scan(received(body.String()))
 	all := w.Hits()
@@ -317,14 +318,14 @@ func TestScanWaitsForTheLog(t *testing.T) {
 			return nil
 		}
 		began := time.Now()
-		w.scan(received(leak(1) + " " + leak(2)))
+		w.scan(received(leakedKey(1) + " " + leakedKey(2)))
 		if n, took := len(w.Hits()), time.Since(began); n != 2 || took < 2*retryAfter {
 			t.Errorf("%d hits after %v", n, took)
 		}
 		w.Answer = func(*stream.Record) error { return errors.New("the broker is away") }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.scanner.Scan(ctx, []*event.Event{received(leak(3))}); !errors.Is(err, context.DeadlineExceeded) {
+		if err := w.scanner.Scan(ctx, []*event.Event{received(leakedKey(3))}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -335,7 +336,7 @@ func TestKeysAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.KeysErr = errors.New("no keys")
-		w.scan(received(leak(1)))
+		w.scan(received(leakedKey(1)))
 		if got := testutil.ToFloat64(w.scanner.metrics.dropped); got != 1 || len(w.Records) != 0 {
 			t.Errorf("%v dropped, %d records", got, len(w.Records))
 		}

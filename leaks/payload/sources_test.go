@@ -12,7 +12,8 @@ import (
 
 	"github.com/eventrelay/relay/leaks/drain"
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -23,15 +24,15 @@ import (
 // drainConfig is the configuration of drains whose token is their id.
 type drainConfig struct{ *world }
 
-func (drainConfig) DrainByToken(id, token string) (*config.Drain, config.Presence) {
+func (drainConfig) DrainByToken(id, token string) (*leak.Drain, entity.Presence) {
 	if id != token {
-		return nil, config.Unknown
+		return nil, entity.Unknown
 	}
-	return &config.Drain{Meta: config.Meta{ID: id, Account: "acc_1"}, Name: id, Platform: config.PlatformAuto},
-		config.Present
+	return &leak.Drain{Meta: entity.Meta{ID: id, Account: "acc_1"}, Name: id, Platform: leak.PlatformAuto},
+		entity.Present
 }
 
-func (drainConfig) DrainSecrets(*config.Drain) (s config.DrainSecrets, err error) { return s, nil }
+func (drainConfig) DrainSecrets(*leak.Drain) (s leak.DrainSecrets, err error) { return s, nil }
 
 // The same key in the lines of two platforms and in a stored event is one finding with three senders.
 func TestOneKeyIsOneFinding(t *testing.T) {
@@ -46,10 +47,10 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 		Config: drainConfig{w}, Scanner: scanner, Tokens: limiter,
 		Records: limiter.NewWindow("drain-records", time.Minute),
 	})
-	message := "<40>1 2026-03-04T05:05:00+00:00 host app web.1 - key " + leak(1) + "\n"
+	message := "<40>1 2026-03-04T05:05:00+00:00 host app web.1 - key " + leakedKey(1) + "\n"
 	for _, x := range []struct{ id, header, value, body string }{
 		{"drn_heroku", "Logplex-Frame-Id", "1", fmt.Sprintf("%d %s", len(message), message)},
-		{"drn_vercel", "X-Vercel-Signature", "0", `[{"projectName":"shop","message":"\u001b[31mkey\u001b[0m ` + leak(1) +
+		{"drn_vercel", "X-Vercel-Signature", "0", `[{"projectName":"shop","message":"\u001b[31mkey\u001b[0m ` + leakedKey(1) +
 			`"}]`},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/drain/"+x.id+"/"+x.id, bytes.NewBufferString(x.body))
@@ -59,7 +60,7 @@ func TestOneKeyIsOneFinding(t *testing.T) {
 			t.Fatalf("%d %s", answer.Code, answer.Body)
 		}
 	}
-	w.scan(received(`{"meta":{"note":"` + leak(1) + `"}}`))
+	w.scan(received(`{"meta":{"note":"` + leakedKey(1) + `"}}`))
 	all := w.Hits()
 	senders, locations := map[string]finding.Source{}, map[[16]byte]bool{}
 	for _, h := range all {

@@ -13,7 +13,7 @@ import (
 func TestTripwireIsSeenInEvents(t *testing.T) {
 	const url = "https://relay.example.com/in/"
 	for _, c := range []struct{ canary, body, query, channel string }{
-		{leak(1), `{"log":["` + leak(1) + `"]}`, "", "/log/0"},
+		{leakedKey(1), `{"log":["` + leakedKey(1) + `"]}`, "", "/log/0"},
 		{leaktest.CanaryToken, `{"log":["` + strings.ReplaceAll(url, "/", `\/`) + leaktest.CanaryToken + `"]}`, "", "/log/0"},
 		{leaktest.CanaryToken, "", "next=" + url + leaktest.CanaryToken, "/query/next"},
 	} {
@@ -38,11 +38,11 @@ func TestTripwireIsSeenInEvents(t *testing.T) {
 // Made-up keys in the same event do not hide the key of a tripwire.
 func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
 	w := newWorld(t)
-	canary := leak(maxRecords + 1)
+	canary := leakedKey(maxRecords + 1)
 	w.Canary = leaktest.Fingerprint(canary)
 	var body strings.Builder
 	for i := range maxRecords + 3 {
-		body.WriteString(leak(i) + "\n")
+		body.WriteString(leakedKey(i) + "\n")
 	}
 	w.scan(received(body.String()))
 	seen, beyond := 0, uint32(0)

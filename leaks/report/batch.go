@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -32,7 +32,7 @@ const (
 // readBody returns the uncompressed body. It is decompressed in turn, when all of it is there.
 func (in *Intake) readBody(r *http.Request, platform string) ([]byte, error) {
 	limit := int64(maxServerBody)
-	if platform == config.DSNBrowser {
+	if platform == leak.DSNBrowser {
 		limit = maxBrowserBody
 	}
 	if r.ContentLength > limit {

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // Any body gets an answer below 500, and what it leaves in the log is a record that can be read.
 func FuzzReports(f *testing.F) {
-	w := newWorld(f, config.DSNServer)
+	w := newWorld(f, leak.DSNServer)
 	whole := w.batchOf(reportOf(1), reportOf(2).with("type", "response", "where", object{"status": 200})).String()
 	for _, body := range []string{whole, gzipped(whole), whole[:len(whole)/2], "{}", `{"reports":[null]}`,
 		w.batchOf(reportOf(3).with("masked", "***", "rule", "custom:x", "fp1", nil)).String(),
@@ -19,9 +19,9 @@ func FuzzReports(f *testing.F) {
 		f.Add(false, "gzip", []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, server bool, encoding string, body []byte) {
-		platform := config.DSNBrowser
+		platform := leak.DSNBrowser
 		if server {
-			platform = config.DSNServer
+			platform = leak.DSNServer
 		}
 		w := newWorld(t, platform)
 		r := httptest.NewRequest("POST", path, strings.NewReader(string(body)))

@@ -16,7 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -43,7 +44,7 @@ var scanner = sync.OnceValue(func() *secrets.Scanner {
 type world struct {
 	*leaktest.World
 	in     *Intake
-	to     config.DSN
+	to     leak.DSN
 	anyDSN bool // every id is one of a DSN
 	logs   bytes.Buffer
 	batch  int // number of the last one
@@ -53,7 +54,7 @@ type world struct {
 func newWorld(tb testing.TB, platform string) *world {
 	w := &world{World: leaktest.New(tb),
 		now: time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC),
-		to:  config.DSN{Meta: config.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
+		to:  leak.DSN{Meta: entity.Meta{ID: dsnID, Account: "acc_1"}, Name: "shop", Version: 1, Platform: platform}}
 	limiter := must.Get(
 		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(tb)
 	w.in = New(Deps{
@@ -69,7 +70,7 @@ func newWorld(tb testing.TB, platform string) *world {
 }
 
 // DSNByKey implements Configuration.
-func (w *world) DSNByKey(id, key string) *config.DSN {
+func (w *world) DSNByKey(id, key string) *leak.DSN {
 	if id != dsnID && !w.anyDSN || key != publicKey {
 		return nil
 	}
@@ -104,8 +105,8 @@ func (w *world) send(want int, body string) *httptest.ResponseRecorder {
 	return rec
 }
 
-// leak returns a made-up secret, and its salted hash as the SDK sends it.
-func leak(n int) (text, fp1 string) {
+// leakedKey returns a made-up secret, and its salted hash as the SDK sends it.
+func leakedKey(n int) (text, fp1 string) {
 	text = fmt.Sprintf("sk_li"+"ve_q8ZkT2vN4xW7yR1mB5cJ%06d", n)
 	keys := leaktest.Keys
 	sum := keys.SaltedHash([]byte(text))
@@ -117,7 +118,7 @@ type object map[string]any
 
 // reportOf returns a valid report of a made-up secret.
 func reportOf(n int) object {
-	text, fp1 := leak(n)
+	text, fp1 := leakedKey(n)
 	return object{"type": "log", "rule": "stripe-secret-live", "masked": "sk_live_***" + text[len(text)-4:], "fp1": fp1,
 		"count": 3, "first_at": "2026-08-21T22:24:00.000Z", "last_at": "2026-08-21T22:24:35.000Z",
 		"where": object{"logger": "console.error", "file": "src/pay.js", "line": 41, "column": 9, "function": "charge"}}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -16,8 +16,8 @@ import (
 // newFindings bounds the new findings of a DSN and UTC day, by its platform. Anybody who opens a page can send the
 // reports of a browser.
 var newFindings = map[string]intake.Limits{
-	config.DSNServer:  {Severe: 750, Minor: 250, OfRule: 10},
-	config.DSNBrowser: {Severe: 15, Minor: 5},
+	leak.DSNServer:  {Severe: 750, Minor: 250, OfRule: 10},
+	leak.DSNBrowser: {Severe: 15, Minor: 5},
 }
 
 // offsetOfSum takes the place of the index in the identity of a hit that counts several.
@@ -26,7 +26,7 @@ const offsetOfSum = -1
 // hits turns the reports of one batch into hits.
 type hits struct {
 	in       *Intake
-	to       *config.DSN
+	to       *leak.DSN
 	batch    *batch
 	keys     finding.Keys
 	at       time.Time // the arrival
@@ -35,7 +35,7 @@ type hits struct {
 }
 
 // store produces the hits of a batch, and returns when the log has acknowledged all of them, and the number of secrets.
-func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b *batch) (answer, uint64, error) {
+func (in *Intake) store(ctx context.Context, r *http.Request, to *leak.DSN, b *batch) (answer, uint64, error) {
 	got := answer{Rejected: []rejection{}}
 	reject := func(i int, why reason) {
 		in.metrics.rejected.WithLabelValues(string(why)).Inc()
@@ -89,7 +89,7 @@ func (in *Intake) store(ctx context.Context, r *http.Request, to *config.DSN, b 
 }
 
 // takeQuota returns how many of n reports the DSN may still send today, and counts them.
-func (in *Intake) takeQuota(ctx context.Context, to *config.DSN, n int) int {
+func (in *Intake) takeQuota(ctx context.Context, to *leak.DSN, n int) int {
 	if to.DailyQuota == 0 || n == 0 {
 		return n
 	}
@@ -107,7 +107,7 @@ func (h *hits) bound(ctx context.Context, all []*finding.Hit) (records, beyond [
 	return records, beyond
 }
 
-func (h *hits) isBrowser() bool { return h.to.Platform == config.DSNBrowser }
+func (h *hits) isBrowser() bool { return h.to.Platform == leak.DSNBrowser }
 
 // hit returns the hit of report number i.
 func (h *hits) hit(r *report, i int) *finding.Hit {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/leaktest"
@@ -21,8 +22,8 @@ import (
 func TestPlatformDecides(t *testing.T) {
 	response := reportOf(1).with("type", "response", "where", object{"method": "GET", "path": "/api/me", "status": 200})
 	for platform, want := range map[string]finding.Hit{
-		config.DSNServer:  {Severity: finding.Critical, Billed: true},
-		config.DSNBrowser: {Severity: finding.High, Unverified: true},
+		leak.DSNServer:  {Severity: finding.Critical, Billed: true},
+		leak.DSNBrowser: {Severity: finding.High, Unverified: true},
 	} {
 		w := newWorld(t, platform)
 		w.report(response)
@@ -36,7 +37,7 @@ func TestPlatformDecides(t *testing.T) {
 
 // Test keys are tests, unknown rules and those of the application medium.
 func TestSeverityOfRules(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	one := reportOf(1)
 	w.report(one.with("rule", "relay-test-key", "masked", "rly_test***1234"),
 		reportOf(2).with("rule", "newer", "masked", "***"),
@@ -51,7 +52,7 @@ func TestSeverityOfRules(t *testing.T) {
 
 // People are notified of findings: the mask of a web address names no host that a stranger chose.
 func TestMasksOfWebAddressesNameNoHost(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	const mask = "https://help:***@sign-in.example.org/app"
 	w.report(reportOf(1).with("rule", "web-uri", "masked", mask), reportOf(2).with("rule", "newer", "masked", mask),
 		reportOf(3).with("rule", "database-uri", "masked", "postgres://app:***@db/orders"))
@@ -66,7 +67,7 @@ func TestMasksOfWebAddressesNameNoHost(t *testing.T) {
 // Without a fingerprint, secrets of a rule at one location are one finding: of a log line its file and function, of a
 // response its path without numbers.
 func TestLocationsWithoutFingerprint(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	of := func(members ...any) object {
 		r := reportOf(1).with("rule", "generic-secret", "masked", "***", "fp1", nil, "where", object{}.with(members...))
 		if _, has := r["where"].(object)["path"]; has {
@@ -94,8 +95,8 @@ func TestLocationsWithoutFingerprint(t *testing.T) {
 
 // One of our own API keys is recognised by its fingerprint, and is outside the bounds.
 func TestOwnKeyInAReport(t *testing.T) {
-	w := newWorld(t, config.DSNBrowser)
-	text, _ := leak(1)
+	w := newWorld(t, leak.DSNBrowser)
+	text, _ := leakedKey(1)
 	w.AddKey(text, &config.Key{ID: "key_1"})
 	for i := 2; i < 60; i++ {
 		w.report(reportOf(i))
@@ -110,7 +111,7 @@ func TestOwnKeyInAReport(t *testing.T) {
 // 10,000 made-up reports of a browser open 20 findings and the flood of the DSN, and cost nothing. The flood gets one
 // row a minute. Findings that are known are outside the bound.
 func TestForgedReportsAreBounded(t *testing.T) {
-	w := newWorld(t, config.DSNBrowser)
+	w := newWorld(t, leak.DSNBrowser)
 	w.report(reportOf(0))
 	w.Known[w.Only().Finding] = true
 	for from := 1; from <= 10_000; from += maxReports {
@@ -159,7 +160,7 @@ func TestForgedReportsAreBounded(t *testing.T) {
 func TestFloodIsOfTheDSN(t *testing.T) {
 	floods := map[string]bool{}
 	for _, id := range []string{"dsn_1", "dsn_2"} {
-		w := newWorld(t, config.DSNServer)
+		w := newWorld(t, leak.DSNServer)
 		w.to.ID = id
 		keys := leaktest.Keys
 		h := hits{in: w.in, to: &w.to, batch: &batch{}, keys: keys, at: w.now}
@@ -178,7 +179,7 @@ func TestFloodIsOfTheDSN(t *testing.T) {
 func TestObservedAt(t *testing.T) {
 	f := func(sent, last string, want time.Duration) {
 		t.Helper()
-		w := newWorld(t, config.DSNServer)
+		w := newWorld(t, leak.DSNServer)
 		w.send(202, w.batchOf(reportOf(1).with("last_at", last)).with("sent_at", sent).String())
 		if got := w.now.Sub(w.Only().ObservedAt); got != want {
 			t.Errorf("sent %s, seen %s: %v before the arrival, want %v", sent, last, got, want)
@@ -208,7 +209,7 @@ func TestTimesAreChecked(t *testing.T) {
 		if _, ok := parseTime(text); ok != want {
 			t.Errorf("%q: accepted %v, want %v", text, ok, want)
 		}
-		w := newWorld(t, config.DSNServer)
+		w := newWorld(t, leak.DSNServer)
 		code := map[bool]int{true: 202, false: 400}[want]
 		w.send(code, w.batchOf().with("sent_at", text).String())
 		rec := w.send(202, w.batchOf(reportOf(1).with("first_at", text)).String())
@@ -220,8 +221,8 @@ func TestTimesAreChecked(t *testing.T) {
 
 // The agent, like every text of a request, is stored without what is invisible and without secrets.
 func TestAgentIsCleaned(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
-	secret, _ := leak(3)
+	w := newWorld(t, leak.DSNServer)
+	secret, _ := leakedKey(3)
 	w.to.Name = "shop \u202e" + secret
 	h := hits{in: w.in, to: &w.to, batch: &batch{}, agent: "a\u202eb\n" + secret}
 	x := h.newHit("r", 0)
@@ -235,8 +236,8 @@ func TestAgentIsCleaned(t *testing.T) {
 
 // A report with the key of a tripwire is a hit of the tripwire: high, and not billed.
 func TestTripwireIsSeen(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
-	text, _ := leak(1)
+	w := newWorld(t, leak.DSNServer)
+	text, _ := leakedKey(1)
 	keys := leaktest.Keys
 	w.Canary = leaktest.Fingerprint(text)
 	w.report(reportOf(1))
@@ -301,9 +302,9 @@ func TestRowsOfADSNAreBounded(t *testing.T) {
 
 // New findings and our own API keys have rows when the DSN has no room left: one a minute.
 func TestKnownSecretsHideNoNewOnes(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
-	w.in.rows = map[string]rowBounds{config.DSNServer: {minute: 2, day: 2}}
-	text, _ := leak(9)
+	w := newWorld(t, leak.DSNServer)
+	w.in.rows = map[string]rowBounds{leak.DSNServer: {minute: 2, day: 2}}
+	text, _ := leakedKey(9)
 	w.KnowsAll = true
 	w.report(reportOf(1), reportOf(2), reportOf(3), reportOf(3))
 	w.AddKey(text, &config.Key{ID: "key_1"})
@@ -324,9 +325,9 @@ func TestKnownSecretsHideNoNewOnes(t *testing.T) {
 // What the log has not confirmed is neither lost nor counted twice.
 func TestSumsOutlastTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, config.DSNServer)
+		w := newWorld(t, leak.DSNServer)
 		w.in.deps.Now, w.KnowsAll = time.Now, true
-		w.in.rows = map[string]rowBounds{config.DSNServer: {}}
+		w.in.rows = map[string]rowBounds{leak.DSNServer: {}}
 		w.Answer = func(*stream.Record) error { return errors.New("away") }
 		w.report(reportOf(1), reportOf(2))
 		ctx, stop := context.WithCancel(t.Context())

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -36,7 +36,7 @@ const (
 // Configuration is the part of the configuration that reports need.
 type Configuration interface {
 	// DSNByKey returns the DSN with that id and public key; nil if there is none.
-	DSNByKey(id, publicKey string) *config.DSN
+	DSNByKey(id, publicKey string) *leak.DSN
 	intake.Configuration
 }
 
@@ -181,7 +181,7 @@ func (in *Intake) serveBatch(w http.ResponseWriter, r *http.Request, id string) 
 }
 
 // receive checks a batch, and produces its hits.
-func (in *Intake) receive(r *http.Request, to *config.DSN) (answer, intake.Counted, error) {
+func (in *Intake) receive(r *http.Request, to *leak.DSN) (answer, intake.Counted, error) {
 	if !to.AllowsOrigin(r.Header.Get("Origin")) {
 		return answer{}, intake.Counted{}, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
 			Message: "the DSN does not allow reports from pages of this origin; add it to allowed_origins"}

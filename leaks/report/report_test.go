@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/leaktest"
@@ -27,12 +27,12 @@ import (
 
 // A report becomes a hit, whose finding is the one that a drain makes of the same secret.
 func TestReportBecomesAHit(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	if got := w.report(reportOf(1)); got.Accepted != 1 || len(got.Rejected) != 0 || got.Rejected == nil {
 		t.Errorf("%+v", got)
 	}
 	h := w.Only()
-	text, _ := leak(1)
+	text, _ := leakedKey(1)
 	keys := leaktest.Keys
 	fingerprint := leaktest.Fingerprint(text)
 	if h.Fingerprint != fingerprint || h.Finding != keys.ID("stripe-secret-live", fingerprint, [16]byte{}) {
@@ -53,7 +53,7 @@ func TestReportBecomesAHit(t *testing.T) {
 
 // A batch that is sent again makes the same hits; another batch makes others.
 func TestRepeatedBatchCountsOnce(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	again := w.batchOf(reportOf(1), reportOf(2)).String()
 	w.send(202, again)
 	w.now = w.now.Add(30 * time.Second)
@@ -69,7 +69,7 @@ func TestRepeatedBatchCountsOnce(t *testing.T) {
 
 // The answer waits for the log: what it has not acknowledged is not accepted, and leaves nothing in our log.
 func TestAnswerWaitsForTheLog(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	body := w.batchOf(reportOf(1)).String()
 	w.Answer = func(*stream.Record) error { return errors.New("away") }
 	if rec := w.send(503, body); rec.Header().Get("Retry-After") != "1" || w.logs.Len() > 0 {
@@ -87,7 +87,7 @@ func (leftClient) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 // A client that leaves before it has the answer is no error: its report is stored.
 func TestClientLeavesBeforeTheAnswer(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	r := httptest.NewRequest("POST", path, strings.NewReader(w.batchOf(reportOf(1)).String()))
 	w.in.Handler().ServeHTTP(leftClient{httptest.NewRecorder()}, r)
 	if w.Only(); w.logs.Len() > 0 {
@@ -97,8 +97,8 @@ func TestClientLeavesBeforeTheAnswer(t *testing.T) {
 
 // A member that is not as docs/design/reports.md says rejects its report, and only that.
 func TestReportsAreChecked(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
-	secret, fp1 := leak(7)
+	w := newWorld(t, leak.DSNServer)
+	secret, fp1 := leakedKey(7)
 	at := func(members ...any) object { return reportOf(1).with("where", object{}.with(members...)) }
 	response := func(members ...any) object { return at(members...).with("type", "response") }
 	f := func(r object, want reason) {
@@ -184,7 +184,7 @@ func TestReportsAreChecked(t *testing.T) {
 
 // A body that is no batch is refused as a whole.
 func TestBatchesAreChecked(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	w.send(202, w.batchOf().with("dropped", object{"queue_full": 3}, "environment", nil, "release", nil).String())
 	for _, body := range []string{"", "null", "[]", "{", `{"id":1}`, "{}" + "x",
 		w.batchOf().with("id", "short").String(), w.batchOf().with("sdk", nil).String(),
@@ -225,10 +225,10 @@ func TestBodiesAreBounded(t *testing.T) {
 		}
 	}
 	of := func(length int) string {
-		body := newWorld(t, config.DSNServer).batchOf().String()
+		body := newWorld(t, leak.DSNServer).batchOf().String()
 		return body + strings.Repeat(" ", length-len(body))
 	}
-	for platform, most := range map[string]int{config.DSNServer: 128 << 10, config.DSNBrowser: 60_000} {
+	for platform, most := range map[string]int{leak.DSNServer: 128 << 10, leak.DSNBrowser: 60_000} {
 		post(platform, "", of(most), 202)
 		post(platform, "", of(most+1), 413)
 		r := httptest.NewRequest("POST", path, io.MultiReader(strings.NewReader(of(most+1))))
@@ -239,9 +239,9 @@ func TestBodiesAreBounded(t *testing.T) {
 		post(platform, "gzip", gzipped(of(most+1)), 413)
 		post(platform, "GZIP", gzipped(of(1000)), 202)
 	}
-	post(config.DSNServer, "gzip", gzipped(strings.Repeat("x", 50<<20)), 413)
-	post(config.DSNServer, "gzip", of(1000), 400)
-	post(config.DSNServer, "gzip", gzipped(of(1000))[:100], 400)
+	post(leak.DSNServer, "gzip", gzipped(strings.Repeat("x", 50<<20)), 413)
+	post(leak.DSNServer, "gzip", of(1000), 400)
+	post(leak.DSNServer, "gzip", gzipped(of(1000))[:100], 400)
 	var empty bytes.Buffer // blocks that stand for nothing, before a batch
 	z := gzip.NewWriter(&empty)
 	for range 20_000 {
@@ -249,14 +249,14 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 	_, _ = z.Write([]byte(of(1000)))
 	_ = z.Close()
-	post(config.DSNServer, "gzip", empty.String(), 400)
-	post(config.DSNServer, "br", of(1000), 400)
-	post(config.DSNServer, "gzip, gzip", gzipped(gzipped(of(1000))), 400)
+	post(leak.DSNServer, "gzip", empty.String(), 400)
+	post(leak.DSNServer, "br", of(1000), 400)
+	post(leak.DSNServer, "gzip, gzip", gzipped(gzipped(of(1000))), 400)
 }
 
 // Bodies are decompressed in turn; a client that leaves gives its place up.
 func TestBodiesAreDecompressedInTurn(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	for range cap(w.in.unzipping) {
 		w.in.unzipping <- struct{}{}
 	}
@@ -283,14 +283,14 @@ func TestBodiesAreDecompressedInTurn(t *testing.T) {
 
 // A report has the members of its type, and no others.
 func TestLocationHasItsMembers(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	all := object{"method": "GET", "path": "/a", "status": 200, "file": "pay.js", "function": "charge", "line": 4}
 	w.report(reportOf(1).with("type", "response", "where", all))
 	if h := w.Only(); h.Location.File != "" || h.Location.Function != "" || h.Location.Line != 0 ||
 		h.Location.URL != "/a" || h.Method != "GET" {
 		t.Errorf("%+v", h)
 	}
-	w = newWorld(t, config.DSNServer)
+	w = newWorld(t, leak.DSNServer)
 	w.report(reportOf(1).with("type", "error", "where", all))
 	if h := w.Only(); h.Location.File != "pay.js" || h.Location.URL != "" || h.Method != "" {
 		t.Errorf("%+v", h)
@@ -299,7 +299,7 @@ func TestLocationHasItsMembers(t *testing.T) {
 
 // Only POST with the key of a DSN is accepted, and every answer can be read by scripts.
 func TestAnswers(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	f := func(method, target string, want int) *httptest.ResponseRecorder {
 		t.Helper()
 		rec := w.request(httptest.NewRequest(method, target, strings.NewReader(w.batchOf(reportOf(1)).String())))
@@ -336,7 +336,7 @@ func TestAnswers(t *testing.T) {
 
 // Pages of other origins are refused if the DSN names origins.
 func TestOriginsAreChecked(t *testing.T) {
-	w := newWorld(t, config.DSNBrowser)
+	w := newWorld(t, leak.DSNBrowser)
 	f := func(origin string, want int) {
 		t.Helper()
 		r := httptest.NewRequest("POST", path, strings.NewReader(w.batchOf(reportOf(1)).String()))
@@ -358,7 +358,7 @@ func TestOriginsAreChecked(t *testing.T) {
 // A DSN has 600 requests a minute. The answer says how long to wait.
 func TestRequestsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its clock does not advance meanwhile
-		w := newWorld(t, config.DSNServer)
+		w := newWorld(t, leak.DSNServer)
 		body := w.batchOf().String()
 		for range maxRequests {
 			w.send(202, body)
@@ -371,7 +371,7 @@ func TestRequestsAreBounded(t *testing.T) {
 
 // The quota of a day counts accepted reports. What is beyond it is rejected, in the order of the batch.
 func TestDailyQuota(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	w.to.DailyQuota = 3
 	w.report(reportOf(1), reportOf(2).with("count", 0))
 	got := w.report(reportOf(2), reportOf(3), reportOf(4), reportOf(5))
@@ -390,7 +390,7 @@ func TestDailyQuota(t *testing.T) {
 
 // What was received is counted, with the name of the SDK and the reason of the last refusal.
 func TestReportsAreCounted(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	w.report(reportOf(1), reportOf(2).with("count", 0))
 	last := func() *finding.Counts {
 		t.Helper()
@@ -439,7 +439,7 @@ func status(t *testing.T, conn net.Conn) (int, string) {
 // Clients that stall in their bodies hold the slots of one DSN and of their own address, whatever X-Forwarded-For says.
 // Other DSNs and other clients are served.
 func TestSlowBodiesHoldOneShare(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	w.anyDSN = true
 	w.in.running.most, w.in.running.ofDSN, w.in.running.ofClient = 4, 3, 2
 	srv := httptest.NewServer(w.in.Handler())
@@ -493,7 +493,7 @@ func TestSlowBodiesHoldOneShare(t *testing.T) {
 
 // A body that arrives byte by byte is given up at the deadline of the whole body.
 func TestBodiesHaveADeadline(t *testing.T) {
-	w := newWorld(t, config.DSNServer)
+	w := newWorld(t, leak.DSNServer)
 	if w.in.front.BodyTimeout != bodyTimeout {
 		t.Errorf("the deadline is %v", w.in.front.BodyTimeout)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -15,8 +15,8 @@ import (
 // maxRows bounds the rows of a DSN, over all nodes. An application that shows ten secrets in sixty processes makes 600
 // rows a minute; 50,000 a day are one each two seconds. Anybody who opens a page can send the reports of a browser.
 var maxRows = map[string]rowBounds{
-	config.DSNServer:  {600, 50_000},
-	config.DSNBrowser: {120, 10_000},
+	leak.DSNServer:  {600, 50_000},
+	leak.DSNBrowser: {120, 10_000},
 }
 
 // rowBounds are the most rows of a minute and of a UTC day.
@@ -50,7 +50,7 @@ func (h *hits) rows(ctx context.Context, admitted []*finding.Hit) (rows, others 
 }
 
 // takeRows returns how many of n rows the DSN may still make in this minute and on this day, and counts them.
-func (in *Intake) takeRows(ctx context.Context, to *config.DSN, at time.Time, n int) int {
+func (in *Intake) takeRows(ctx context.Context, to *leak.DSN, at time.Time, n int) int {
 	most := in.rows[to.Platform]
 	n = take(ctx, in.deps.Minutes, to.ID+" rows", n, most.minute)
 	return take(ctx, in.deps.Days, to.ID+" rows "+at.Format(time.DateOnly), n, most.day)

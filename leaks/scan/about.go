@@ -5,7 +5,7 @@ import (
 	"html/template"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // AboutPath is the path of the page that the User-Agent of scans names.
@@ -16,7 +16,7 @@ func About(b Budget) []byte {
 	var buf bytes.Buffer
 	err := aboutTemplate.Execute(&buf, map[string]any{
 		"Budget": b, "Seconds": int(b.Time.Seconds()), "PerSecond": int(time.Second / b.Interval),
-		"Concurrent": maxConcurrent, "SlowMinutes": int(slowFor.Minutes()), "PerDay": config.MaxScansPerDay,
+		"Concurrent": maxConcurrent, "SlowMinutes": int(slowFor.Minutes()), "PerDay": leak.MaxScansPerDay,
 		"MiB": b.Body >> 20, "MapMiB": b.Map >> 20, "TotalMiB": b.Total >> 20, "Probes": probes,
 	})
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/test/must"
@@ -13,11 +15,11 @@ import (
 // wire is a configuration with one tripwire, whose fingerprint is fpr_1 or the one that is set.
 type wire struct {
 	Configuration
-	tripwire    config.Tripwire
+	tripwire    leak.Tripwire
 	fingerprint string
 }
 
-func (w *wire) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+func (w *wire) TripwireByFingerprint(fingerprint string) *leak.Tripwire {
 	if fingerprint == "fpr_1" || fingerprint == w.fingerprint {
 		return &w.tripwire
 	}
@@ -39,8 +41,8 @@ func TestDecoyInItsPlace(t *testing.T) {
 		{"dom_1", "", "at https://a.example/app.js", "https://a.example/app.js", true},
 		{"dom_1", "", "in /app.js", "https://a.example/other.js", false},
 	} {
-		w := &wire{tripwire: config.Tripwire{Domain: c.domain, File: c.file, Placement: c.placement}}
-		h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &config.Scan{Domain: "dom_1"}, nil, nil)
+		w := &wire{tripwire: leak.Tripwire{Domain: c.domain, File: c.file, Placement: c.placement}}
+		h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &leak.Scan{Domain: "dom_1"}, nil, nil)
 		x := &finding.Hit{Fingerprint: "fpr_1", Location: finding.Location{URL: c.url}}
 		path, got := h.isInPlace(x)
 		if got != c.want {
@@ -65,8 +67,8 @@ func (w *wire) LeakedKey(string) (*config.Key, bool) { return nil, false }
 // A tripwire of another domain is a hit of its own, also on a website with more secrets than a scan has hits.
 func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
 	rules := must.Get(secrets.New(secrets.ForLeaks))(t)
-	w := &wire{tripwire: config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_2"}}
-	h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &config.Scan{Domain: "dom_1"}, rules, &finding.Keys{})
+	w := &wire{tripwire: leak.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_2"}}
+	h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &leak.Scan{Domain: "dom_1"}, rules, &finding.Keys{})
 	h.list = make([]*finding.Hit, maxHits)
 	found := Found{Secret: []byte(apikey.New()), URL: "https://a.example/app.js"}
 	rules.Scan(found.Secret, func(m secrets.Match) bool { found.Rule = m.Rule; return false })

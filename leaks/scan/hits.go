@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 )
@@ -28,7 +28,7 @@ const ruleExposed = "exposed-file:"
 // hits collects what a scan finds. Equal secrets at the same location become one hit with a count.
 type hits struct {
 	runner *Runner
-	scan   *config.Scan
+	scan   *leak.Scan
 	rules  *secrets.Scanner // with the account's own rules
 	keys   *finding.Keys
 	list   []*finding.Hit
@@ -42,7 +42,7 @@ type hitKey struct {
 	location [16]byte
 }
 
-func newHits(r *Runner, s *config.Scan, rules *secrets.Scanner, keys *finding.Keys) *hits {
+func newHits(r *Runner, s *leak.Scan, rules *secrets.Scanner, keys *finding.Keys) *hits {
 	return &hits{runner: r, scan: s, rules: rules, keys: keys, index: map[hitKey]*finding.Hit{},
 		decoys: map[string]string{}}
 }

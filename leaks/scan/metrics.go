@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 type metrics struct {
@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		ended: intake.NewCounterVec(r, "relay_scan_ended_total",
 			"Leak scans that this node has ended, by result: completed, failed (its report says why).", "result",
-			config.ScanCompleted, config.ScanFailed),
+			leak.ScanCompleted, leak.ScanFailed),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "relay_scan_duration_seconds",
 			Help:    "Time from the first start of a leak scan to its report, on all nodes that have begun it.",
@@ -60,7 +60,7 @@ func (m *metrics) countRequest(answer *http.Response, err error) {
 }
 
 // countScan counts a scan that has ended.
-func (m *metrics) countScan(s *config.Scan) {
+func (m *metrics) countScan(s *leak.Scan) {
 	m.ended.WithLabelValues(s.Status).Inc()
 	m.duration.Observe(s.FinishedAt.Sub(s.StartedAt).Seconds())
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -34,8 +35,8 @@ const (
 // Configuration has the scans and what they need to know.
 type Configuration interface {
 	intake.Configuration
-	config.Access
-	Account() *config.Account
+	entity.Access
+	Account() *entity.Account
 	Scans
 	// CustomRules returns the account's own rules, and a revision that changes with them.
 	CustomRules() (rules []secrets.Custom, revision int64)
@@ -43,17 +44,17 @@ type Configuration interface {
 
 // Scans reads and changes scans; see config.Control.
 type Scans interface {
-	OpenScan() *config.Scan
-	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*config.Scan, bool)
-	CreateScan(ctx context.Context, s *config.Scan) (*config.Scan, error)
-	BeginScan(ctx context.Context, id, node string, lease time.Duration) (*config.Scan, error)
-	UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*config.Scan)) (
-		*config.Scan, error)
+	OpenScan() *leak.Scan
+	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*leak.Scan, bool)
+	CreateScan(ctx context.Context, s *leak.Scan) (*leak.Scan, error)
+	BeginScan(ctx context.Context, id, node string, lease time.Duration) (*leak.Scan, error)
+	UpdateScan(ctx context.Context, id string, try int, lease time.Duration, change func(*leak.Scan)) (
+		*leak.Scan, error)
 }
 
 // Rechecker looks for the proof of a domain.
 type Rechecker interface {
-	Recheck(ctx context.Context, d *config.Domain) (*config.Domain, error)
+	Recheck(ctx context.Context, d *leak.Domain) (*leak.Domain, error)
 }
 
 // RunnerDeps are what the runner needs. All are required.
@@ -97,7 +98,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err == nil {
 			err = r.queueWeekly(ctx)
 		}
-		if err != nil && ctx.Err() == nil && !errors.Is(err, config.ErrScanTaken) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, leak.ErrScanTaken) {
 			r.deps.Log.LogAttrs(ctx, slog.LevelWarn, "cannot run a leak scan", slog.Any("error", err))
 		}
 	}
@@ -107,10 +108,10 @@ func (r *Runner) Run(ctx context.Context) error {
 // queueWeekly queues a scan of a verified domain without one in a week, as long as none is open.
 func (r *Runner) queueWeekly(ctx context.Context) error {
 	account := r.deps.Config.Account().ID
-	all, _ := config.List[config.Domain](r.deps.Config, account, 0, maxDomains, nil)
+	all, _ := entity.List[leak.Domain](r.deps.Config, account, 0, maxDomains, nil)
 	for _, d := range all {
 		now := r.deps.Now()
-		if d.Status(now) != config.DomainVerified || r.deps.Config.OpenScan() != nil {
+		if d.Status(now) != leak.DomainVerified || r.deps.Config.OpenScan() != nil {
 			continue
 		}
 		last := d.VerifiedAt
@@ -121,9 +122,9 @@ func (r *Runner) queueWeekly(ctx context.Context) error {
 		if now.Sub(last) < weekly {
 			continue
 		}
-		_, err := r.deps.Config.CreateScan(ctx, &config.Scan{Meta: config.Meta{ID: id.Random(id.Scan)}, Domain: d.ID,
-			Hostname: d.Hostname, Trigger: config.ScanWeekly})
-		if err != nil && !errors.Is(err, config.ErrScanRunning) {
+		_, err := r.deps.Config.CreateScan(ctx, &leak.Scan{Meta: entity.Meta{ID: id.Random(id.Scan)}, Domain: d.ID,
+			Hostname: d.Hostname, Trigger: leak.ScanWeekly})
+		if err != nil && !errors.Is(err, leak.ErrScanRunning) {
 			return err
 		}
 	}
@@ -147,7 +148,7 @@ func (r *Runner) runOpen(ctx context.Context) error {
 	}
 	r.begun = s.ID
 	if s.Try > maxScanTries {
-		return r.fail(ctx, s, config.ScanInterrupted)
+		return r.fail(ctx, s, leak.ScanInterrupted)
 	}
 	reason, err := r.prove(ctx, s)
 	if err != nil {
@@ -160,10 +161,10 @@ func (r *Runner) runOpen(ctx context.Context) error {
 }
 
 // prove looks for the proof of the domain, and returns why it may not be scanned; empty: it may.
-func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err error) {
-	d, _ := config.Get[config.Domain](r.deps.Config, s.Domain)
-	if d == nil || d.Status(r.deps.Now()) != config.DomainVerified || !r.deps.MayScan(d.Hostname) {
-		return config.ScanVerificationExpired, nil
+func (r *Runner) prove(ctx context.Context, s *leak.Scan) (reason string, err error) {
+	d, _ := entity.Get[leak.Domain](r.deps.Config, s.Domain)
+	if d == nil || d.Status(r.deps.Now()) != leak.DomainVerified || !r.deps.MayScan(d.Hostname) {
+		return leak.ScanVerificationExpired, nil
 	}
 	if d, err = r.deps.Proofs.Recheck(ctx, d); err != nil {
 		return "", err
@@ -171,31 +172,31 @@ func (r *Runner) prove(ctx context.Context, s *config.Scan) (reason string, err 
 	switch d.Checked.Error {
 	case "":
 		return "", nil
-	case config.DomainUnreachable:
+	case leak.DomainUnreachable:
 		return errorUnreachable, nil
-	case config.DomainBlocked:
+	case leak.DomainBlocked:
 		return errorBlockedAddress, nil
 	}
-	return config.ScanVerificationExpired, nil
+	return leak.ScanVerificationExpired, nil
 }
 
 // verified reports whether a host is that of a verified domain.
 func (r *Runner) verified(host string) bool {
-	all, _ := config.List[config.Domain](r.deps.Config, r.deps.Config.Account().ID, 0, maxDomains, nil)
+	all, _ := entity.List[leak.Domain](r.deps.Config, r.deps.Config.Account().ID, 0, maxDomains, nil)
 	for _, d := range all {
-		if d.Hostname == host && d.Status(r.deps.Now()) == config.DomainVerified {
+		if d.Hostname == host && d.Status(r.deps.Now()) == leak.DomainVerified {
 			return r.deps.MayScan(host)
 		}
 	}
 	return false
 }
 
-func (r *Runner) fail(ctx context.Context, s *config.Scan, reason string) error {
-	return r.end(ctx, s, func(s *config.Scan) { s.Status, s.Error = config.ScanFailed, reason })
+func (r *Runner) fail(ctx context.Context, s *leak.Scan, reason string) error {
+	return r.end(ctx, s, func(s *leak.Scan) { s.Status, s.Error = leak.ScanFailed, reason })
 }
 
 // end ends a scan that this node has begun.
-func (r *Runner) end(ctx context.Context, s *config.Scan, change func(*config.Scan)) error {
+func (r *Runner) end(ctx context.Context, s *leak.Scan, change func(*leak.Scan)) error {
 	ended, err := r.deps.Config.UpdateScan(ctx, s.ID, s.Try, r.deps.Lease, change)
 	if err == nil {
 		r.deps.Scanner.metrics.countScan(ended)
@@ -205,7 +206,7 @@ func (r *Runner) end(ctx context.Context, s *config.Scan, change func(*config.Sc
 
 // scan scans the website of a scan that this node has begun. The findings are in the log before the scan ends; a node
 // that begins it again makes the same hits.
-func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
+func (r *Runner) scan(ctx context.Context, s *leak.Scan) error {
 	keys, err := r.deps.Config.FindingKeys(ctx)
 	if err != nil {
 		return err
@@ -220,11 +221,11 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 	report, err := r.deps.Scanner.Run(within, target, h.add, func(p Progress) {
 		if now := r.deps.Now(); within.Err() == nil && now.Sub(reported) >= progressInterval {
 			reported = now
-			_, err := r.deps.Config.UpdateScan(within, s.ID, s.Try, r.deps.Lease, func(s *config.Scan) {
+			_, err := r.deps.Config.UpdateScan(within, s.ID, s.Try, r.deps.Lease, func(s *leak.Scan) {
 				s.Pages, s.Resources, s.Bytes = p.Pages, p.Resources, p.Bytes
 			})
 			if err != nil || !r.deps.IsOwner() {
-				cancel(errors.Join(config.ErrScanTaken, err))
+				cancel(errors.Join(leak.ErrScanTaken, err))
 			}
 		}
 	})
@@ -236,19 +237,19 @@ func (r *Runner) scan(ctx context.Context, s *config.Scan) error {
 	if err != nil {
 		return err
 	}
-	return r.end(ctx, s, func(s *config.Scan) {
-		s.Status, s.Error = config.ScanCompleted, report.Error
+	return r.end(ctx, s, func(s *leak.Scan) {
+		s.Status, s.Error = leak.ScanCompleted, report.Error
 		if report.Error != "" {
-			s.Status = config.ScanFailed
+			s.Status = leak.ScanFailed
 		}
 		s.Pages, s.Resources, s.Bytes = report.Pages, report.Resources, report.Bytes
 		s.FindingsNew, s.FindingsOld = added, known
 		s.Skipped, s.SkippedMore, s.ThirdParty = nil, report.More, report.ThirdParty
 		for _, path := range slices.Sorted(maps.Values(h.decoys)) {
-			s.Skipped = append(s.Skipped, config.ScanSkipped{Path: path, Reason: reasonTripwire})
+			s.Skipped = append(s.Skipped, leak.ScanSkipped{Path: path, Reason: reasonTripwire})
 		}
 		for _, x := range report.Skipped {
-			s.Skipped = append(s.Skipped, config.ScanSkipped(x))
+			s.Skipped = append(s.Skipped, leak.ScanSkipped(x))
 		}
 		s.CatchAll, s.Budget = report.CatchAll, report.BudgetExhausted
 	})

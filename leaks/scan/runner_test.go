@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -74,7 +76,7 @@ func (s *service) now() time.Time { return time.Now().Add(time.Duration(s.ahead.
 // add adds a verified domain.
 func (s *service) add(t *testing.T, id, hostname string) {
 	t.Helper()
-	d, err := config.Create(t.Context(), s, &config.Domain{Meta: config.Meta{ID: id}, Hostname: hostname})
+	d, err := entity.Create(t.Context(), s, &leak.Domain{Meta: entity.Meta{ID: id}, Hostname: hostname})
 	if err == nil {
 		_, err = s.Recheck(t.Context(), d)
 	}
@@ -83,10 +85,10 @@ func (s *service) add(t *testing.T, id, hostname string) {
 	}
 }
 
-func (s *service) Recheck(ctx context.Context, d *config.Domain) (*config.Domain, error) {
+func (s *service) Recheck(ctx context.Context, d *leak.Domain) (*leak.Domain, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.RecordDomainCheck(ctx, d.ID, config.DomainCheck{At: s.now(), Method: "dns", Error: s.proof})
+	return s.RecordDomainCheck(ctx, d.ID, leak.DomainCheck{At: s.now(), Method: "dns", Error: s.proof})
 }
 
 func (s *service) HasFinding(id string) bool {
@@ -98,11 +100,11 @@ func (s *service) HasFinding(id string) bool {
 func (s *service) CustomRules() ([]secrets.Custom, int64) { return s.own, 1 }
 
 // TripwireByFingerprint implements intake.Tripwires.
-func (s *service) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+func (s *service) TripwireByFingerprint(fingerprint string) *leak.Tripwire {
 	if s.canary == "" || s.canary != fingerprint {
 		return nil
 	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
+	return &leak.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_1"}
 }
 
 func (s *service) LeakedKey(string) (*config.Key, bool) { return nil, false }
@@ -141,15 +143,15 @@ func (s *service) runnerOf(t *testing.T, node string) *Runner {
 // start queues a scan.
 func (s *service) start(t *testing.T, id string) {
 	t.Helper()
-	_, err := s.CreateScan(t.Context(), &config.Scan{Meta: config.Meta{ID: id}, Domain: "dom_1",
-		Hostname: "shop.example.com:" + s.site.port, Trigger: config.ScanManual})
+	_, err := s.CreateScan(t.Context(), &leak.Scan{Meta: entity.Meta{ID: id}, Domain: "dom_1",
+		Hostname: "shop.example.com:" + s.site.port, Trigger: leak.ScanManual})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
 // await runs scans until one has ended, and returns it.
-func (s *service) await(t *testing.T, id string) *config.Scan {
+func (s *service) await(t *testing.T, id string) *leak.Scan {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -168,7 +170,7 @@ func TestScanMakesFindings(t *testing.T) {
 	want := len(s.site.plant()) + 2 // and two exposed files
 	s.start(t, "scn_1")
 	got := s.await(t, "scn_1")
-	if got.Status != config.ScanCompleted || got.FindingsNew != want || got.FindingsOld != 0 || got.Pages == 0 ||
+	if got.Status != leak.ScanCompleted || got.FindingsNew != want || got.FindingsOld != 0 || got.Pages == 0 ||
 		got.Error != "" || len(got.Skipped) == 0 || len(got.ThirdParty) != 1 || len(s.hits) != want {
 		t.Errorf("%+v, %d hits, want %d", got, len(s.hits), want)
 	}
@@ -208,7 +210,7 @@ func TestOwnRulesInScans(t *testing.T) {
 		t.Errorf("%+v", got.Skipped)
 	}
 	m := r.deps.Scanner.metrics
-	if testutil.ToFloat64(m.ended.WithLabelValues(config.ScanCompleted)) != 1 || testutil.ToFloat64(m.running) != 0 ||
+	if testutil.ToFloat64(m.ended.WithLabelValues(leak.ScanCompleted)) != 1 || testutil.ToFloat64(m.running) != 0 ||
 		testutil.ToFloat64(m.requests.WithLabelValues(requestAnswered)) != float64(len(s.site.counts())) {
 		t.Errorf("%v requests, %d of them arrived", testutil.ToFloat64(m.requests.WithLabelValues(requestAnswered)),
 			len(s.site.counts()))
@@ -231,8 +233,8 @@ func TestScanOutlivesItsNode(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.runner(t).Run(ctx) })
 	<-reached
-	if _, err := s.CreateScan(t.Context(), &config.Scan{Meta: config.Meta{ID: "scn_2"}, Trigger: "manual"}); !errors.Is(
-		err, config.ErrScanRunning) {
+	if _, err := s.CreateScan(t.Context(), &leak.Scan{Meta: entity.Meta{ID: "scn_2"}, Trigger: "manual"}); !errors.Is(
+		err, leak.ErrScanRunning) {
 		t.Errorf("a second scan: %v", err)
 	}
 	if err := s.runner(t).runOpen(t.Context()); err != nil {
@@ -249,7 +251,7 @@ func TestScanOutlivesItsNode(t *testing.T) {
 	}
 	s.ahead.Add(int64(scanLease + time.Second))
 	got := s.await(t, "scn_1")
-	if got.Status != config.ScanCompleted || got.Try != 2 || got.FindingsNew != want || len(s.hits) != want {
+	if got.Status != leak.ScanCompleted || got.Try != 2 || got.FindingsNew != want || len(s.hits) != want {
 		t.Errorf("%+v, %d hits, want %d", got, len(s.hits), want)
 	}
 }
@@ -262,7 +264,7 @@ func TestScanOfARestartedNode(t *testing.T) {
 	must.Get(s.BeginScan(t.Context(), "scn_1", "a", time.Hour))(t)
 	r := s.runnerOf(t, "a")
 	must.Do(t, r.runOpen(t.Context()))
-	if x, _ := s.Scan("scn_1"); x.Status != config.ScanCompleted || x.Try != 2 || x.Node != "" {
+	if x, _ := s.Scan("scn_1"); x.Status != leak.ScanCompleted || x.Try != 2 || x.Node != "" {
 		t.Errorf("%+v", x)
 	}
 	s.start(t, "scn_2")
@@ -283,13 +285,13 @@ func TestScanOfARestartedNode(t *testing.T) {
 func TestScanNeedsAProof(t *testing.T) {
 	s := newService(t)
 	for i, x := range []struct{ proof, want string }{
-		{config.DomainMismatch, config.ScanVerificationExpired}, {config.DomainUnreachable, errorUnreachable},
-		{config.DomainBlocked, errorBlockedAddress},
+		{leak.DomainMismatch, leak.ScanVerificationExpired}, {leak.DomainUnreachable, errorUnreachable},
+		{leak.DomainBlocked, errorBlockedAddress},
 	} {
 		s.proof = x.proof
 		id := "scn_" + string(rune('a'+i))
 		s.start(t, id)
-		if got := s.await(t, id); got.Status != config.ScanFailed || got.Error != x.want {
+		if got := s.await(t, id); got.Status != leak.ScanFailed || got.Error != x.want {
 			t.Errorf("%s: %+v", x.proof, got)
 		}
 	}
@@ -298,7 +300,7 @@ func TestScanNeedsAProof(t *testing.T) {
 	for range maxScanTries {
 		must.Get(s.BeginScan(t.Context(), "scn_tries", "a", 0))(t)
 	}
-	if got := s.await(t, "scn_tries"); got.Error != config.ScanInterrupted {
+	if got := s.await(t, "scn_tries"); got.Error != leak.ScanInterrupted {
 		t.Errorf("%+v", got)
 	}
 	if n := len(s.site.requests()); n != 0 {
@@ -310,7 +312,7 @@ func TestScanNeedsAProof(t *testing.T) {
 func TestWeeklyScan(t *testing.T) {
 	s := newService(t)
 	r := s.runner(t)
-	queue := func() *config.Scan {
+	queue := func() *leak.Scan {
 		t.Helper()
 		must.Do(t, r.queueWeekly(t.Context()))
 		return s.OpenScan()
@@ -322,7 +324,7 @@ func TestWeeklyScan(t *testing.T) {
 	var names []string
 	for range 2 {
 		x := queue()
-		if x == nil || x.Trigger != config.ScanWeekly || x.CreatedBy != "" {
+		if x == nil || x.Trigger != leak.ScanWeekly || x.CreatedBy != "" {
 			t.Fatalf("%+v", x)
 		}
 		if again := queue(); again.ID != x.ID {

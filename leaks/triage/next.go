@@ -3,20 +3,20 @@ package triage
 import (
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
 // next returns the finding after a hit, and the transition; nil if the hit changes nothing. old is nil before the first
 // hit.
-func (d *Triage) next(old *config.Finding, h *finding.Hit, now time.Time) (*config.Finding, finding.Transition) {
+func (d *Triage) next(old *leak.Finding, h *finding.Hit, now time.Time) (*leak.Finding, finding.Transition) {
 	severity, key := d.recognizeKey(h)
 	if old == nil {
-		return &config.Finding{
+		return &leak.Finding{
 			Kind: h.Kind, Rule: h.Rule, RuleName: h.RuleName, Severity: severity, Status: finding.Open,
 			Unverified: h.Unverified, Test: h.Test, Masked: h.Masked, Fingerprint: h.Fingerprint, KeyID: key,
 			TripwireID: h.Location.TripwireID, OpenedAt: now,
-			First: config.FirstHit{At: h.At, Source: h.Source, Sender: h.Sender, Label: h.Location.Label},
+			First: leak.FirstHit{At: h.At, Source: h.Source, Sender: h.Sender, Label: h.Location.Label},
 		}, finding.Opened
 	}
 	f, verified := *old, old.Unverified && !h.Unverified
@@ -43,18 +43,18 @@ func (d *Triage) next(old *config.Finding, h *finding.Hit, now time.Time) (*conf
 }
 
 // floodContinues reports whether a hit shows that an outstanding flood goes on a day after people were reminded of it.
-func floodContinues(old *config.Finding, h *finding.Hit) bool {
+func floodContinues(old *leak.Finding, h *finding.Hit) bool {
 	return h.Rule == finding.RuleFlood && old.Status.Outstanding() && h.At.Sub(lastReminder(old)) >= finding.FloodReminder
 }
 
 // tripwireContinues reports whether a tripwire is used again while people know of it, long after they were notified.
-func tripwireContinues(old *config.Finding, h *finding.Hit) bool {
+func tripwireContinues(old *leak.Finding, h *finding.Hit) bool {
 	return h.Kind == finding.Tripwire && h.Source == finding.FromTripwire && !h.Test && old.Status.Outstanding() &&
 		h.At.Sub(lastReminder(old)) >= finding.TripwireReminder
 }
 
 // lastReminder returns when people were notified last that an outstanding finding goes on, or was opened.
-func lastReminder(old *config.Finding) time.Time {
+func lastReminder(old *leak.Finding) time.Time {
 	if old.RemindedAt.After(old.OpenedAt) {
 		return old.RemindedAt
 	}
@@ -62,7 +62,7 @@ func lastReminder(old *config.Finding) time.Time {
 }
 
 // open makes a finding open.
-func open(f *config.Finding, now time.Time) {
+func open(f *leak.Finding, now time.Time) {
 	f.Status, f.OpenedAt = finding.Open, now
 	f.Resolution, f.ResolvedAt, f.IgnoreReason, f.IgnoreUntil = "", time.Time{}, "", time.Time{}
 }
@@ -84,7 +84,7 @@ func (d *Triage) recognizeKey(h *finding.Hit) (finding.Severity, string) {
 }
 
 // afterIgnoring returns an ignored finding whose time has passed as open; nil if it stays as it is.
-func afterIgnoring(old *config.Finding, now time.Time) (*config.Finding, finding.Transition) {
+func afterIgnoring(old *leak.Finding, now time.Time) (*leak.Finding, finding.Transition) {
 	if old == nil || old.Status != finding.Ignored || old.IgnoreUntil.IsZero() || now.Before(old.IgnoreUntil) {
 		return nil, finding.Unchanged
 	}

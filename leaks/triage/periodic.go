@@ -6,18 +6,18 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
 // reopenIgnored opens the findings of this node that are no longer ignored.
 func (d *Triage) reopenIgnored(ctx context.Context, now time.Time) error {
-	filter := config.FindingFilter{Statuses: []finding.Status{finding.Ignored}, IgnoredUntil: now}
+	filter := leak.FindingFilter{Statuses: []finding.Status{finding.Ignored}, IgnoredUntil: now}
 	for _, id := range d.deps.Config.FindingIDs(filter) {
 		if !d.owns(id) {
 			continue
 		}
-		err := d.decide(ctx, id, func(old *config.Finding) (*config.Finding, finding.Transition) {
+		err := d.decide(ctx, id, func(old *leak.Finding) (*leak.Finding, finding.Transition) {
 			return afterIgnoring(old, d.now())
 		})
 		if err != nil {
@@ -48,7 +48,7 @@ func (d *Triage) forgetOld(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	d.forgotAt = now
-	old := slices.DeleteFunc(d.deps.History.FindingsBefore(now.Add(-keepFindings)), func(f *config.Finding) bool {
+	old := slices.DeleteFunc(d.deps.History.FindingsBefore(now.Add(-keepFindings)), func(f *leak.Finding) bool {
 		return !d.owns(f.ID)
 	})
 	for batch := range slices.Chunk(old, forgetBatch) {
@@ -62,14 +62,14 @@ func (d *Triage) forgetOld(ctx context.Context, now time.Time) error {
 
 // forgetUnhit forgets those of some findings that were not hit after a time. The rows are deleted first: should this
 // node end in between, the finding has no hits the next time either, and is forgotten then.
-func (d *Triage) forgetUnhit(ctx context.Context, findings []*config.Finding, after time.Time) error {
+func (d *Triage) forgetUnhit(ctx context.Context, findings []*leak.Finding, after time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
 	defer cancel()
 	last, err := d.deps.Store.LastHits(ctx, idsOf(findings))
 	if err != nil {
 		return err
 	}
-	findings = slices.DeleteFunc(findings, func(f *config.Finding) bool { return last[f.ID].After(after) })
+	findings = slices.DeleteFunc(findings, func(f *leak.Finding) bool { return last[f.ID].After(after) })
 	if len(findings) == 0 {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (d *Triage) forgetUnhit(ctx context.Context, findings []*config.Finding, af
 	return nil
 }
 
-func idsOf(findings []*config.Finding) []string {
+func idsOf(findings []*leak.Finding) []string {
 	ids := make([]string, len(findings))
 	for i, f := range findings {
 		ids[i] = f.ID

@@ -36,6 +36,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -49,11 +52,11 @@ type Config struct {
 
 // Configuration is what the triage needs of the configuration log.
 type Configuration interface {
-	Finding(id string) (*config.Finding, config.Presence)
-	FindingIDs(filter config.FindingFilter) []string
+	Finding(id string) (*leak.Finding, entity.Presence)
+	FindingIDs(filter leak.FindingFilter) []string
 	DecideFinding(ctx context.Context, id string,
-		decide func(old *config.Finding) (next *config.Finding, announce config.Announcer)) (
-		before, after *config.Finding, err error)
+		decide func(old *leak.Finding) (next *leak.Finding, announce config.Announcer)) (
+		before, after *leak.Finding, err error)
 	// KeyByFingerprint returns the API key with that fingerprint; nil if there is none.
 	KeyByFingerprint(fingerprint string) *config.Key
 	KeyWorks(k *config.Key) bool
@@ -63,8 +66,8 @@ type Configuration interface {
 
 // History finds and removes old findings.
 type History interface {
-	FindingsBefore(t time.Time) []*config.Finding
-	ForgetFinding(ctx context.Context, f *config.Finding) error
+	FindingsBefore(t time.Time) []*leak.Finding
+	ForgetFinding(ctx context.Context, f *leak.Finding) error
 }
 
 // Store knows when findings were hit.
@@ -306,7 +309,7 @@ func (d *Triage) decode(ctx context.Context, r *stream.Record) *finding.Hit {
 
 // decideHit writes what a hit changes in its finding, if anything.
 func (d *Triage) decideHit(ctx context.Context, h *finding.Hit) error {
-	err := d.decide(ctx, h.Finding, func(old *config.Finding) (*config.Finding, finding.Transition) {
+	err := d.decide(ctx, h.Finding, func(old *leak.Finding) (*leak.Finding, finding.Transition) {
 		return d.next(old, h, d.now())
 	})
 	if err == nil && h.Kind == finding.Tripwire && !h.Test {
@@ -328,7 +331,7 @@ func (d *Triage) recordTrip(ctx context.Context, h *finding.Hit) {
 // decide writes a decision about a finding, if it changes anything. While the configuration log is unavailable it
 // retries every second.
 func (d *Triage) decide(ctx context.Context, id string,
-	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
+	next func(old *leak.Finding) (*leak.Finding, finding.Transition)) error {
 	for {
 		old, _ := d.deps.Config.Finding(id)
 		planned, transition := next(old)
@@ -342,7 +345,7 @@ func (d *Triage) decide(ctx context.Context, id string,
 			return nil
 		case errors.Is(err, config.ErrConflict): // other nodes write messages too
 			pause = conflictPause
-		case errors.Is(err, config.ErrTooManyFindings), errors.Is(err, config.ErrStateFull),
+		case errors.Is(err, leak.ErrTooManyFindings), errors.Is(err, config.ErrStateFull),
 			errors.Is(err, config.ErrEntityTooLarge):
 			d.metrics.refused.Inc()
 			if old == nil {
@@ -365,14 +368,14 @@ func (d *Triage) decide(ctx context.Context, id string,
 }
 
 // mayNotify reports whether people may be notified about a transition.
-func (d *Triage) mayNotify(f *config.Finding, t finding.Transition) bool {
+func (d *Triage) mayNotify(f *leak.Finding, t finding.Transition) bool {
 	return t != finding.Unchanged &&
-		d.deps.Notifier.Announce(t)(f, func(string) *config.Alert { return nil }) != nil
+		d.deps.Notifier.Announce(t)(f, func(string) *alerting.Alert { return nil }) != nil
 }
 
 // write writes one decision, with its message if it is a transition. notifies is whether there may be a message.
 func (d *Triage) write(ctx context.Context, id string, notifies bool,
-	next func(old *config.Finding) (*config.Finding, finding.Transition)) error {
+	next func(old *leak.Finding) (*leak.Finding, finding.Transition)) error {
 	if notifies {
 		select {
 		case d.announcing <- struct{}{}:
@@ -383,8 +386,8 @@ func (d *Triage) write(ctx context.Context, id string, notifies bool,
 	}
 	var transition finding.Transition
 	before, after, err := d.deps.Config.DecideFinding(ctx, id,
-		func(old *config.Finding) (*config.Finding, config.Announcer) {
-			var f *config.Finding
+		func(old *leak.Finding) (*leak.Finding, config.Announcer) {
+			var f *leak.Finding
 			if f, transition = next(old); f == nil || transition == finding.Unchanged {
 				return f, nil
 			}

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -149,12 +151,12 @@ func (r *rig) triage(node int) *Triage {
 type fakeNotifier struct{}
 
 func (fakeNotifier) Announce(t finding.Transition) config.Announcer {
-	return func(f *config.Finding, _ func(string) *config.Alert) *config.FindingNotice {
+	return func(f *leak.Finding, _ func(string) *alerting.Alert) *config.FindingNotice {
 		if f.Unverified || f.Severity < finding.High {
 			return nil
 		}
-		return &config.FindingNotice{Alert: "of/" + f.ID, Write: func(a *config.Alert) {
-			a.Notices = append(a.Notices, config.AlertNotice{Type: string(t), PendingTargets: []string{"x"}})
+		return &config.FindingNotice{Alert: "of/" + f.ID, Write: func(a *alerting.Alert) {
+			a.Notices = append(a.Notices, alerting.AlertNotice{Type: string(t), PendingTargets: []string{"x"}})
 		}}
 	}
 }
@@ -202,7 +204,7 @@ func (r *rig) decideHits(d *Triage, hits ...*finding.Hit) {
 	}
 }
 
-func (r *rig) finding(id string) *config.Finding {
+func (r *rig) finding(id string) *leak.Finding {
 	r.Helper()
 	for _, n := range r.nodes {
 		must.Do(r, n.Sync(r.Context()))
@@ -211,15 +213,15 @@ func (r *rig) finding(id string) *config.Finding {
 	return f
 }
 
-func (r *rig) update(id string, u config.FindingUpdate) {
+func (r *rig) update(id string, u leak.FindingUpdate) {
 	r.Helper()
 	must.Get(r.nodes[0].UpdateFinding(r.Context(), id, u))(r)
 	r.finding(id)
 }
 
-func resolved() config.FindingUpdate {
+func resolved() leak.FindingUpdate {
 	to, why := finding.Resolved, "revoked"
-	return config.FindingUpdate{Status: &to, Resolution: &why}
+	return leak.FindingUpdate{Status: &to, Resolution: &why}
 }
 
 // fakeStore knows when findings were hit.
@@ -373,8 +375,8 @@ func TestIgnoredFindingsReopen(t *testing.T) {
 		h, other := r.hit("s"), r.hit("t")
 		r.decideHits(d, h, other)
 		to, why, until := finding.Ignored, "accepted_risk", time.Now().Add(time.Hour)
-		r.update(h.Finding, config.FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &until})
-		r.update(other.Finding, config.FindingUpdate{Status: &to, IgnoreReason: &why})
+		r.update(h.Finding, leak.FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &until})
+		r.update(other.Finding, leak.FindingUpdate{Status: &to, IgnoreReason: &why})
 		reopen := func(after time.Duration, on ...*Triage) {
 			t.Helper()
 			for _, d := range on {
@@ -439,7 +441,7 @@ func TestSeverityAndTrustRise(t *testing.T) {
 		h = r.hit("u", unverified)
 		r.decideHits(d, h)
 		to := finding.Acknowledged
-		r.update(h.Finding, config.FindingUpdate{Status: &to})
+		r.update(h.Finding, leak.FindingUpdate{Status: &to})
 		r.decideHits(d, r.hit("u"))
 		if f := r.finding(h.Finding); f.Unverified || f.Status != finding.Acknowledged {
 			t.Errorf("acknowledged: %+v", f)
@@ -563,7 +565,7 @@ func TestFloodIsAnnouncedEachDay(t *testing.T) {
 			r.wantMessages(h.Finding, want)
 			if day == 1 {
 				to := finding.Acknowledged
-				r.update(h.Finding, config.FindingUpdate{Status: &to})
+				r.update(h.Finding, leak.FindingUpdate{Status: &to})
 			}
 		}
 		r.wantMessages(other.Finding, "opened")
@@ -576,7 +578,7 @@ func TestFloodIsAnnouncedEachDay(t *testing.T) {
 // refusing is a configuration that has as many findings as may be.
 type refusing struct{ Configuration }
 
-func (refusing) DecideFinding(context.Context, string, func(*config.Finding) (*config.Finding, config.Announcer)) (
-	_, _ *config.Finding, err error) {
-	return nil, nil, config.ErrTooManyFindings
+func (refusing) DecideFinding(context.Context, string, func(*leak.Finding) (*leak.Finding, config.Announcer)) (
+	_, _ *leak.Finding, err error) {
+	return nil, nil, leak.ErrTooManyFindings
 }

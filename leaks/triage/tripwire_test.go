@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/leaks/intake"
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
@@ -18,9 +19,9 @@ func TestTripwireIsAnnounced(t *testing.T) {
 		after := time.Duration(0)
 		now := func() time.Time { return time.Now().Add(after) }
 		one.deps.Now, two.deps.Now = now, now
-		wire, _, err := r.nodes[0].CreateTripwire(t.Context(), &config.Tripwire{
-			Meta:   config.Meta{ID: "trw_1", Account: r.nodes[0].Account().ID},
-			Domain: "dom_1", Kind: config.TripwireKey, Label: "decoy", CreatedBy: "key_1",
+		wire, _, err := r.nodes[0].CreateTripwire(t.Context(), &leak.Tripwire{
+			Meta:   entity.Meta{ID: "trw_1", Account: r.nodes[0].Account().ID},
+			Domain: "dom_1", Kind: leak.TripwireKey, Label: "decoy", CreatedBy: "key_1",
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -41,13 +42,13 @@ func TestTripwireIsAnnounced(t *testing.T) {
 		test := hit(finding.FromTripwire, true)
 		r.decideHits(one, test)
 		r.wantMessages(test.Finding, "")
-		status(config.TripwireArmed)
+		status(leak.TripwireArmed)
 
 		seen := hit(finding.Drain, false)
 		id := seen.Finding
 		r.decideHits(one, seen, seen)
 		r.wantMessages(id, "opened")
-		status(config.TripwireTripped)
+		status(leak.TripwireTripped)
 		after += 2 * time.Hour
 		r.decideHits(one, hit(finding.Drain, false))
 		r.wantMessages(id, "opened") // it is still only seen
@@ -67,7 +68,7 @@ func TestTripwireIsAnnounced(t *testing.T) {
 			want += " continued"
 			r.wantMessages(id, want)
 			to := finding.Acknowledged
-			r.update(id, config.FindingUpdate{Status: &to})
+			r.update(id, leak.FindingUpdate{Status: &to})
 		}
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 )
 
@@ -59,14 +59,14 @@ func (x *rows) hitID(h *finding.Hit, event string) (hitID [16]byte, isNew bool) 
 // tests remembers the tests that were used on this node, until the configuration says so.
 type tests struct {
 	mu   sync.Mutex
-	used map[string]config.TripwireTest // by tripwire: the newest
+	used map[string]leak.TripwireTest // by tripwire: the newest
 }
 
 // take reports whether a test was not used before, and takes it.
-func (x *tests) take(tripwire string, test config.TripwireTest) bool {
+func (x *tests) take(tripwire string, test leak.TripwireTest) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	maps.DeleteFunc(x.used, func(_ string, old config.TripwireTest) bool { return test.Until.Sub(old.Until) > time.Hour })
+	maps.DeleteFunc(x.used, func(_ string, old leak.TripwireTest) bool { return test.Until.Sub(old.Until) > time.Hour })
 	if x.used[tripwire] == test {
 		return false
 	}

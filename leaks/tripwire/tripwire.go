@@ -26,6 +26,8 @@ import (
 
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -38,10 +40,10 @@ import (
 // Configuration is the part of the configuration that tripwires need; see config.Control.
 type Configuration interface {
 	TripwireByKey(text string) (id string)
-	TripwireByToken(token string) *config.Tripwire
-	Tripwire(id string) (*config.Tripwire, config.Presence)
-	DecoyEndpoint(t *config.Tripwire) *config.Endpoint
-	EndTripwireTest(ctx context.Context, id string, used config.TripwireTest) error
+	TripwireByToken(token string) *leak.Tripwire
+	Tripwire(id string) (*leak.Tripwire, entity.Presence)
+	DecoyEndpoint(t *leak.Tripwire) *config.Endpoint
+	EndTripwireTest(ctx context.Context, id string, used leak.TripwireTest) error
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 }
 
@@ -81,7 +83,7 @@ type Wires struct {
 // New returns Wires and registers their metrics. Run produces what waits in the queue.
 func New(deps Deps) *Wires {
 	return &Wires{deps: deps, queue: make(chan use, maxQueued), ended: make(chan endedTest, maxEnded),
-		metrics: newMetrics(deps.Metrics), tests: tests{used: map[string]config.TripwireTest{}}}
+		metrics: newMetrics(deps.Metrics), tests: tests{used: map[string]leak.TripwireTest{}}}
 }
 
 // use is a request with a secret of a tripwire. The tripwire is empty for a wrong key.
@@ -107,7 +109,7 @@ func cut(header string) string { return strings.Clone(header[:min(len(header), m
 
 // CheckKey looks whether a refused API key is that of a tripwire. It never waits, and does the same for a wrong key.
 func (w *Wires) CheckKey(text string, r *http.Request) {
-	w.enqueue(w.useOf(w.deps.Config.TripwireByKey(text), config.TripwireKey, r))
+	w.enqueue(w.useOf(w.deps.Config.TripwireByKey(text), leak.TripwireKey, r))
 }
 
 // enqueue queues a use. A wrong key, which needs no hit, is queued too, so that its request does the same work.
@@ -142,7 +144,7 @@ func (w *Wires) Endpoint(token string, r *http.Request) (*config.Endpoint, event
 // Touch queues the hit of a request at the URL of a tripwire that has stored no record. ep and source are what Endpoint
 // has returned.
 func (w *Wires) Touch(ep *config.Endpoint, source event.Source, r *http.Request) {
-	u := w.useOf(ep.ID, config.TripwireURL, r)
+	u := w.useOf(ep.ID, leak.TripwireURL, r)
 	u.isTest = source == event.SourceTripwireTest
 	w.enqueue(u)
 }
@@ -151,7 +153,7 @@ func (w *Wires) Touch(ep *config.Endpoint, source event.Source, r *http.Request)
 // tripwire was deleted, or if the hit shares a row for which Hit has returned a record.
 func (w *Wires) Hit(ctx context.Context, e *event.Event) (partition int32, record *stream.Record, err error) {
 	return w.record(ctx, use{
-		tripwire: e.Endpoint, secret: config.TripwireURL, at: e.ReceivedAt().UTC(), method: e.Method,
+		tripwire: e.Endpoint, secret: leak.TripwireURL, at: e.ReceivedAt().UTC(), method: e.Method,
 		agent: cut(e.HeaderValue("User-Agent")), referer: cut(e.HeaderValue("Referer")),
 		from: e.RemoteIP, isTest: e.Source == event.SourceTripwireTest, event: e.ID.Text(id.Event),
 	})
@@ -205,7 +207,7 @@ func (w *Wires) produceQueued(ctx context.Context) {
 // endedTest is the test of a tripwire that was used.
 type endedTest struct {
 	tripwire string
-	test     config.TripwireTest
+	test     leak.TripwireTest
 }
 
 // endTest removes a test that was used from the configuration. If that fails, it ends by itself.
@@ -263,17 +265,17 @@ func (w *Wires) record(ctx context.Context, u use) (int32, *stream.Record, error
 }
 
 // hit returns the hit of a use, and whether no use in the topic events has made a hit of its row before.
-func (w *Wires) hit(t *config.Tripwire, keys *finding.Keys, u use) (h *finding.Hit, isNew bool) {
+func (w *Wires) hit(t *leak.Tripwire, keys *finding.Keys, u use) (h *finding.Hit, isNew bool) {
 	h = &finding.Hit{
 		Account: t.Account, At: u.at, N: 1, Source: finding.FromTripwire, Channel: intake.TripwireUsed, Sender: t.ID,
 		Method: w.clean(u.method), Agent: w.clean(u.agent), RemoteIP: u.from,
 		Location: finding.Location{Source: finding.FromTripwire, Label: t.Label, URL: w.clean(originOf(u.referer))},
-		Test:     u.isTest || u.secret == config.TripwireKey && w.takeTest(t, u.from, u.at),
+		Test:     u.isTest || u.secret == leak.TripwireKey && w.takeTest(t, u.from, u.at),
 	}
 	if secret := t.Key; secret != nil {
 		h.Fingerprint, h.Masked = secret.Fingerprint, t.Masked()
 	}
-	if secret := t.URL; u.secret == config.TripwireURL && secret != nil {
+	if secret := t.URL; u.secret == leak.TripwireURL && secret != nil {
 		h.Fingerprint, h.Masked = secret.Fingerprint, "****"+secret.Last4
 	}
 	intake.SetTripwire(h, t, keys)
@@ -283,7 +285,7 @@ func (w *Wires) hit(t *config.Tripwire, keys *finding.Keys, u use) (h *finding.H
 }
 
 // takeTest reports whether a use is the test that is expected. Only the first use is.
-func (w *Wires) takeTest(t *config.Tripwire, from netip.Addr, at time.Time) bool {
+func (w *Wires) takeTest(t *leak.Tripwire, from netip.Addr, at time.Time) bool {
 	x := t.Test
 	if x == nil || x.From != from.String() || !at.Before(x.Until) || !w.tests.take(t.ID, *x) {
 		return false

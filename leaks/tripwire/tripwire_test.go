@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -29,12 +31,12 @@ import (
 
 // account is a configuration with one tripwire, whose key is "canary" and whose token is "token".
 type account struct {
-	tripwire *config.Tripwire
+	tripwire *leak.Tripwire
 	keysErr  error
 	keys     func(context.Context) error // if it is set: the error of FindingKeys
 
 	mu    sync.Mutex
-	ended []config.TripwireTest
+	ended []leak.TripwireTest
 }
 
 func (a *account) TripwireByKey(text string) string {
@@ -44,25 +46,25 @@ func (a *account) TripwireByKey(text string) string {
 	return ""
 }
 
-func (a *account) TripwireByToken(token string) *config.Tripwire {
+func (a *account) TripwireByToken(token string) *leak.Tripwire {
 	if token == "token" {
 		return a.tripwire
 	}
 	return nil
 }
 
-func (a *account) Tripwire(id string) (*config.Tripwire, config.Presence) {
+func (a *account) Tripwire(id string) (*leak.Tripwire, entity.Presence) {
 	if id == a.tripwire.ID {
-		return a.tripwire, config.Present
+		return a.tripwire, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (a *account) DecoyEndpoint(t *config.Tripwire) *config.Endpoint {
+func (a *account) DecoyEndpoint(t *leak.Tripwire) *config.Endpoint {
 	return &config.Endpoint{ID: t.ID}
 }
 
-func (a *account) EndTripwireTest(_ context.Context, _ string, used config.TripwireTest) error {
+func (a *account) EndTripwireTest(_ context.Context, _ string, used leak.TripwireTest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended = append(a.ended, used)
@@ -123,12 +125,12 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		scanner := must.Get(secrets.New(secrets.ForLeaks))(t)
-		secret := func(last4 string) *config.TripwireSecret {
-			return &config.TripwireSecret{Fingerprint: "fpr_" + last4, Last4: last4}
+		secret := func(last4 string) *leak.TripwireSecret {
+			return &leak.TripwireSecret{Fingerprint: "fpr_" + last4, Last4: last4}
 		}
 		r := &rig{registry: prometheus.NewRegistry(), ids: id.NewGenerator(time.Now), topic: &topic{t: t}}
-		r.account = &account{tripwire: &config.Tripwire{
-			Meta: config.Meta{ID: "trw_1", Account: "acc_1"}, Kind: config.TripwireFile, Label: "decoy", Key: secret("kkkk"),
+		r.account = &account{tripwire: &leak.Tripwire{
+			Meta: entity.Meta{ID: "trw_1", Account: "acc_1"}, Kind: leak.TripwireFile, Label: "decoy", Key: secret("kkkk"),
 			URL: secret("uuuu")}}
 		r.Wires = New(Deps{Log: slog.New(slog.DiscardHandler), Metrics: r.registry, Config: r.account, Producer: r.topic,
 			Scanner: scanner, Partitions: 4, Now: time.Now})
@@ -226,10 +228,10 @@ func TestQueueIsEmptiedAtTheEnd(t *testing.T) {
 
 // Tests that were used are forgotten an hour after they would have ended.
 func TestUsedTestsAreForgotten(t *testing.T) {
-	x := tests{used: map[string]config.TripwireTest{}}
+	x := tests{used: map[string]leak.TripwireTest{}}
 	until := time.Unix(1_800_000_000, 0)
 	for n := range 200 {
-		test := config.TripwireTest{From: "192.0.2.1", Until: until.Add(time.Duration(n) * time.Minute)}
+		test := leak.TripwireTest{From: "192.0.2.1", Until: until.Add(time.Duration(n) * time.Minute)}
 		if tripwire := fmt.Sprint(n); !x.take(tripwire, test) || x.take(tripwire, test) {
 			t.Fatalf("test %d is not taken once", n)
 		}
@@ -269,7 +271,7 @@ func TestHitsOfRecords(t *testing.T) {
 		if _, record, err := r.Hit(t.Context(), e); record != nil || err == nil {
 			t.Errorf("without keys: %v", record)
 		}
-		r.account.tripwire = &config.Tripwire{Meta: config.Meta{ID: "trw_2"}}
+		r.account.tripwire = &leak.Tripwire{Meta: entity.Meta{ID: "trw_2"}}
 		if _, record, err := r.Hit(t.Context(), e); record != nil || err != nil {
 			t.Errorf("of a tripwire that is gone: %v, %v", record, err)
 		}
@@ -369,7 +371,7 @@ func TestTests(t *testing.T) {
 		}
 		// A request without a Front has no address.
 		expect := func(from string) {
-			r.account.tripwire.Test = &config.TripwireTest{From: from, Until: time.Now().Add(config.TripwireTestLife)}
+			r.account.tripwire.Test = &leak.TripwireTest{From: from, Until: time.Now().Add(leak.TripwireTestLife)}
 		}
 		expect("192.0.2.1")
 		if use().Test {

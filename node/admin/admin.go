@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -145,7 +146,7 @@ func (s server) handleWithProgressUpTo(
 
 // commandError adds to errors of the configuration log what the operator can do.
 func commandError(err error) error {
-	if invalid, ok := errors.AsType[*config.InvalidError](err); ok {
+	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
 		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	}
 	if errors.Is(err, config.ErrLevel) {

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -26,11 +27,11 @@ type moving struct {
 	steps []string
 }
 
-func (m *moving) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (m *moving) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	if id != "ep_1" {
-		return nil, config.Unknown
+		return nil, entity.Unknown
 	}
-	return &config.Endpoint{ID: id}, config.Present
+	return &config.Endpoint{ID: id}, entity.Present
 }
 
 func (m *moving) step(name string, partition int32) (*config.Endpoint, error) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/document"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -99,15 +101,15 @@ func importError(err error) error {
 	switch {
 	case isLarge:
 		return web.Invalid("", "the document is larger than %d bytes", tooLarge.Limit)
-	case errors.Is(err, config.ErrInvalidExport):
+	case errors.Is(err, document.ErrInvalid):
 		return web.Invalid("", "%v", err)
-	case errors.Is(err, config.ErrUnsignedExport):
+	case errors.Is(err, document.ErrUnsigned):
 		return web.WrongState("", "%v; make sure where it comes from, then give --unsigned", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.WrongState("", "%v", err)
 	case errors.Is(err, config.ErrNotEmpty):
 		return web.WrongState("", "%v; import into an empty configuration log, or give --replace to delete them", err)
-	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrConflict):
+	case errors.Is(err, seal.ErrMissingKey), errors.Is(err, config.ErrConflict):
 		return web.WrongState("", "%v", err)
 	}
 	return err

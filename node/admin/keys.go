@@ -9,6 +9,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -57,7 +59,7 @@ type Rewrap struct {
 
 // Keys reads and changes the API keys, and seals secrets under the first master key.
 type Keys interface {
-	Account() *config.Account
+	Account() *entity.Account
 	Keys(account string) []*config.Key
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
@@ -152,7 +154,7 @@ func (x *keys) rewrap(r *http.Request, report func(any)) error {
 		}
 	})
 	switch {
-	case errors.Is(err, config.ErrMissingMasterKey), errors.Is(err, config.ErrNotRewrapped):
+	case errors.Is(err, seal.ErrMissingKey), errors.Is(err, config.ErrNotRewrapped):
 		return web.WrongState("", "%v", err)
 	case err != nil:
 		return err

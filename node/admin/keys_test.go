@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 type registry = Keys // embedded under a name that is not that of its method
@@ -18,7 +19,7 @@ type listedKeys struct {
 	all []*config.Key
 }
 
-func (k listedKeys) Account() *config.Account  { return &config.Account{} }
+func (k listedKeys) Account() *entity.Account  { return &entity.Account{} }
 func (k listedKeys) Keys(string) []*config.Key { return k.all }
 func (k listedKeys) IsSet(x *config.Key) bool  { return !x.Bootstrap }
 func (k listedKeys) KeyUses(context.Context, string, []string) (map[string]audit.Use, error) {

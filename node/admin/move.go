@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -69,7 +70,7 @@ const (
 
 // Endpoints reads and moves endpoints in the configuration.
 type Endpoints interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*config.Endpoint, error)
 	ExtendMove(ctx context.Context, moved *config.Endpoint, until time.Time) (*config.Endpoint, error)
 	EndMove(ctx context.Context, moved *config.Endpoint, back bool) (*config.Endpoint, error)
@@ -115,8 +116,8 @@ func (x *moves) move(r *http.Request, report func(any)) error {
 	if m.request.WaitSeconds < 1 || time.Duration(m.request.WaitSeconds)*time.Second > MaxMoveWait {
 		return web.Invalid("wait_seconds", "must be from 1 to %d", int(MaxMoveWait/time.Second))
 	}
-	var presence config.Presence
-	if m.endpoint, presence = x.endpoints.Endpoint(m.request.Endpoint); presence != config.Present {
+	var presence entity.Presence
+	if m.endpoint, presence = x.endpoints.Endpoint(m.request.Endpoint); presence != entity.Present {
 		return web.Missing("no endpoint has this id")
 	}
 	log, err := x.open()

@@ -7,13 +7,14 @@ import (
 	"path"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Action is a change that an agent asked for. It takes effect once, after a person has approved it.
 type Action struct {
-	Meta
+	entity.Meta
 	Key     string `json:"key"` // id of the API key that asked
 	KeyName string `json:"key_name"`
 	Tool    string `json:"tool"`
@@ -76,11 +77,11 @@ func (r ActionRefusal) Text() string {
 // ActionState is the state of an action.
 type ActionState string
 
-func (a *Action) hashed() hashedSecret   { return hashedSecret{hash: &a.Hash} }
-func (a *Action) endsAt(*core) time.Time { return a.CreatedAt.Add(actionRetention) }
+func (a *Action) Hashed() entity.HashedSecret   { return entity.HashedSecret{Hash: &a.Hash} }
+func (a *Action) EndsAt(*entity.Core) time.Time { return a.CreatedAt.Add(actionRetention) }
 
-// isPending: nobody has decided on it.
-func (a *Action) isPending() bool { return a.State == ActionPending }
+// IsPending: nobody has decided on it.
+func (a *Action) IsPending() bool { return a.State == ActionPending }
 
 // States of an action.
 const (
@@ -142,24 +143,25 @@ func (a *Action) StateAt(now time.Time) ActionState {
 func (a *Action) ExpiresAt() time.Time { return a.CreatedAt.Add(ActionLife) }
 
 // Action returns the action with that id; nil unless it is Present.
-func (c jobs) Action(id string) (*Action, Presence) { return Get[Action](c, id) }
+func (c requests) Action(id string) (*Action, entity.Presence) { return entity.Get[Action](c, id) }
 
 // Actions returns the remembered actions of an account for which keep returns true, newest first.
-func (c jobs) Actions(account string, keep func(*Action) bool) []*Action {
-	page, _ := List(c, account, 0, MaxActions, keep)
+func (c requests) Actions(account string, keep func(*Action) bool) []*Action {
+	page, _ := entity.List(c, account, 0, MaxActions, keep)
 	return page
 }
 
 // PendingActions returns the actions of an account on which nobody has decided, newest first, those that have expired
 // too.
-func (c jobs) PendingActions(account string) []*Action {
-	return valuesOf(c.core, c.View().Pending(kindAction), func(a *Action) bool { return a.Account == account })
+func (c requests) PendingActions(account string) []*Action {
+	return entity.ValuesOf(c.Core, c.View().Pending(entity.KindAction),
+		func(a *Action) bool { return a.Account == account })
 }
 
 // CreateAction creates a pending action, or returns the one with the same request that waits already. Account and times
 // are set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too
 // many: of those that are pending never more, of those that are remembered at most one more for each other node.
-func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
+func (c requests) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 	c.actionMu.Lock()
 	defer c.actionMu.Unlock()
 	for range MaxPendingActions {
@@ -169,11 +171,11 @@ func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 		}
 		filled := *a
 		filled.State, filled.Hash = ActionPending, place
-		created, err := Create(relatedTo(ctx, a), c, &filled)
+		created, err := entity.Create(relatedTo(ctx, a), c, &filled)
 		if !errors.Is(err, ErrConflict) {
 			return created, err
 		}
-		if _, presence := c.Action(a.ID); presence != Unknown {
+		if _, presence := c.Action(a.ID); presence != entity.Unknown {
 			return nil, err
 		}
 		// Another node was first to take the place.
@@ -183,11 +185,11 @@ func (c jobs) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 
 // placeOf returns a free place for an action, or the pending action with the same request. Equal requests try the
 // places in the same order, so of two at the same time on two nodes one is created.
-func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []byte, err error) {
-	kept, now := 0, c.now()
+func (c requests) placeOf(ctx context.Context, a *Action) (equal *Action, place []byte, err error) {
+	kept, now := 0, c.Clock()
 	held := make(map[string]*Action, MaxPendingActions)
-	for e := range c.View().NewestFirst(kindAction, 0) {
-		x := c.value(e).(*Action)
+	for e := range c.View().NewestFirst(entity.KindAction, 0) {
+		x := c.Decoded(e).(*Action)
 		if x.Key != a.Key {
 			continue
 		}
@@ -202,9 +204,9 @@ func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []by
 	if kept >= MaxActionsOfKey {
 		return nil, nil, ErrTooManyActions
 	}
-	first := int(hashOf(a.Path + a.Body + a.Revision)[0])
+	first := int(entity.HashOf(a.Path + a.Body + a.Revision)[0])
 	for i := range MaxPendingActions {
-		hash := hashOf(fmt.Sprintf("act %s %d", a.Key, (first+i)%MaxPendingActions))
+		hash := entity.HashOf(fmt.Sprintf("act %s %d", a.Key, (first+i)%MaxPendingActions))
 		switch x := held[string(hash[:])]; {
 		case x == nil:
 			return nil, hash[:], nil
@@ -219,9 +221,9 @@ func (c jobs) placeOf(ctx context.Context, a *Action) (equal *Action, place []by
 }
 
 // releasePlace gives back the place of an action that nobody decided on in time, or that was approved long ago.
-func (c jobs) releasePlace(ctx context.Context, past *Action) error {
-	_, err := Update(withoutOrigin(ctx), c, past.ID, func(x *Action) error {
-		if x.StateAt(c.now()) != ActionPending {
+func (c requests) releasePlace(ctx context.Context, past *Action) error {
+	_, err := entity.Update(entity.WithoutOrigin(ctx), c, past.ID, func(x *Action) error {
+		if x.StateAt(c.Clock()) != ActionPending {
 			x.Hash = nil
 		}
 		return nil
@@ -245,11 +247,11 @@ func relatedTo(ctx context.Context, a *Action) context.Context {
 // one wins; the others get ErrActionDecided. Of equal actions that are approved within ActionRepeatAfter, or before the
 // first has ended, also on several nodes at the same time, one wins; the others stay pending and get ErrActRepeated. It
 // returns when this node and its living peers know the decision.
-func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionState) (*Action, error) {
+func (c requests) DecideAction(ctx context.Context, id, person string, to ActionState) (*Action, error) {
 	known, _ := c.Action(id)
 	var hash []byte
 	if to == ActionApproved && known != nil {
-		sum := hashOf("change " + known.Account + " " + known.Path + " " + known.Body)
+		sum := entity.HashOf("change " + known.Account + " " + known.Path + " " + known.Body)
 		hash = sum[:]
 		if holder := c.heldBy(hash); holder != nil && holder.ID != id && c.isRepeatable(holder) {
 			if err := c.releasePlace(ctx, holder); err != nil {
@@ -257,8 +259,8 @@ func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionStat
 			}
 		}
 	}
-	decided, err := Update(relatedTo(ctx, known), c, id, func(a *Action) error {
-		now := c.now().UTC()
+	decided, err := entity.Update(relatedTo(ctx, known), c, id, func(a *Action) error {
+		now := c.Clock().UTC()
 		if a.StateAt(now) != ActionPending {
 			return ErrActionDecided
 		}
@@ -278,20 +280,20 @@ func (c jobs) DecideAction(ctx context.Context, id, person string, to ActionStat
 	return decided, err
 }
 
-func (c jobs) heldBy(hash []byte) *Action {
+func (c requests) heldBy(hash []byte) *Action {
 	if hash == nil {
 		return nil
 	}
-	return byHash[Action](c.core, [conflog.HashLen]byte(hash))
+	return entity.ByHash[Action](c.Core, [conflog.HashLen]byte(hash))
 }
 
-func (c jobs) isRepeatable(approved *Action) bool {
-	return approved.State != ActionApproved && c.now().Sub(approved.DecidedAt) >= ActionRepeatAfter
+func (c requests) isRepeatable(approved *Action) bool {
+	return approved.State != ActionApproved && c.Clock().Sub(approved.DecidedAt) >= ActionRepeatAfter
 }
 
 // RefusalOf returns why nothing may be done for an action any more: what a key asked for ends with the key. The error
 // is ErrLease while this node cannot know.
-func (c jobs) RefusalOf(a *Action) (ActionRefusal, error) {
+func (c requests) RefusalOf(a *Action) (ActionRefusal, error) {
 	k, err := callers(c).checkKey(a.Key)
 	switch {
 	case errors.Is(err, ErrLease):
@@ -312,10 +314,10 @@ func (c jobs) RefusalOf(a *Action) (ActionRefusal, error) {
 
 // RefuseAction ends an action that is pending or approved, as the caller knows it, and says why. person is who tried to
 // approve a pending one. It returns ErrActionDecided if the action has another state now.
-func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, why ActionRefusal, result string) (
+func (c requests) RefuseAction(ctx context.Context, known *Action, person string, why ActionRefusal, result string) (
 	*Action, error) {
-	return Update(relatedTo(ctx, known), c, known.ID, func(a *Action) error {
-		now := c.now().UTC()
+	return entity.Update(relatedTo(ctx, known), c, known.ID, func(a *Action) error {
+		now := c.Clock().UTC()
 		if a.StateAt(now) != known.State || a.State != ActionPending && a.State != ActionApproved {
 			return ErrActionDecided
 		}
@@ -329,18 +331,18 @@ func (c jobs) RefuseAction(ctx context.Context, known *Action, person string, wh
 
 // EndAction records how an approved action ended: to is ActionDone, ActionFailed or ActionConflict. An action that has
 // ended stays as it is.
-func (c jobs) EndAction(ctx context.Context, id string, to ActionState, result string) (*Action, error) {
+func (c requests) EndAction(ctx context.Context, id string, to ActionState, result string) (*Action, error) {
 	known, _ := c.Action(id)
-	return Update(relatedTo(ctx, known), c, id, func(a *Action) error {
+	return entity.Update(relatedTo(ctx, known), c, id, func(a *Action) error {
 		if a.State != ActionApproved {
 			return nil
 		}
-		a.State, a.Result, a.EndedAt = to, result, c.now().UTC()
+		a.State, a.Result, a.EndedAt = to, result, c.Clock().UTC()
 		return nil
 	})
 }
 
-func (a *Action) validate() error {
+func (a *Action) Validate() error {
 	return errors.Join(require.OneOf("state", string(a.State), actionStates...),
 		require.Range("summary", len(a.Summary), 0, maxActionText), require.Range("note", len(a.Note), 0, maxActionText),
 		require.Range("result", len(a.Result), 0, maxActionText),

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 func act(name, key string) *Action {
-	return &Action{Meta: Meta{ID: "act_" + name}, Key: key, KeyName: "agent", Tool: "event_replay",
+	return &Action{Meta: entity.Meta{ID: "act_" + name}, Key: key, KeyName: "agent", Tool: "event_replay",
 		Arguments: `{}`, Path: "/v1/events/" + name + "/replay", Body: `{}`}
 }
 
@@ -276,7 +278,7 @@ func TestAuditOfActions(t *testing.T) {
 		must(n.CreateAction(ctx, asked))(t)
 		must(n.DecideAction(ctx, asked.ID, "usr_1", ActionApproved))(t)
 		by := WithOrigin(ctx, Origin{Actor: "usr_1", Related: asked.ID})
-		must(n.AddRecovery(by, &Recovery{Meta: Meta{ID: "rec_1"}}))(t)
+		must(n.AddRecovery(by, &jobs.Recovery{Meta: entity.Meta{ID: "rec_1"}}))(t)
 		for entity, want := range map[string][]string{
 			"evt_1": {"act.updated act_one", "act.created act_one"}, "rec_1": {"recovery.created rec_1"},
 			asked.ID: {"recovery.created rec_1", "act.updated act_one", "act.created act_one"},
@@ -300,7 +302,7 @@ func TestRememberedActionsAreBoundedOnAllNodes(t *testing.T) {
 		for i := range MaxActionsOfKey - 2 {
 			declined := act(fmt.Sprint(i), "key_1")
 			declined.State = ActionDeclined
-			must(Create(ctx, a, declined))(t)
+			must(entity.Create(ctx, a, declined))(t)
 		}
 		var all sync.WaitGroup
 		for name, n := range map[string]*testNode{"a": a, "b": b} {

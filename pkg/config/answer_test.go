@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
@@ -23,7 +24,7 @@ func withMovableClock(ahead *atomic.Int64) func(*options) {
 }
 
 func claim(name string, expires time.Time) *Answer {
-	return &Answer{Meta: Meta{ID: name}, BodyHash: []byte("body"), CallID: id.Random("call_"), ExpiresAt: expires}
+	return &Answer{Meta: entity.Meta{ID: name}, BodyHash: []byte("body"), CallID: id.Random("call_"), ExpiresAt: expires}
 }
 
 // TestOneCallWinsTheClaim: of many calls on two nodes one wins, and the others learn which. The claim ends when the
@@ -70,7 +71,7 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 		t.Fatal("a claim was released although it had become an answer")
 	}
 	noError(t, a.ReleaseClaim(t.Context(), kept))
-	if got, p := a.Answer("ans_0"); got != nil || p != Unknown {
+	if got, p := a.Answer("ans_0"); got != nil || p != entity.Unknown {
 		t.Fatalf("after its release it is %+v", got)
 	}
 	// A day later the claims have expired, whether they are removed or not.
@@ -81,7 +82,7 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 		t.Fatalf("a day later it is claimed by %v, before by %s", calls, before.CallID)
 	}
 	b.SetOwner(true)
-	left := func() int { return b.View().Len(kindAnswer) }
+	left := func() int { return b.View().Len(entity.KindAnswer) }
 	for end := time.Now().Add(2 * time.Minute); left() > 1 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	if got, _ := b.Answer("ans_1"); left() != 1 || got == nil {
@@ -91,7 +92,7 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 
 // inject makes a node believe that a kind has another size or number of entities. It changes a copy of the view,
 // because others read the view at the same time. Records that are applied meanwhile stay applied.
-func (n *testNode) inject(k kind, what string, to int64) {
+func (n *testNode) inject(k entity.Kind, what string, to int64) {
 	opened := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() }
 	copied := func(p reflect.Value) reflect.Value {
 		c := reflect.New(p.Type().Elem())
@@ -126,11 +127,11 @@ func (n *testNode) inject(k kind, what string, to int64) {
 // TestAnswersAreBounded fills the room for answers in the state of a node.
 func TestAnswersAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	fillTo := func(want int64) { n.inject(kindAnswer, "bytes", want) }
+	fillTo := func(want int64) { n.inject(entity.KindAnswer, "bytes", want) }
 	try := func(name string, spare bool, want error) {
 		t.Helper()
 		if _, err := n.ClaimAnswer(t.Context(), claim(name, time.Now().Add(time.Hour)), spare); !errors.Is(err, want) {
-			t.Errorf("%s at %d bytes: %v, want %v", name, n.View().Bytes(kindAnswer), err, want)
+			t.Errorf("%s at %d bytes: %v, want %v", name, n.View().Bytes(entity.KindAnswer), err, want)
 		}
 	}
 	fillTo(MaxAnswersBytes/2 - 1)

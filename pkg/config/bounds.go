@@ -1,14 +1,14 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -24,10 +24,6 @@ const (
 	MaxRecoveries = 5_000
 	// maxAlerts is the maximum number of alerts.
 	maxAlerts = 100_000
-	// MaxFindings is the maximum number of findings, and MaxOutstandingFindings of those that are neither resolved nor
-	// ignored.
-	MaxFindings            = 100_000
-	MaxOutstandingFindings = 20_000
 	// MaxUsers is the maximum number of users. A sign-in link is searched for among all of them.
 	MaxUsers = 1000
 )
@@ -36,29 +32,16 @@ const (
 var (
 	// ErrAnswersFull means that the remembered answers fill the room that the claim or answer may use; see ClaimAnswer.
 	ErrAnswersFull = errors.New("the room for remembered answers is full")
-	// ErrTooManyFindings means that there are MaxFindings findings, or MaxOutstandingFindings of them are outstanding.
-	ErrTooManyFindings = fmt.Errorf(
-		"the maximum of %d findings, or of %d that are neither resolved nor ignored, is reached", MaxFindings,
-		MaxOutstandingFindings)
 
-	ErrRecoveryHistoryFull = tooMany(MaxRecoveries, "recovery jobs in 30 days")
-	ErrTooManyEndpoints    = tooMany(MaxEndpoints, "endpoints")
-	ErrTooManyUsers        = tooMany(MaxUsers, "users")
-	ErrTooManyDrains       = tooMany(MaxDrains, "drains")
-	ErrTooManyDSNs         = tooMany(MaxDSNs, "DSNs")
-	ErrTooManyDomains      = tooMany(MaxDomains, "domains")
-	ErrTooManyScans        = tooMany(maxScans, "scans")
-	ErrTooManyTripwires    = tooMany(MaxTripwires, "tripwires of a domain")
-	ErrTooManyFixtures     = tooMany(MaxFixtures, "fixtures")
+	ErrRecoveryHistoryFull = entity.TooMany(MaxRecoveries, "recovery jobs in 30 days")
+	ErrTooManyEndpoints    = entity.TooMany(MaxEndpoints, "endpoints")
+	ErrTooManyUsers        = entity.TooMany(MaxUsers, "users")
+	ErrTooManyFixtures     = entity.TooMany(MaxFixtures, "fixtures")
 )
 
-func tooMany(most int, what string) error {
-	return fmt.Errorf("the maximum of %d %s is reached", most, what)
-}
-
-// onlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
+// OnlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
 // take its place.
-func (u *User) onlyRestricts(next value) bool {
+func (u *User) OnlyRestricts(next entity.Value) bool {
 	want, now := *u, next.(*User)
 	want.UpdatedAt = now.UpdatedAt
 	if now.Password == "" {
@@ -73,7 +56,7 @@ func (u *User) onlyRestricts(next value) bool {
 	if now.Scope == Read {
 		want.Scope = Read
 	}
-	return sameJSON(&want, now)
+	return entity.SameJSON(&want, now)
 }
 
 // keepsEnded reports whether after has the ended sessions of before that had not ended by their age at now.
@@ -83,14 +66,8 @@ func keepsEnded(before, after []EndedSession, now time.Time) bool {
 	})
 }
 
-func sameJSON(a, b any) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
-}
-
-// onlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
-func (e *Endpoint) onlyRestricts(next value) bool {
+// OnlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
+func (e *Endpoint) OnlyRestricts(next entity.Value) bool {
 	want, after := *e, next.(*Endpoint)
 	want.UpdatedAt = after.UpdatedAt
 	want.Enabled, want.Paused = e.Enabled && after.Enabled, e.Paused || after.Paused
@@ -112,7 +89,7 @@ func (e *Endpoint) onlyRestricts(next value) bool {
 		d.Secrets = now.Secrets
 		want.Destinations = append(want.Destinations, d)
 	}
-	return sameJSON(&want, after)
+	return entity.SameJSON(&want, after)
 }
 
 // BoundUsage is how much of a bound is used.
@@ -138,14 +115,14 @@ func (c *core) BoundsUsage() []BoundUsage {
 	v := c.View()
 	return []BoundUsage{
 		{boundState, v.TotalBytes(), conflog.MaxStateBytes},
-		{"endpoints", int64(v.Len(kindEndpoint)), MaxEndpoints},
-		{"bytes of remembered answers", v.Bytes(kindAnswer), MaxAnswersBytes},
-		{"recovery jobs of 30 days", int64(v.Len(kindRecovery)), MaxRecoveries},
-		{"erased payloads", int64(v.Len(kindErasure)), MaxErasures},
-		{boundFindings, int64(v.Len(kindFinding)), MaxFindings},
-		{"fixtures", int64(v.Len(kindFixture)), MaxFixtures},
-		{"bytes of fixtures", v.Bytes(kindFixture), MaxFixturesBytes},
-		{boundOutstanding, int64(v.PendingLen(kindFinding)), MaxOutstandingFindings},
+		{"endpoints", int64(v.Len(entity.KindEndpoint)), MaxEndpoints},
+		{"bytes of remembered answers", v.Bytes(entity.KindAnswer), MaxAnswersBytes},
+		{"recovery jobs of 30 days", int64(v.Len(entity.KindRecovery)), MaxRecoveries},
+		{"erased payloads", int64(v.Len(entity.KindErasure)), MaxErasures},
+		{boundFindings, int64(v.Len(entity.KindFinding)), leak.MaxFindings},
+		{"fixtures", int64(v.Len(entity.KindFixture)), MaxFixtures},
+		{"bytes of fixtures", v.Bytes(entity.KindFixture), MaxFixturesBytes},
+		{boundOutstanding, int64(v.PendingLen(entity.KindFinding)), leak.MaxOutstandingFindings},
 	}
 }
 
@@ -156,20 +133,20 @@ func (c *core) registerMetrics(reg prometheus.Registerer) {
 	gauge := func(name, help string, read func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
 	}
-	count := func(k kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
+	count := func(k entity.Kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
 	bound := func(n float64) func() float64 { return func() float64 { return n } }
-	gauge("relay_control_endpoints", "Number of endpoints.", count(kindEndpoint))
+	gauge("relay_control_endpoints", "Number of endpoints.", count(entity.KindEndpoint))
 	gauge("relay_control_endpoints_limit", "Maximum number of endpoints.", bound(MaxEndpoints))
 	gauge("relay_control_idempotency_bytes", "Size of the answers remembered for Idempotency-Keys.",
-		func() float64 { return float64(c.View().Bytes(kindAnswer)) })
+		func() float64 { return float64(c.View().Bytes(entity.KindAnswer)) })
 	gauge("relay_control_idempotency_limit_bytes", "Maximum size of the answers remembered for Idempotency-Keys.",
 		bound(MaxAnswersBytes))
-	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(kindRecovery))
-	gauge("relay_control_findings", "Number of findings.", count(kindFinding))
-	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(MaxFindings))
+	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(entity.KindRecovery))
+	gauge("relay_control_findings", "Number of findings.", count(entity.KindFinding))
+	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(leak.MaxFindings))
 	gauge("relay_control_findings_outstanding", "Number of findings that are neither resolved nor ignored.",
-		func() float64 { return float64(c.View().PendingLen(kindFinding)) })
+		func() float64 { return float64(c.View().PendingLen(entity.KindFinding)) })
 	gauge("relay_control_findings_outstanding_limit",
-		"Maximum number of findings that are neither resolved nor ignored.", bound(MaxOutstandingFindings))
+		"Maximum number of findings that are neither resolved nor ignored.", bound(leak.MaxOutstandingFindings))
 	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -20,7 +22,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 		change func(*testNode)
 		want   error
 	}{
-		"full":     {func(n *testNode) { n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes) }, ErrStateFull},
+		"full":     {func(n *testNode) { n.inject(entity.KindAlertSettings, "bytes", conflog.MaxStateBytes) }, ErrStateFull},
 		"no audit": {func(n *testNode) { n.inject(conflog.KindOutbox, "len", 100_000) }, ErrUnavailable},
 	}
 	for name, f := range fill {
@@ -35,7 +37,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			ops := addUser(t, n, "ops@example.com", ReadWrite)
 			second := addUser(t, n, "second@example.com", ReadWrite)
 			f.change(n)
-			if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, f.want) {
+			if _, err := n.CreateEndpoint(ctx, endpoint(n.Keyring)); !errors.Is(err, f.want) {
 				t.Errorf("a new endpoint: %v", err)
 			}
 			grow := func(e *Endpoint) error { e.Enabled, e.Name = false, strings.Repeat("n", 100); return nil }
@@ -81,26 +83,26 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 // The number of recovery jobs in 30 days is bounded, and none is removed earlier.
 func TestRecoveryHistoryIsBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	n.inject(kindRecovery, "len", MaxRecoveries-1)
+	n.inject(entity.KindRecovery, "len", MaxRecoveries-1)
 	job := func(name string) error {
 		_, err := n.AddRecovery(context.Background(),
-			&Recovery{Meta: Meta{ID: name, Account: n.Account().ID}, State: RecoveryReady})
+			&jobs.Recovery{Meta: entity.Meta{ID: name, Account: n.Account().ID}, State: jobs.RecoveryReady})
 		return err
 	}
 	noError(t, job("rec_last"))
 	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistoryFull) {
 		t.Errorf("one more than the maximum: %v", err)
 	}
-	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *Recovery) error {
-		j.Destinations = []RecoveryDestination{{ID: strings.Repeat("d", 100)}}
-		j.End(RecoveryCancelled, StopCancelled, time.Now())
+	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *jobs.Recovery) error {
+		j.Destinations = []jobs.RecoveryDestination{{ID: strings.Repeat("d", 100)}}
+		j.End(jobs.RecoveryCancelled, jobs.StopCancelled, time.Now())
 		return nil
 	})
 	if err != nil {
 		t.Errorf("cancelling the last: %v", err)
 	}
 	unsettled, forgotten := n.UnsettledRecoveries(time.Now().Add(-time.Minute))
-	if len(unsettled)+len(forgotten) != 0 || n.View().Len(kindRecovery) != MaxRecoveries {
+	if len(unsettled)+len(forgotten) != 0 || n.View().Len(entity.KindRecovery) != MaxRecoveries {
 		t.Errorf("%d unsettled, %d to be removed", len(unsettled), len(forgotten))
 	}
 }
@@ -108,7 +110,7 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 // The number of erasures is bounded. A payload that is erased already can be erased again.
 func TestErasuresAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	n.inject(kindErasure, "len", MaxErasures-1)
+	n.inject(entity.KindErasure, "len", MaxErasures-1)
 	ids := id.NewGenerator(nil)
 	erase := func(event id.ID) error {
 		_, err := n.ErasePayload(t.Context(), event)

@@ -6,18 +6,19 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // CreateEndpoint creates an endpoint; see Create.
 func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
-	return Create(ctx, c, e)
+	return entity.Create(ctx, c, e)
 }
 
 // CheckCreate returns the error of the bound that CreateEndpoint would exceed, or nil. It writes nothing.
 func (c endpoints) CheckCreate(e *Endpoint) error {
-	v, err := complete(c.core, e)
+	v, err := entity.Complete(c.Core, e)
 	if err != nil {
 		return fmt.Errorf("check endpoint: %w", err)
 	}
@@ -25,43 +26,43 @@ func (c endpoints) CheckCreate(e *Endpoint) error {
 }
 
 func (c endpoints) checkPut(e *Endpoint, exempt bool) error {
-	raw, err := encodeValue(e)
+	raw, err := entity.EncodeValue(e)
 	if err != nil {
 		return err
 	}
-	return conflog.CheckPut(c.Log, kindEndpoint, e.ID, raw, exempt)
+	return conflog.CheckPut(c.Log, entity.KindEndpoint, e.ID, raw, exempt)
 }
 
 // UpdateEndpoint changes an endpoint; see Update. The partition stays as it is.
 func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
 	*Endpoint, error) {
-	return Update(ctx, c, endpoint, change)
+	return entity.Update(ctx, c, endpoint, change)
 }
 
 // CheckUpdate returns what UpdateEndpoint would make of an endpoint: e itself if change modifies nothing. It returns
 // the error of the bound that this would exceed, and writes nothing.
 func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
-	after, err := altered(c.core, e, change)
+	after, err := entity.Altered(c.Core, e, change)
 	if err != nil || after == nil {
 		return e, err
 	}
 	after.UpdatedAt = e.UpdatedAt
-	return after, c.checkPut(after, e.onlyRestricts(after))
+	return after, c.checkPut(after, e.OnlyRestricts(after))
 }
 
-// derive sets the partition, which only MoveEndpoint changes.
-func (e *Endpoint) derive(c *core, was value) error {
+// Derive sets the partition, which only MoveEndpoint changes.
+func (e *Endpoint) Derive(c *entity.Core, was entity.Value) error {
 	if old, _ := was.(*Endpoint); old != nil {
 		e.Partition, e.FormerPartitions, e.Move = old.Partition, old.FormerPartitions, old.Move
 	} else {
-		e.Partition = partitionOf(e.ID, c.cfg.Partitions)
+		e.Partition = partitionOf(e.ID, c.Partitions)
 	}
 	return nil
 }
 
-// restricts: the endpoint or a destination was disabled or paused, a destination was purged or removed, or the ingest
+// Restricts: the endpoint or a destination was disabled or paused, a destination was purged or removed, or the ingest
 // token was replaced.
-func (e *Endpoint) restricts(next value) bool {
+func (e *Endpoint) Restricts(next entity.Value) bool {
 	after, _ := next.(*Endpoint)
 	if after == nil || e.Enabled && !after.Enabled || !e.Paused && after.Paused ||
 		!bytes.Equal(e.TokenHash, after.TokenHash) {
@@ -79,14 +80,14 @@ func (e *Endpoint) restricts(next value) bool {
 // DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the endpoint. Unless rev
 // is 0, it returns ErrConflict when the endpoint has another revision.
 func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string, rev int64) error {
-	return c.remove(ctx, kindEndpoint, endpoint, rev)
+	return c.Remove(ctx, entity.KindEndpoint, endpoint, rev)
 }
 
 func (c *core) ensureAccount(ctx context.Context) error {
 	if c.Account() != nil {
 		return nil
 	}
-	_, err := c.insert(ctx, &Account{ID: id.Random(id.Account), CreatedAt: c.now().UTC()})
+	_, err := c.Insert(ctx, &entity.Account{ID: id.Random(id.Account), CreatedAt: c.Clock().UTC()})
 	if errors.Is(err, ErrConflict) {
 		return nil // another node created it
 	}

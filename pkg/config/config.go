@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -79,10 +80,10 @@ func printable(s string) bool {
 func (c Config) bootstrapScopes() map[[conflog.HashLen]byte]Scope {
 	m := make(map[[conflog.HashLen]byte]Scope)
 	if c.BootstrapReadKey != "" {
-		m[hashOf(c.BootstrapReadKey)] = Read
+		m[entity.HashOf(c.BootstrapReadKey)] = Read
 	}
 	if c.BootstrapKey != "" {
-		m[hashOf(c.BootstrapKey)] = ReadWrite
+		m[entity.HashOf(c.BootstrapKey)] = ReadWrite
 	}
 	return m
 }

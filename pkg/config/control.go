@@ -13,12 +13,13 @@
 //   - a node that changes an entity keeps the members that a newer version has written (TestUnknownMembersSurvive…);
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
 //
-// Begin with Control and with kindTable in kind.go, which lists all kinds. entity.go has the functions that all kinds
-// share, package seal the secrets, export.go and import.go relay config export and import.
+// Begin with Control and with kindTable in kinds.go, which lists all kinds. Package entity has what all kinds share,
+// package seal the secrets, export.go and import.go relay config export and import.
 package config
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,9 +29,16 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/argon"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Errors that callers branch on.
@@ -45,14 +53,6 @@ var (
 
 	ErrInvalidKey = errors.New("unknown, expired or revoked API key")
 )
-
-// InvalidError says what is wrong with a value that a person has given.
-type InvalidError struct {
-	Param   string // name of the value, such as scope
-	Message string // a predicate, such as "must be read or read_write"
-}
-
-func (e *InvalidError) Error() string { return e.Param + " " + e.Message }
 
 // Node is a node whose last heartbeat is younger than 5 s.
 type Node = conflog.Node
@@ -71,13 +71,16 @@ func OriginOf(ctx context.Context) Origin { return conflog.OriginOf(ctx) }
 // Control is this node's copy of the configuration, with methods to read and change each kind of entity. Create it with
 // New and call Run, or with Inspect.
 type Control struct {
+	*entity.Core
 	*core
 	endpoints
 	callers
-	jobs
-	findings
-	tripwires
-	alerts
+	jobs.Jobs
+	requests
+	leak.Findings
+	leak.Tripwires
+	alerting.Store
+	notices
 	documents
 }
 
@@ -85,26 +88,20 @@ type Control struct {
 type (
 	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
 	callers   struct{ *core } // API keys, users, and the service secret
-	jobs      struct{ *core } // replay runs, recovery jobs, actions of agents, and remembered answers
-	findings  struct{ *core } // drains, DSNs, domains and scans, and the findings from them
-	tripwires struct{ *core }
-	alerts    struct{ *core } // alerts and their settings
+	requests  struct{ *core } // actions of agents, and remembered answers
+	notices   struct{ *core } // findings with their alerts
 	documents struct{ *core } // export, import and rewrap
 )
 
 // core is what the groups of methods share.
 type core struct {
-	*conflog.Log
+	*entity.Core
 	cfg             Config
 	log             *slog.Logger
-	keyring         *seal.Keyring
-	now             func() time.Time
 	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
 	sweepInterval   time.Duration                   // between two removals of expired entities
 	passwords       *argon.Hasher
-	cache           cache
 	keyIndex        atomic.Pointer[keyIndex]
-	senderCounts    atomic.Pointer[senderCounts]
 	actionMu        sync.Mutex   // held from counting actions until one is created
 	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
@@ -123,14 +120,17 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		deps.Now = time.Now
 	}
 	core := &core{
-		cfg: cfg, log: deps.Log, keyring: deps.Keyring, now: deps.Now, bootstrapScopes: cfg.bootstrapScopes(),
-		sweepInterval: time.Minute, passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
+		Core: &entity.Core{Table: kindTable, Keyring: deps.Keyring, Clock: deps.Now, Partitions: cfg.Partitions,
+			RetentionDays: cfg.RetentionDays},
+		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute,
+		passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core, endpoints{core}, callers{core}, jobs{core}, findings{core}, tripwires{core}, alerts{core},
-		documents{core}}
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, jobs.New(core.Core, cfg.RunProgressTimeout),
+		requests{core}, leak.NewFindings(core.Core), leak.NewTripwires(core.Core, callers{core}.KeyFingerprint),
+		alerting.Store{Core: core.Core}, notices{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified
-	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, registeredKinds(), compressionDict()
+	log.SnapshotEvery, log.Kinds, log.CompressionDict = cfg.SnapshotEvery, kindTable.Registered(), compressionDict()
 	core.Log, err = conflog.New(log, conflog.Deps{
 		Log: deps.Log, Stream: deps.Stream, Entities: entities{core}, Keys: logKeys{deps.Keyring}, Now: deps.Now,
 		Metrics: deps.Metrics, StartSteps: []conflog.Step{
@@ -185,29 +185,75 @@ func Finalize(ctx context.Context, cfg Config, deps Deps) (before int, err error
 type entities struct{ *core }
 
 // Index decodes the value of a record and returns its index fields.
-func (x entities) Index(k kind, raw []byte) (conflog.Index, error) {
-	v, err := decodeValue(k, raw)
+func (x entities) Index(k entity.Kind, raw []byte) (conflog.Index, error) {
+	v, err := x.Table.Decode(k, raw)
 	if err != nil {
 		return conflog.Index{}, err
 	}
-	i := conflog.Index{ID: idOf(v), Pending: v.isPending(), Attributes: v.attributes()}
-	if h := v.formerHash(); len(h) == conflog.HashLen {
+	i := conflog.Index{ID: entity.IDOf(v), Pending: v.IsPending(), Attributes: v.Attributes()}
+	if h := v.FormerHash(); len(h) == conflog.HashLen {
 		i.FormerHash = (*[conflog.HashLen]byte)(h)
 	}
-	copy(i.Hash[:], hashOfValue(v))
+	copy(i.Hash[:], entity.HashOfValue(v))
 	return i, nil
 }
 
 // ActorName returns the name of an API key, or the email address of a user.
 func (x entities) ActorName(v *conflog.View, id string) string {
-	if e := v.FindLiving(kindKey, id); e != nil {
+	if e := v.FindLiving(entity.KindKey, id); e != nil {
 		return x.key(e).Name
 	}
-	if e := v.FindLiving(kindUser, id); e != nil {
-		return x.value(e).(*User).Email
+	if e := v.FindLiving(entity.KindUser, id); e != nil {
+		return x.Decoded(e).(*User).Email
 	}
 	return ""
 }
 
 // AccountID returns the id of the only account.
-func (x entities) AccountID(v *conflog.View) string { return v.Newest(kindAccount).ID }
+func (x entities) AccountID(v *conflog.View) string { return v.Newest(entity.KindAccount).ID }
+
+func compressionDict() []byte {
+	text := "text"
+	b, err := json.Marshal([]any{
+		Key{Scope: ReadWrite}, entity.Account{},
+		Endpoint{
+			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
+			Verification: &Verification{
+				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []seal.Secret{"key:"}, ToleranceSeconds: 300},
+			Destinations: []Destination{{
+				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
+				Secrets: []SigningSecret{{Secret: "key:"}},
+			}},
+			RetryPolicy: retry.Default(),
+			Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
+		},
+	})
+	if err != nil {
+		panic(fmt.Sprintf("BUG: encode the dictionary: %v", err))
+	}
+	return b
+}
+
+func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.Decoded(e).(*Endpoint) }
+func (c *core) key(e *conflog.Entity) *Key           { return c.Decoded(e).(*Key) }
+
+// sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
+func (c *Control) sweep(ctx context.Context) error {
+	for wait.For(ctx, c.sweepInterval) == nil {
+		if !c.Owner() {
+			continue
+		}
+		if err := c.sweepOnce(ctx); err != nil && ctx.Err() == nil {
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot remove expired entities", slog.Any("error", err))
+		}
+	}
+	return nil
+}
+
+// sweepOnce removes what has expired, and the oldest scans.
+func (c *Control) sweepOnce(ctx context.Context) error {
+	if err := c.SweepExpired(ctx); err != nil {
+		return err
+	}
+	return c.SweepScans(ctx)
+}

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
@@ -43,7 +46,7 @@ func bubbleBroker(t *testing.T) stream.Config {
 	return conf
 }
 
-func keyring(t testing.TB) *seal.Keyring {
+func Keyring(t testing.TB) *seal.Keyring {
 	t.Helper()
 	k := must(seal.NewKeyring("test:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="))(t)
 	return k
@@ -72,7 +75,7 @@ func start(t testing.TB, conf stream.Config, cfg Config, setup ...func(*options)
 	}
 	log := &kit.Buffer{}
 	o := options{sweeping: time.Minute, log: conflog.Config{Timing: conflog.DefaultTiming()}, deps: Deps{
-		Stream: conf, Keyring: keyring(t),
+		Stream: conf, Keyring: Keyring(t),
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}}
 	for _, f := range setup {
@@ -175,14 +178,14 @@ func endpoint(k *seal.Keyring) *Endpoint {
 			Headers: map[string]seal.Secret{},
 			Secrets: []SigningSecret{{Secret: k.SealString(dst, seal.FieldSecret, "whsec_"+dst), Last4: "abcd"}},
 		}},
-		RetryPolicy: DefaultRetryPolicy(),
+		RetryPolicy: retry.Default(),
 		Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 	}
 }
 
 func (n *testNode) create(t testing.TB) *Endpoint {
 	t.Helper()
-	e := must(n.CreateEndpoint(context.Background(), endpoint(n.keyring)))(t)
+	e := must(n.CreateEndpoint(context.Background(), endpoint(n.Keyring)))(t)
 	return e
 }
 
@@ -200,7 +203,7 @@ func TestEndpointLife(t *testing.T) {
 		t.Fatalf("after deletion: %v", err)
 	}
 	noError(t, n.stop())
-	if _, err := n.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
+	if _, err := n.CreateEndpoint(ctx, endpoint(n.Keyring)); !errors.Is(err, ErrUnavailable) {
 		t.Fatalf("write to a stopped node: %v", err)
 	}
 }
@@ -209,17 +212,17 @@ func TestCreateRefusesTakenIDAndToken(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
-	again := endpoint(n.keyring)
-	again.ID, again.Token = e.ID, n.keyring.SealString(e.ID, seal.FieldToken, "tok_other")
+	again := endpoint(n.Keyring)
+	again.ID, again.Token = e.ID, n.Keyring.SealString(e.ID, seal.FieldToken, "tok_other")
 	if _, err := n.CreateEndpoint(ctx, again); !errors.Is(err, ErrConflict) {
 		t.Fatalf("same id: %v", err)
 	}
-	other := endpoint(n.keyring)
-	other.Token = n.keyring.SealString(other.ID, seal.FieldToken, "tok_"+e.ID)
+	other := endpoint(n.Keyring)
+	other.Token = n.Keyring.SealString(other.ID, seal.FieldToken, "tok_"+e.ID)
 	if _, err := n.CreateEndpoint(ctx, other); !errors.Is(err, ErrConflict) {
 		t.Fatalf("same token: %v", err)
 	}
-	foreign := endpoint(n.keyring)
+	foreign := endpoint(n.Keyring)
 	foreign.Token = e.Token
 	if _, err := n.CreateEndpoint(ctx, foreign); !errors.Is(err, seal.ErrOpen) {
 		t.Fatalf("token sealed for another endpoint: %v", err)
@@ -259,11 +262,11 @@ func TestListPages(t *testing.T) {
 	if len(page) != 2 || page[0].ID != want[0] || page[1].ID != want[2] || more || read != 4 {
 		t.Errorf("%d endpoints of %d, more %t", len(page), read, more)
 	}
-	uncached := *n.View().FindLiving(kindEndpoint, want[0])
-	if n.peek(&uncached) == n.peek(&uncached) {
+	uncached := *n.View().FindLiving(entity.KindEndpoint, want[0])
+	if n.Peek(&uncached) == n.Peek(&uncached) {
 		t.Error("a loop over endpoints fills the cache")
 	}
-	if n.endpoint(&uncached) != n.peek(&uncached) {
+	if n.endpoint(&uncached) != n.Peek(&uncached) {
 		t.Error("a loop over endpoints does not use the cache")
 	}
 }
@@ -282,7 +285,7 @@ func TestKeys(t *testing.T) {
 	if _, err := n.Authenticate(text + "x"); !errors.Is(err, ErrInvalidKey) {
 		t.Fatalf("unknown key: %v", err)
 	}
-	second := NewKey{Name: strings.Repeat("é", maxNameText), Scope: ReadWrite}
+	second := NewKey{Name: strings.Repeat("é", require.MaxName), Scope: ReadWrite}
 	if _, k, err := n.CreateKey(ctx, second); err != nil || k.Name != second.Name || k.CreatedAt.IsZero() {
 		t.Fatalf("%+v, %v", k, err)
 	}

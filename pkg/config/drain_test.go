@@ -4,12 +4,14 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // drain returns a drain with that token, as the API would make it.
-func drain(k *seal.Keyring, name, token string) *Drain {
-	d := &Drain{Meta: Meta{ID: "drn_" + name}, Name: name, Platform: PlatformAuto, CreatedBy: "key_1"}
+func drain(k *seal.Keyring, name, token string) *leak.Drain {
+	d := &leak.Drain{Meta: entity.Meta{ID: "drn_" + name}, Name: name, Platform: leak.PlatformAuto, CreatedBy: "key_1"}
 	d.Sealed.Token = k.SealString(d.ID, seal.FieldToken, token)
 	return d
 }
@@ -19,27 +21,27 @@ func TestDrainByToken(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
 	for _, name := range []string{"one", "two"} {
-		must(Create(ctx, n, drain(n.keyring, name, "token-"+name)))(t)
+		must(entity.Create(ctx, n, drain(n.Keyring, name, "token-"+name)))(t)
 	}
-	f := func(id, token string, want Presence) {
+	f := func(id, token string, want entity.Presence) {
 		t.Helper()
-		if d, got := n.DrainByToken(id, token); got != want || (d != nil) != (want == Present) {
+		if d, got := n.DrainByToken(id, token); got != want || (d != nil) != (want == entity.Present) {
 			t.Errorf("%s with %q: %v, want %v", id, token, got, want)
 		}
 	}
-	f("drn_one", "token-one", Present)
-	f("drn_one", "token-two", Unknown)
-	f("drn_one", "", Unknown)
-	f("drn_none", "token-one", Unknown)
-	f("drn_none", "", Unknown)
-	must(Update(ctx, n, "drn_one", func(d *Drain) error {
-		d.Sealed.Token = n.keyring.SealString(d.ID, seal.FieldToken, "rotated")
+	f("drn_one", "token-one", entity.Present)
+	f("drn_one", "token-two", entity.Unknown)
+	f("drn_one", "", entity.Unknown)
+	f("drn_none", "token-one", entity.Unknown)
+	f("drn_none", "", entity.Unknown)
+	must(entity.Update(ctx, n, "drn_one", func(d *leak.Drain) error {
+		d.Sealed.Token = n.Keyring.SealString(d.ID, seal.FieldToken, "rotated")
 		return nil
 	}))(t)
-	f("drn_one", "token-one", Unknown)
-	f("drn_one", "rotated", Present)
-	noError(t, Delete[Drain](ctx, n, "drn_one"))
-	f("drn_one", "rotated", Deleted)
+	f("drn_one", "token-one", entity.Unknown)
+	f("drn_one", "rotated", entity.Present)
+	noError(t, entity.Delete[leak.Drain](ctx, n, "drn_one"))
+	f("drn_one", "rotated", entity.Deleted)
 }
 
 // The secrets of a drain are opened under their own fields, survive a rewrap, and change no more than they say. Only
@@ -47,17 +49,17 @@ func TestDrainByToken(t *testing.T) {
 func TestDrainSecrets(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	d := drain(n.keyring, "one", "token-one")
-	d.Sealed.SigningSecret = n.keyring.SealString(d.ID, seal.FieldSigningSecret, "signs")
-	d.Sealed.VerifyCode = n.keyring.SealString(d.ID, seal.FieldVerifyCode, "proves")
-	d = must(Create(ctx, n, d))(t)
-	if s, err := n.DrainSecrets(d); err != nil || s != (DrainSecrets{"signs", "proves"}) {
+	d := drain(n.Keyring, "one", "token-one")
+	d.Sealed.SigningSecret = n.Keyring.SealString(d.ID, seal.FieldSigningSecret, "signs")
+	d.Sealed.VerifyCode = n.Keyring.SealString(d.ID, seal.FieldVerifyCode, "proves")
+	d = must(entity.Create(ctx, n, d))(t)
+	if s, err := n.DrainSecrets(d); err != nil || s != (leak.DrainSecrets{Signing: "signs", VerifyCode: "proves"}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	sealed := 0
 	eachSealed(d, func(entity, field string, s *seal.Secret) {
 		sealed++
-		if _, err := n.keyring.OpenString(entity, field, *s); err != nil {
+		if _, err := n.Keyring.OpenString(entity, field, *s); err != nil {
 			t.Error(err)
 		}
 	})
@@ -70,8 +72,8 @@ func TestDrainSecrets(t *testing.T) {
 		t.Errorf("a secret under another field: %v", err)
 	}
 	other := *d
-	other.Platform = PlatformHeroku
-	if err := other.validate(); !errors.Is(err, ErrUnsigned) {
+	other.Platform = leak.PlatformHeroku
+	if err := other.Validate(); !errors.Is(err, leak.ErrUnsigned) {
 		t.Errorf("a signing secret for heroku: %v", err)
 	}
 }

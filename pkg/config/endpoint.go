@@ -1,15 +1,16 @@
 package config
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
-	"fmt"
 	"regexp"
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/conflog"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -17,7 +18,7 @@ import (
 // Endpoint is the configuration of one endpoint, as stored in the log. Values that Control returns are shared: treat
 // them as read-only. Secrets are sealed; see Keyring.
 type Endpoint struct {
-	plain
+	entity.Plain
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	// partition of the topic events for new events; the other records of an event go to the partition in its id
@@ -29,21 +30,21 @@ type Endpoint struct {
 	Token       seal.Secret    `json:"token"` // ingest token, part of the ingest URL
 	FormerToken *FormerToken   `json:"former_token,omitempty"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
-	TokenRotatedBy string          `json:"token_by,omitempty"`
-	Name           string          `json:"name"`
-	Description    *string         `json:"description"`
-	Provider       string          `json:"provider"`
-	Verification   *Verification   `json:"verification"`
-	TypeSource     *string         `json:"type_source"` // nil = none
-	Destinations   []Destination   `json:"destinations"`
-	RetryPolicy    RetryPolicy     `json:"retry_policy"`
-	Response       Response        `json:"response"`
-	Enabled        bool            `json:"enabled"`
-	Paused         bool            `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
-	Dedup          *Dedup          `json:"dedup,omitempty"`
-	IngestLimit    *IngestLimit    `json:"ingest_limit,omitempty"`
-	Alerts         *EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
-	Transformation *Transformation `json:"transformation,omitempty"` // nil: it never had one
+	TokenRotatedBy string                   `json:"token_by,omitempty"`
+	Name           string                   `json:"name"`
+	Description    *string                  `json:"description"`
+	Provider       string                   `json:"provider"`
+	Verification   *Verification            `json:"verification"`
+	TypeSource     *string                  `json:"type_source"` // nil = none
+	Destinations   []Destination            `json:"destinations"`
+	RetryPolicy    retry.Policy             `json:"retry_policy"`
+	Response       Response                 `json:"response"`
+	Enabled        bool                     `json:"enabled"`
+	Paused         bool                     `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
+	Dedup          *Dedup                   `json:"dedup,omitempty"`
+	IngestLimit    *IngestLimit             `json:"ingest_limit,omitempty"`
+	Alerts         *alerting.EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
+	Transformation *Transformation          `json:"transformation,omitempty"` // nil: it never had one
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
@@ -60,11 +61,14 @@ type Endpoint struct {
 // CreationSeq returns the position of the endpoint in lists, which are in the order of creation.
 func (e *Endpoint) CreationSeq() int64 { return e.Seq }
 
-func (e *Endpoint) common() commonFields {
-	return commonFields{&e.ID, &e.Account, &e.CreatedAt, &e.UpdatedAt, &e.Rev, &e.Seq}
+func (e *Endpoint) Common() entity.CommonFields {
+	return entity.CommonFields{
+		ID: &e.ID, Account: &e.Account, CreatedAt: &e.CreatedAt, Updated: &e.UpdatedAt, Rev: &e.Rev, Seq: &e.Seq}
 }
 
-func (e *Endpoint) hashed() hashedSecret { return hashedSecret{&e.TokenHash, seal.FieldToken, e.Token} }
+func (e *Endpoint) Hashed() entity.HashedSecret {
+	return entity.HashedSecret{Hash: &e.TokenHash, Field: seal.FieldToken, Sealed: e.Token}
+}
 
 // PartitionMove describes a move to another partition. Deliveries of earlier events may still be open in the old
 // partition. Until they are done, or Until has passed, deliveries of new events wait, so that two nodes never deliver
@@ -137,7 +141,7 @@ type Destination struct {
 	TimeoutSeconds int                    `json:"timeout_seconds"`
 	Headers        map[string]seal.Secret `json:"headers"`
 	MaxInFlight    int                    `json:"max_in_flight"`
-	Filter         *Filter                `json:"filter"`
+	Filter         *filter.Filter         `json:"filter"`
 	Paused         bool                   `json:"paused,omitempty"` // its deliveries wait
 	RateLimit      *RateLimit             `json:"rate_limit,omitempty"`
 	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
@@ -177,12 +181,6 @@ type SigningSecret struct {
 	RotatedBy string `json:"by,omitempty"`
 }
 
-// Filter selects events. An event must match every part that is set.
-type Filter struct {
-	Types []string       `json:"types,omitempty" in:"own" nullable:"true"` // exact, or a prefix followed by ".*"
-	Body  map[string]any `json:"body,omitempty" in:"own" nullable:"true"`  // dotted path → JSON scalar
-}
-
 // Response is the answer to the provider, sent when its event is durable.
 type Response struct {
 	Status      int    `json:"status" in:"" minimum:"200" maximum:"299" description:"Default 200."`
@@ -192,7 +190,7 @@ type Response struct {
 
 // Key is an API key. Only the SHA-256 of its text is stored.
 type Key struct {
-	plain
+	entity.Plain
 	ID      string `json:"id"`
 	Account string `json:"account"`
 	Name    string `json:"name"`
@@ -211,15 +209,15 @@ type Key struct {
 	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
 }
 
-func (k *Key) common() commonFields {
-	return commonFields{id: &k.ID, account: &k.Account, createdAt: &k.CreatedAt}
+func (k *Key) Common() entity.CommonFields {
+	return entity.CommonFields{ID: &k.ID, Account: &k.Account, CreatedAt: &k.CreatedAt}
 }
 
-func (k *Key) hashed() hashedSecret { return hashedSecret{hash: &k.Hash} }
-func (k *Key) madeAtStart() bool    { return k.Bootstrap }
+func (k *Key) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &k.Hash} }
+func (k *Key) MadeAtStart() bool           { return k.Bootstrap }
 
-// onlyRestricts: the key was revoked.
-func (k *Key) onlyRestricts(next value) bool {
+// OnlyRestricts: the key was revoked.
+func (k *Key) OnlyRestricts(next entity.Value) bool {
 	return k.RevokedAt.IsZero() && !next.(*Key).RevokedAt.IsZero()
 }
 
@@ -232,25 +230,6 @@ const (
 	ReadWrite Scope = "read_write"
 )
 
-// Account owns all other entities. There is exactly one.
-type Account struct {
-	plain
-	ID        string    `json:"id"`
-	CreatedAt time.Time `json:"created_at"`
-	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
-	// when it is needed for the first time, and is no secret.
-	FPSalt []byte `json:"fp_salt,omitempty"`
-}
-
-func (a *Account) common() commonFields { return commonFields{id: &a.ID, createdAt: &a.CreatedAt} }
-
-func (a *Account) validate() error {
-	if n := len(a.FPSalt); n != 0 && n != fpSaltBytes {
-		return fmt.Errorf("fp_salt must have %d bytes, not %d", fpSaltBytes, n)
-	}
-	return nil
-}
-
 // DefaultResponse is what a provider is answered unless the endpoint sets a response.
 func DefaultResponse(provider string) Response {
 	if a := verify.ByName(provider).Answer; a != nil {
@@ -259,12 +238,31 @@ func DefaultResponse(provider string) Response {
 	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
-// hashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
-// guessing.
-func hashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }
+// DecoyEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
+func (c endpoints) DecoyEndpoint(t *leak.Tripwire) *Endpoint {
+	return &Endpoint{
+		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.Partitions), Provider: verify.Generic,
+		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,
+	}
+}
 
-// isHashOf reports whether a hash is that of a secret, in a time that does not depend on either.
-func isHashOf(hash []byte, secret string) bool {
-	sum := hashOf(secret)
-	return subtle.ConstantTimeCompare(sum[:], hash) == 1
+// AlertsOrDefault returns the endpoint's alert settings, or the defaults when Alerts is nil.
+func (e *Endpoint) AlertsOrDefault() alerting.EndpointAlerts {
+	if e.Alerts == nil {
+		return alerting.EndpointAlerts{Enabled: true}
+	}
+	return *e.Alerts
+}
+
+// BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
+func (e *Endpoint) BodyFilters() *filter.BodyFilters {
+	filters, needed := make([]*filter.Filter, len(e.Destinations)), false
+	for i := range e.Destinations {
+		filters[i] = e.Destinations[i].Filter
+		needed = needed || filters[i].NeedsBody()
+	}
+	if !needed {
+		return nil
+	}
+	return filter.NewBodyFilters(filters)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
@@ -15,7 +16,7 @@ import (
 // Kafka and ClickHouse. Everything that reads, delivers or stores an event checks for an erasure, so that a record that
 // is read again cannot restore the payload.
 type Erasure struct {
-	Meta
+	entity.Meta
 	// StoreErasedAt is when the payload was found to be permanently gone from the store; zero: not yet.
 	StoreErasedAt time.Time `json:"gone,omitzero"`
 }
@@ -34,8 +35,8 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, er
 		return time.Time{}, err
 	}
 	name := event.Text(id.Event)
-	if e, _ := Get[Erasure](c, name); e == nil {
-		_, _, err := create(ctx, c.core, &Erasure{Meta: Meta{ID: name}})
+	if e, _ := entity.Get[Erasure](c, name); e == nil {
+		_, _, err := entity.CreateUnawaited(ctx, c.Core, &Erasure{Meta: entity.Meta{ID: name}})
 		if err != nil && !errors.Is(err, ErrConflict) { // with a conflict this node has applied the record of another call
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
@@ -48,16 +49,18 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, er
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
-func (c *core) ErasedAt(event id.ID) time.Time {
+func (c *core) ErasedAt(event id.ID) time.Time { return erasedAt(c.Core, event) }
+
+func erasedAt(c *entity.Core, event id.ID) time.Time {
 	v := c.View()
-	if v.Len(kindErasure) == 0 { // fast path: called for every delivery and every row
+	if v.Len(entity.KindErasure) == 0 { // fast path: called for every delivery and every row
 		return time.Time{}
 	}
-	e := v.FindLiving(kindErasure, event.Text(id.Event))
+	e := v.FindLiving(entity.KindErasure, event.Text(id.Event))
 	if e == nil {
 		return time.Time{}
 	}
-	return c.value(e).(*Erasure).CreatedAt
+	return c.Decoded(e).(*Erasure).CreatedAt
 }
 
 // Erased reports whether the payload of an event was erased.
@@ -65,16 +68,16 @@ func (c endpoints) Erased(event id.ID) bool { return !c.ErasedAt(event).IsZero()
 
 // UnfinishedErasures returns the erasures whose payload may still be in the store, newest first.
 func (c endpoints) UnfinishedErasures() []*Erasure {
-	return valuesOf(c.core, c.View().NewestFirst(kindErasure, 0), func(e *Erasure) bool {
+	return entity.ValuesOf(c.Core, c.View().NewestFirst(entity.KindErasure, 0), func(e *Erasure) bool {
 		return e.StoreErasedAt.IsZero()
 	})
 }
 
 // FinishErasure records that the payload is gone from the store.
 func (c endpoints) FinishErasure(ctx context.Context, name string) error {
-	_, _, err := update(ctx, c.core, name, func(e *Erasure) error {
+	_, _, err := entity.UpdateUnawaited(ctx, c.Core, name, func(e *Erasure) error {
 		if e.StoreErasedAt.IsZero() {
-			e.StoreErasedAt = c.now().UTC()
+			e.StoreErasedAt = c.Clock().UTC()
 		}
 		return nil
 	})
@@ -84,19 +87,19 @@ func (c endpoints) FinishErasure(ctx context.Context, name string) error {
 	return err
 }
 
-func (e *Erasure) validate() error {
+func (e *Erasure) Validate() error {
 	_, err := id.Parse(id.Event, e.ID)
 	return err
 }
 
-// endsAt: a day after its event expired. Only events that can be read are erased, so erasures expire in about the order
+// EndsAt: a day after its event expired. Only events that can be read are erased, so erasures expire in about the order
 // of their creation.
-func (e *Erasure) endsAt(c *core) time.Time {
+func (e *Erasure) EndsAt(c *entity.Core) time.Time {
 	from := e.CreatedAt
 	if event, err := id.Parse(id.Event, e.ID); err == nil {
 		from = event.Time()
 	}
-	return from.AddDate(0, 0, cmp.Or(c.cfg.RetentionDays, maxRetentionDays)+1)
+	return from.AddDate(0, 0, cmp.Or(c.RetentionDays, maxRetentionDays)+1)
 }
 
 // maxRetentionDays is the maximum of RELAY_RETENTION_DAYS.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -63,11 +64,11 @@ func TestErasure(t *testing.T) {
 		t.Errorf("an erasure that was removed: %v", err)
 	}
 
-	e, _ := Get[Erasure](a, d.Text(id.Event))
-	if end := e.endsAt(a.core); !end.Equal(d.Time().AddDate(0, 0, 8)) {
+	e, _ := entity.Get[Erasure](a, d.Text(id.Event))
+	if end := e.EndsAt(a.Core); !end.Equal(d.Time().AddDate(0, 0, 8)) {
 		t.Errorf("ends at %v, its event came at %v", end, d.Time())
 	}
-	if end := e.endsAt(b.core); end.Before(d.Time().AddDate(9, 0, 0)) {
+	if end := e.EndsAt(b.Core); end.Before(d.Time().AddDate(9, 0, 0)) {
 		t.Errorf("ends at %v where the retention is not known", end)
 	}
 	later.Store(int64(8*24*time.Hour + time.Second))

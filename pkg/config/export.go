@@ -1,89 +1,17 @@
 package config
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"hash"
 	"io"
-	"iter"
 	"slices"
-	"strings"
-	"time"
 
+	"github.com/eventrelay/relay/pkg/config/document"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
-
-// An export is one JSON document with three parts: a header, one line for each entity in the order of their creation,
-// and a footer with the SHA-256 of everything before it and a MAC under a master key. Secrets and ingest tokens are
-// sealed as in the log, API keys are hashes, one-time links are left out.
-
-// Format and version of the document.
-const (
-	exportFormat  = "eventrelay.configuration"
-	exportVersion = 2
-	// unsignedVersion is the version of exports without a MAC.
-	unsignedVersion = 1
-)
-
-// ExportHeader is the first line of an export.
-type ExportHeader struct {
-	Format     string    `json:"format"`
-	Version    int       `json:"version"`
-	ExportedAt time.Time `json:"exported_at"`
-	Program    string    `json:"program"`
-	Account    string    `json:"account"`
-	Sequence   int64     `json:"sequence"` // sequence of the exported state
-	Partitions int32     `json:"partitions"`
-	Entities   int       `json:"count"`
-	// MasterKeys are the keys that open the secrets of the document, as name:fingerprint.
-	MasterKeys []string `json:"master_keys"`
-
-	footer exportFooter // set by ReadExport
-}
-
-// exportedEntity is one line.
-type exportedEntity struct {
-	Kind  string          `json:"kind"`
-	Value json.RawMessage `json:"value"`
-}
-
-// exportFooter is the last line, without the bracket before it.
-type exportFooter struct {
-	SHA256 string `json:"sha256"`
-	// MAC is the HMAC-SHA256 of SHA256, with a key derived from the master key with the id MACKey.
-	MACKey string `json:"mac_key,omitempty"`
-	MAC    string `json:"mac,omitempty"`
-}
-
-// ErrUnsignedExport means that a document has no MAC.
-var ErrUnsignedExport = errors.New(
-	"the document has no MAC: an older version wrote it, or something other than the relay")
-
-// verifyMAC returns an error unless a holder of one of the master keys wrote the document.
-func (h *ExportHeader) verifyMAC(keys *seal.Keyring) error {
-	if h.Version == unsignedVersion {
-		return ErrUnsignedExport
-	}
-	name, _, _ := strings.Cut(h.footer.MACKey, ":")
-	if !slices.Contains(keys.IDs(), h.footer.MACKey) {
-		return missingMasterKey(keys, h.footer.MACKey)
-	}
-	got, err := hex.DecodeString(h.footer.MAC)
-	if err != nil || !hmac.Equal(got, mac(keys.MACKey(name), []byte(h.footer.SHA256))) {
-		return fmt.Errorf("%w: its MAC does not match: it was changed by somebody without the master key %s",
-			ErrInvalidExport, name)
-	}
-	return nil
-}
 
 // Export writes the configuration as it is when Export is called. Later changes do not affect it.
 func (c documents) Export(ctx context.Context, to io.Writer) error {
@@ -92,8 +20,8 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	}
 	v := c.View()
 	var all []*conflog.Entity
-	for k := range kinds {
-		if has(k, exported) {
+	for k := range entity.NumKinds {
+		if kindTable.Has(k, exported) {
 			all = slices.AppendSeq(all, v.NewestFirst(k, 0))
 		}
 	}
@@ -102,16 +30,16 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	head := ExportHeader{
-		Format: exportFormat, Version: exportVersion, ExportedAt: c.now().UTC(), Program: c.cfg.Version,
+	head := document.Header{
+		Format: document.Format, Version: document.Version, ExportedAt: c.Clock().UTC(), Program: c.cfg.Version,
 		Account: c.Account().ID, Sequence: v.Sequence(), Partitions: c.cfg.Partitions, Entities: len(all),
 		MasterKeys: keys,
 	}
-	return WriteExport(to, head, c.keyring, func(yield func(string, json.RawMessage) bool) {
+	return document.Write(to, head, c.Keyring, func(yield func(string, json.RawMessage) bool) {
 		for _, e := range all {
 			line := c.Value(e)
-			if e.Kind == kindUser {
-				line = c.edited(e, func(v value) { v.(*User).Link = nil })
+			if e.Kind == entity.KindUser {
+				line = c.Edited(e, func(v entity.Value) { v.(*User).Link = nil })
 			}
 			if !yield(c.KindName(e.Kind), line) {
 				return
@@ -120,135 +48,19 @@ func (c documents) Export(ctx context.Context, to io.Writer) error {
 	})
 }
 
-// WriteExport writes a document that [ReadExport] reads. entities must yield exactly header.Entities pairs of kind and
-// value. The MAC is made with the first of the keys.
-func WriteExport(
-	to io.Writer, head ExportHeader, keys *seal.Keyring, entities iter.Seq2[string, json.RawMessage],
-) error {
-	sum := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
-	first, err := json.Marshal(head)
-	if err != nil {
-		return fmt.Errorf("encode the head of the export: %w", err)
-	}
-	fmt.Fprintf(w, "%s,\"entities\":[\n", bytes.TrimSuffix(first, []byte("}")))
-	n := 0
-	for kind, value := range entities {
-		line, err := json.Marshal(exportedEntity{kind, value})
-		if err != nil {
-			return fmt.Errorf("encode a %s: %w", kind, err)
-		}
-		w.Write(line) // Flush returns its error
-		if n++; n < head.Entities {
-			w.WriteByte(',')
-		}
-		w.WriteByte('\n')
-	}
-	if err := w.Flush(); err != nil {
-		return fmt.Errorf("write the export: %w", err)
-	}
-	foot := exportFooter{SHA256: hex.EncodeToString(sum.Sum(nil)), MACKey: keys.IDs()[0]}
-	foot.MAC = hex.EncodeToString(mac(keys.MACKey(keys.First()), []byte(foot.SHA256)))
-	last, err := json.Marshal(foot)
-	if err != nil {
-		return fmt.Errorf("encode the end of the export: %w", err)
-	}
-	if _, err := fmt.Fprintf(to, "],%s\n", bytes.TrimPrefix(last, []byte("{"))); err != nil {
-		return fmt.Errorf("write the export: %w", err)
-	}
-	return nil
-}
-
 // sealingKeys returns the ids of the master keys that seal exported secrets; for a key that this node does not have,
 // its name and a colon.
 func (c documents) sealingKeys(v *conflog.View) ([]string, error) {
 	ids := []string{}
 	err := c.eachSecret(v, func(e *conflog.Entity, s seal.Secret) {
-		if !has(e.Kind, exported) {
+		if !kindTable.Has(e.Kind, exported) {
 			return
 		}
-		id := cmp.Or(c.keyring.ID(s.KeyName()), s.KeyName()+":")
+		id := cmp.Or(c.Keyring.ID(s.KeyName()), s.KeyName()+":")
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	})
 	slices.Sort(ids)
 	return ids, err
-}
-
-func mac(key, value []byte) []byte {
-	h := hmac.New(sha256.New, key)
-	h.Write(value)
-	return h.Sum(nil)
-}
-
-// ErrInvalidExport means that a document is not a complete export that this program can read.
-var ErrInvalidExport = errors.New("cannot read the export")
-
-// maxExportLine is the maximum length of a line in bytes; records of the log are smaller.
-const maxExportLine = 16 << 20
-
-// ReadExport reads a document, calls each for every entity, and verifies the checksum at the end. Do not use the
-// entities before it has returned nil. It does not verify the MAC.
-func ReadExport(from io.Reader, each func(kind string, value json.RawMessage) error) (ExportHeader, error) {
-	var head ExportHeader
-	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, maxExportLine)
-	lines.Split(wholeLines)
-	if !lines.Scan() {
-		return head, errors.Join(fmt.Errorf("%w: it is empty", ErrInvalidExport), lines.Err())
-	}
-	opening, ok := bytes.CutSuffix(lines.Bytes(), []byte(",\"entities\":[\n"))
-	if !ok || json.Unmarshal(append(bytes.Clone(opening), '}'), &head) != nil || head.Format != exportFormat {
-		return head, fmt.Errorf("%w: its first line was not written by relay config export; was the file reformatted?",
-			ErrInvalidExport)
-	}
-	if head.Version != exportVersion && head.Version != unsignedVersion {
-		return head, fmt.Errorf("%w: it has version %d, this program reads versions %d and %d", ErrInvalidExport,
-			head.Version,
-			unsignedVersion, exportVersion)
-	}
-	sum := sha256.New()
-	sum.Write(lines.Bytes())
-	for n := 0; lines.Scan(); n++ {
-		line := lines.Bytes()
-		if foot, last := bytes.CutPrefix(line, []byte("],")); last {
-			return head, head.checkFooter(foot, sum, n, lines)
-		}
-		sum.Write(line)
-		var e exportedEntity
-		if err := json.Unmarshal(bytes.TrimSuffix(line, []byte(",\n")), &e); err != nil {
-			return head, fmt.Errorf("%w: line %d: %w", ErrInvalidExport, n+2, err)
-		}
-		if err := each(e.Kind, e.Value); err != nil {
-			return head, fmt.Errorf("line %d: %w", n+2, err)
-		}
-	}
-	return head, errors.Join(fmt.Errorf("%w: it ends in the middle", ErrInvalidExport), lines.Err())
-}
-
-// checkFooter decodes the footer and compares the checksum and the number of entities n with it.
-func (h *ExportHeader) checkFooter(line []byte, sum hash.Hash, n int, lines *bufio.Scanner) error {
-	switch err := json.Unmarshal(append([]byte("{"), line...), &h.footer); {
-	case err != nil:
-		return fmt.Errorf("%w: its last line: %w", ErrInvalidExport, err)
-	case h.footer.SHA256 != hex.EncodeToString(sum.Sum(nil)):
-		return fmt.Errorf("%w: its checksum does not match: it was changed or is incomplete", ErrInvalidExport)
-	case n != h.Entities:
-		return fmt.Errorf("%w: it has %d entities, its first line says %d", ErrInvalidExport, n, h.Entities)
-	case lines.Scan():
-		return fmt.Errorf("%w: there is text after its end", ErrInvalidExport)
-	}
-	return nil
-}
-
-// wholeLines is a bufio.SplitFunc that keeps the line ends.
-func wholeLines(data []byte, atEOF bool) (int, []byte, error) {
-	if i := bytes.IndexByte(data, '\n'); i >= 0 {
-		return i + 1, data[:i+1], nil
-	}
-	if atEOF && len(data) > 0 {
-		return len(data), data, nil
-	}
-	return 0, nil, nil
 }

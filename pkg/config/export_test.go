@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/document"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -25,52 +29,53 @@ import (
 // oneOfEach creates an entity of every kind that has none yet.
 func oneOfEach(t *testing.T, n *testNode) {
 	t.Helper()
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		if n.View().Len(k) > 0 {
 			continue
 		}
-		made := Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.now().UTC(), UpdatedAt: n.now().UTC()}
-		v := kindTable[k].empty()
-		v.common().keep(made.common())
+		made := entity.Meta{ID: n.KindName(k) + "_1", Account: n.Account().ID, CreatedAt: n.Clock().UTC(),
+			UpdatedAt: n.Clock().UTC()}
+		v := kindTable[k].Empty()
+		v.Common().Keep(made.Common())
 		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
-		case *Recovery:
-			v.State, v.RatePerSecond = RecoveryReady, 1
-		case *Drain:
-			v.Name, v.Platform, v.Version = "app", PlatformAuto, 1
-			hash := hashOf("token of a drain")
-			v.Hash, v.Sealed.Token = hash[:], n.keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
-		case *Scan:
-			v.Status, v.Trigger = ScanCompleted, ScanManual
-		case *Domain:
-			v.Hostname, v.Token = "www.example.com", newDomainToken()
-			v.Hash = hashOfHostname(v.Hostname)
-		case *DSN:
-			v.Name, v.Platform, v.Version = "web", DSNServer, 1
-			hash := hashOf("key of a DSN")
-			v.Hash, v.Sealed.Key = hash[:], n.keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
-		case *Tripwire:
-			hash := hashOf("key of a tripwire")
-			v.Kind, v.Label, v.Key = TripwireKey, "decoy", &TripwireSecret{Hash: hash[:]}
+		case *jobs.Recovery:
+			v.State, v.RatePerSecond = jobs.RecoveryReady, 1
+		case *leak.Drain:
+			v.Name, v.Platform, v.Version = "app", leak.PlatformAuto, 1
+			hash := entity.HashOf("token of a drain")
+			v.Hash, v.Sealed.Token = hash[:], n.Keyring.SealString(v.ID, seal.FieldToken, "token of a drain")
+		case *leak.Scan:
+			v.Status, v.Trigger = leak.ScanCompleted, leak.ScanManual
+		case *leak.Domain:
+			v.Hostname = "www.example.com"
+			noError(t, v.Derive(nil, nil))
+		case *leak.DSN:
+			v.Name, v.Platform, v.Version = "web", leak.DSNServer, 1
+			hash := entity.HashOf("key of a DSN")
+			v.Hash, v.Sealed.Key = hash[:], n.Keyring.SealString(v.ID, seal.FieldDSNKey, "key of a DSN")
+		case *leak.Tripwire:
+			hash := entity.HashOf("key of a tripwire")
+			v.Kind, v.Label, v.Key = leak.TripwireKey, "decoy", &leak.TripwireSecret{Hash: hash[:]}
 		case *Fixture:
 			*v = *testFixture(t, "x", time.Hour)
-			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.now().UTC(), n.now().UTC(), 1
-			v.ExpiresAt = n.now().UTC().Add(time.Hour)
+			v.Account, v.CreatedAt, v.UpdatedAt, v.Version = n.Account().ID, n.Clock().UTC(), n.Clock().UTC(), 1
+			v.ExpiresAt = n.Clock().UTC().Add(time.Hour)
 		case *Erasure:
-			v.ID = id.Lowest(n.now()).Text(id.Event)
-		case *Finding:
+			v.ID = id.Lowest(n.Clock()).Text(id.Event)
+		case *leak.Finding:
 			v.ID, v.Kind, v.Rule = id.Random(finding.Prefix), finding.Secret, "r"
 			v.Severity, v.Status, v.Version = finding.High, finding.Open, 1
 		}
-		must(n.core.insert(t.Context(), v))(t)
+		must(n.core.Insert(t.Context(), v))(t)
 	}
 }
 
 // exportedEntities returns what an export must preserve: every entity in order, by kind, id and value.
 func exportedEntities(n *testNode) (all []string) {
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if has(k, exported) {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if kindTable.Has(k, exported) {
 			for e := range n.View().NewestFirst(k, 0) {
 				all = append(all, fmt.Sprintf("%s %s %s", n.KindName(k), e.ID, n.Value(e)))
 			}
@@ -150,7 +155,7 @@ func TestImportRestoresTheExport(t *testing.T) {
 				t.Errorf("a key that must be rejected: %v", err)
 			}
 		}
-		token, err := b.keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
+		token, err := b.Keyring.OpenString(endpoints[0].ID, seal.FieldToken, endpoints[0].Token)
 		if e := b.EndpointByToken(token); err != nil || e == nil || e.ID != endpoints[0].ID {
 			t.Errorf("its ingest token: %v, %v", e, err)
 		}
@@ -243,7 +248,7 @@ func TestImportReplaces(t *testing.T) {
 	if e, _ := a.Endpoint(kept.ID); e == nil || e.Name != kept.Name {
 		t.Errorf("%+v", e)
 	}
-	if _, presence := a.Endpoint(other.ID); presence != Deleted {
+	if _, presence := a.Endpoint(other.ID); presence != entity.Deleted {
 		t.Errorf("an entity that is not in the document is %v", presence)
 	}
 	if _, err := a.Authenticate(text); !errors.Is(err, ErrInvalidKey) {
@@ -258,7 +263,7 @@ func TestImportReplaces(t *testing.T) {
 	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
 		t.Fatalf("the same again: %+v, %v", im, err)
 	}
-	if _, presence := b.Endpoint(kept.ID); presence != Present {
+	if _, presence := b.Endpoint(kept.ID); presence != entity.Present {
 		t.Error("the rest is missing")
 	}
 }
@@ -268,8 +273,8 @@ func TestImportRefuses(t *testing.T) {
 	a.create(t)
 	a.create(t)
 	doc := exportOf(t, a)
-	head, err := ReadExport(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
-	if err != nil || !slices.Equal(head.MasterKeys, a.keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
+	head, err := document.Read(bytes.NewReader(doc), func(string, json.RawMessage) error { return nil })
+	if err != nil || !slices.Equal(head.MasterKeys, a.Keyring.IDs()) || head.ExportedAt.IsZero() || head.Partitions != 4 {
 		t.Errorf("%+v, %v", head, err)
 	}
 	b := node(t, broker(t), Config{Node: "b"}, withKeys(newKeyring(t, seal.GenerateKey("test"))))
@@ -280,19 +285,19 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("%v, want %v: %s", err, want, words)
 		}
 	}
-	_, fingerprint, _ := strings.Cut(a.keyring.IDs()[0], ":")
-	f(b, string(doc), ErrMissingMasterKey, fingerprint) // two keys may have the same name
-	f(b, string(doc), ErrMissingMasterKey, "start with a new data directory that contains the old master.keys")
+	_, fingerprint, _ := strings.Cut(a.Keyring.IDs()[0], ":")
+	f(b, string(doc), seal.ErrMissingKey, fingerprint) // two keys may have the same name
+	f(b, string(doc), seal.ErrMissingKey, "start with a new data directory that contains the old master.keys")
 	c := node(t, broker(t), Config{Node: "c"})
 	lines := bytes.SplitAfter(doc, []byte("\n"))
-	f(c, "", ErrInvalidExport, "empty")
-	f(c, "{}", ErrInvalidExport, "first line")
-	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), ErrInvalidExport, "version 3")
-	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), ErrInvalidExport, "checksum")
-	f(c, string(doc)+"x", ErrInvalidExport, "text after its end")
+	f(c, "", document.ErrInvalid, "empty")
+	f(c, "{}", document.ErrInvalid, "first line")
+	f(c, strings.Replace(string(doc), `"version":2`, `"version":3`, 1), document.ErrInvalid, "version 3")
+	f(c, strings.Replace(string(doc), `"name"`, `"name" `, 1), document.ErrInvalid, "checksum")
+	f(c, string(doc)+"x", document.ErrInvalid, "text after its end")
 	for i := 1; i < len(lines)-2; i++ { // the last two are the footer and an empty string
-		f(c, string(bytes.Join(lines[:i], nil)), ErrInvalidExport, "middle")
-		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), ErrInvalidExport, "")
+		f(c, string(bytes.Join(lines[:i], nil)), document.ErrInvalid, "middle")
+		f(c, string(bytes.Join(append(slices.Clone(lines[:i]), lines[len(lines)-2]), nil)), document.ErrInvalid, "")
 	}
 	if !slices.Equal(was, exportedEntities(b)) || len(exportedEntities(c)) != 1 {
 		t.Error("a refused import has written something")
@@ -302,16 +307,16 @@ func TestImportRefuses(t *testing.T) {
 // A document with a valid MAC is refused too unless its entities are complete and valid on this node.
 func TestImportRefusesEntities(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	own := n.keyring.IDs()[0]
-	f := func(want error, words string, change func(head *ExportHeader), pairs ...string) {
+	own := n.Keyring.IDs()[0]
+	f := func(want error, words string, change func(head *document.Header), pairs ...string) {
 		t.Helper()
-		head := ExportHeader{Format: exportFormat, Version: exportVersion, Account: "acc_1", Partitions: 4,
+		head := document.Header{Format: document.Format, Version: document.Version, Account: "acc_1", Partitions: 4,
 			Entities: len(pairs) / 2, MasterKeys: []string{own}}
 		if change != nil {
 			change(&head)
 		}
 		var doc bytes.Buffer
-		err := WriteExport(&doc, head, n.keyring, func(yield func(string, json.RawMessage) bool) {
+		err := document.Write(&doc, head, n.Keyring, func(yield func(string, json.RawMessage) bool) {
 			for i := 0; i < len(pairs); i += 2 {
 				yield(pairs[i], json.RawMessage(pairs[i+1]))
 			}
@@ -328,28 +333,29 @@ func TestImportRefusesEntities(t *testing.T) {
 	key := func(id, name string) string {
 		return `{"id":"` + id + `","name":"` + name + `","scope":"read","hash":"` + hash44 + `"}`
 	}
-	f(ErrInvalidExport, "unknown kind", nil, "account", account, "spaceship", "{}")
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !has(k, exported) {
-			f(ErrInvalidExport, "unknown kind", nil, "account", account, n.KindName(k), "{}")
+	f(document.ErrInvalid, "unknown kind", nil, "account", account, "spaceship", "{}")
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if !kindTable.Has(k, exported) {
+			f(document.ErrInvalid, "unknown kind", nil, "account", account, n.KindName(k), "{}")
 		}
 	}
-	f(ErrInvalidExport, "line 3", nil, "account", account, "endpoint", `"x"`)
-	f(ErrInvalidExport, "two accounts", nil, "account", account, "account", account)
-	f(ErrInvalidExport, "the account that its header names", nil)
-	f(ErrInvalidExport, "the account that its header names", nil, "account", `{"id":"acc_2"}`)
-	f(ErrInvalidExport, "has no id", nil, "account", account, "key", key("", "a"))
-	f(ErrInvalidExport, "twice", nil, "account", account, "key", key("key_1", "a"), "key", key("key_1", "b"))
+	f(document.ErrInvalid, "line 3", nil, "account", account, "endpoint", `"x"`)
+	f(document.ErrInvalid, "two accounts", nil, "account", account, "account", account)
+	f(document.ErrInvalid, "the account that its header names", nil)
+	f(document.ErrInvalid, "the account that its header names", nil, "account", `{"id":"acc_2"}`)
+	f(document.ErrInvalid, "has no id", nil, "account", account, "key", key("", "a"))
+	f(document.ErrInvalid, "twice", nil, "account", account, "key", key("key_1", "a"), "key", key("key_1", "b"))
 	large := strings.Repeat("x", conflog.MaxEntityBytes)
 	f(ErrEntityTooLarge, "key_1", nil, "account", account, "key", key("key_1", large))
-	f(ErrInvalidExport, "it has 1 entities", func(h *ExportHeader) { h.Entities++ }, "account", account)
+	f(document.ErrInvalid, "it has 1 entities", func(h *document.Header) { h.Entities++ }, "account", account)
 	for _, other := range []string{"else:01234567", "else:", own + "0"} {
-		f(ErrMissingMasterKey, "", func(h *ExportHeader) { h.MasterKeys = append(h.MasterKeys, other) }, "account", account)
+		f(seal.ErrMissingKey, "", func(h *document.Header) { h.MasterKeys = append(h.MasterKeys, other) }, "account", account)
 	}
 	if len(exportedEntities(n)) != 1 || n.Account().ID == "acc_1" {
 		t.Errorf("a refused import has written %v", exportedEntities(n))
 	}
-	f(nil, "", func(h *ExportHeader) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account", account,
+	f(nil, "", func(h *document.Header) { h.MasterKeys = []string{own[:strings.IndexByte(own, ':')+1]} }, "account",
+		account,
 		"key", key("key_1", "a"))
 	if n.Account().ID != "acc_1" || len(n.Keys("")) != 1 {
 		t.Errorf("account %s, keys %v", n.Account().ID, n.Keys(""))
@@ -430,7 +436,7 @@ func TestImportOfMany(t *testing.T) {
 		t.Fatalf("%+v, %v, progress %v", im, err, reports)
 	}
 	i := len(ids)
-	for e := range b.View().NewestFirst(kindEndpoint, 0) {
+	for e := range b.View().NewestFirst(entity.KindEndpoint, 0) {
 		if i--; e.ID != ids[i] {
 			t.Fatalf("%s is at place %d, want %s", e.ID, i, ids[i])
 		}
@@ -455,7 +461,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := exportOf(t, a)
-	if hash := hashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
+	if hash := entity.HashOf(token); bytes.Contains(doc, []byte(base64.StdEncoding.EncodeToString(hash[:]))) ||
 		bytes.Contains(doc, []byte(`"link"`)) {
 		t.Errorf("a one-time link is exported: %s", doc)
 	}
@@ -471,21 +477,22 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		}
 	}
 	signed := ImportOptions{CheckURL: anyURL}
-	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed, ErrInvalidExport,
+	f("changed", withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/"), signed,
+		document.ErrInvalid,
 		"its MAC does not match")
-	f("of another key", withChecksum(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, ErrMissingMasterKey,
+	f("of another key", withChecksum(t, doc, `"mac_key":"test:`, `"mac_key":"else:`), signed, seal.ErrMissingKey,
 		"the document needs the master key else, fingerprint ")
 	old := bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
 	old = withChecksum(t, old, "", "")
-	f("of an older version", old, signed, ErrUnsignedExport, "no MAC")
+	f("of an older version", old, signed, document.ErrUnsigned, "no MAC")
 
 	unsigned := ImportOptions{CheckURL: anyURL, Unsigned: true}
 	changed := withChecksum(t, doc, "https://example.com/hook", "https://elsewhere.example/")
-	f("changed, and not unsigned", changed, unsigned, ErrInvalidExport, "its MAC does not match")
+	f("changed, and not unsigned", changed, unsigned, document.ErrInvalid, "its MAC does not match")
 	private := ImportOptions{Unsigned: true, CheckURL: func(string) error {
 		return errors.New("URL names an address that is not public")
 	}}
-	f("a URL inside", old, private, ErrInvalidExport, "not public")
+	f("a URL inside", old, private, document.ErrInvalid, "not public")
 	for from, to := range map[string]string{
 		`"timeout_seconds":15`: `"timeout_seconds":86400`, `"status":200`: `"status":302`,
 		`"content_type":"application/json"`: `"content_type":"text/html"`,
@@ -493,7 +500,7 @@ func TestImportValidatesTheDocument(t *testing.T) {
 		`"max_in_flight":64`: `"max_in_flight":0`,
 		`"ops@example.com"`:  `"other@example.com"`,
 	} {
-		f(to, withChecksum(t, old, from, to), unsigned, ErrInvalidExport, "")
+		f(to, withChecksum(t, old, from, to), unsigned, document.ErrInvalid, "")
 	}
 	if len(exportedEntities(b)) != 1 {
 		t.Errorf("a refused import has written %v", exportedEntities(b))
@@ -579,7 +586,7 @@ func TestImportPausesUntilResume(t *testing.T) {
 		load(false)
 		is("after the import", map[string]bool{running.ID: true, paused.ID: true, later.ID: true})
 		pause(young, later.ID, false) // somebody needs it at once
-		resume(bytes.Replace(doc, []byte(running.Name), []byte("another"), 1), 0, ErrInvalidExport)
+		resume(bytes.Replace(doc, []byte(running.Name), []byte("another"), 1), 0, document.ErrInvalid)
 		resume(doc, 1, nil)
 		resume(doc, 0, nil)
 		is("after Resume", map[string]bool{running.ID: false, paused.ID: true, later.ID: false})

@@ -10,16 +10,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/test/kit"
 )
 
 func TestFilter(t *testing.T) {
-	f := func(filter, typ, body string, want bool) {
+	f := func(text, typ, body string, want bool) {
 		t.Helper()
-		var parsed *Filter
-		noError(t, json.Unmarshal([]byte(filter), &parsed))
+		var parsed *filter.Filter
+		noError(t, json.Unmarshal([]byte(text), &parsed))
 		if got := parsed.Matches(typ, []byte(body)); got != want {
-			t.Errorf("%s on %q %s: %v", filter, typ, body, got)
+			t.Errorf("%s on %q %s: %v", text, typ, body, got)
 		}
 	}
 	f(`null`, "", "not json", true)
@@ -70,7 +71,7 @@ func TestFilter(t *testing.T) {
 func TestFilterLongNumbers(t *testing.T) {
 	f := func(want, got any, equal bool) {
 		t.Helper()
-		if equalScalar(want, got) != equal {
+		if filter.EqualScalar(want, got) != equal {
 			t.Errorf("%v and %v: want %v", want, got, equal)
 		}
 	}
@@ -111,7 +112,7 @@ func decodedMatch(conditions map[string]any, body string) bool {
 				return false
 			}
 		}
-		if !equalScalar(want, got) {
+		if !filter.EqualScalar(want, got) {
 			return false
 		}
 	}
@@ -144,7 +145,7 @@ func TestBodyFiltersTogether(t *testing.T) {
 	for range 20_000 {
 		e := &Endpoint{Destinations: make([]Destination, 1+r.IntN(5))}
 		for i := range e.Destinations {
-			f := &Filter{Body: map[string]any{}}
+			f := &filter.Filter{Body: map[string]any{}}
 			for range r.IntN(3) {
 				path := []string{"a", "b", "0", "1", "01", "é", "ab"}[r.IntN(7)]
 				for range r.IntN(2) {
@@ -192,7 +193,7 @@ func mebibytes() map[string][]byte {
 func fullEndpoint() *Endpoint {
 	e := &Endpoint{Destinations: make([]Destination, 50)}
 	for i := range e.Destinations {
-		f := &Filter{Body: map[string]any{}}
+		f := &filter.Filter{Body: map[string]any{}}
 		for j := range 20 {
 			f.Body[strings.Repeat("a.", j%16)+fmt.Sprint(1000*i+j)] = "x"
 		}
@@ -229,8 +230,8 @@ func TestBodyFiltersAreBounded(t *testing.T) {
 }
 
 func BenchmarkBodyFilters(b *testing.B) {
-	filters := map[string]*BodyFilters{
-		"one":  newBodyFilters([]*Filter{{Body: map[string]any{"data.status": "paid"}}}),
+	filters := map[string]*filter.BodyFilters{
+		"one":  filter.NewBodyFilters([]*filter.Filter{{Body: map[string]any{"data.status": "paid"}}}),
 		"full": fullEndpoint().BodyFilters(),
 	}
 	for name, body := range mebibytes() {

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -18,31 +21,32 @@ import (
 )
 
 // openFinding creates a finding as a first hit does, with one message.
-func (n *testNode) openFinding(ctx context.Context, f Finding) (opened bool, err error) {
-	_, _, err = n.DecideFinding(ctx, f.ID, func(old *Finding) (*Finding, Announcer) {
+func (n *testNode) openFinding(ctx context.Context, f leak.Finding) (opened bool, err error) {
+	_, _, err = n.DecideFinding(ctx, f.ID, func(old *leak.Finding) (*leak.Finding, Announcer) {
 		if opened = old == nil; !opened {
 			return nil, nil
 		}
 		next := f
-		return &next, func(f *Finding, alert func(string) *Alert) *FindingNotice {
-			return &FindingNotice{"finding/00", func(a *Alert) {
-				a.Notices = append(a.Notices, AlertNotice{ID: f.ID, PendingTargets: []string{"x"}})
+		return &next, func(f *leak.Finding, alert func(string) *alerting.Alert) *FindingNotice {
+			return &FindingNotice{"finding/00", func(a *alerting.Alert) {
+				a.Notices = append(a.Notices, alerting.AlertNotice{ID: f.ID, PendingTargets: []string{"x"}})
 			}}
 		}
 	})
 	return opened, err
 }
 
-func newFinding() Finding {
-	return Finding{Meta: Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r", Severity: finding.High,
-		Status: finding.Open, OpenedAt: time.Now(), Fingerprint: "fpr_1"}
+func newFinding() leak.Finding {
+	return leak.Finding{Meta: entity.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret, Rule: "r",
+		Severity: finding.High,
+		Status:   finding.Open, OpenedAt: time.Now(), Fingerprint: "fpr_1"}
 }
 
 // A finding and the message about it are one record: of several nodes one writes both.
 func TestFindingIsOpenedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
-		all := make([]Finding, 10)
+		all := make([]leak.Finding, 10)
 		for i := range all {
 			all[i] = newFinding()
 		}
@@ -99,26 +103,27 @@ func TestUpdateFinding(t *testing.T) {
 		later, past := time.Now().Add(time.Hour), time.Now().Add(-time.Hour)
 		one := 1
 		for i, c := range []struct {
-			update FindingUpdate
+			update leak.FindingUpdate
 			want   string // status, or part of the error
 		}{
-			{FindingUpdate{Status: to(finding.Resolved)}, "resolution"},
-			{FindingUpdate{Status: to(finding.Resolved), Resolution: text("gone")}, "resolution"},
-			{FindingUpdate{Status: to(finding.Ignored)}, "ignore_reason"},
-			{FindingUpdate{Resolution: text("revoked")}, "resolution"},
-			{FindingUpdate{IgnoreUntil: &later}, "ignore_until"},
-			{FindingUpdate{Note: text(strings.Repeat("é", 501))}, "note"},
-			{FindingUpdate{Status: to(finding.Acknowledged), Note: text("a\u202eb"), Version: &one}, "acknowledged"},
-			{FindingUpdate{Status: to(finding.Open), Version: &one}, ErrFindingChanged.Error()},
-			{FindingUpdate{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
-			{FindingUpdate{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
-			{FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk")}, "it can become open"},
-			{FindingUpdate{Status: to(finding.Open)}, "open"},
-			{FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &past},
+			{leak.FindingUpdate{Status: to(finding.Resolved)}, "resolution"},
+			{leak.FindingUpdate{Status: to(finding.Resolved), Resolution: text("gone")}, "resolution"},
+			{leak.FindingUpdate{Status: to(finding.Ignored)}, "ignore_reason"},
+			{leak.FindingUpdate{Resolution: text("revoked")}, "resolution"},
+			{leak.FindingUpdate{IgnoreUntil: &later}, "ignore_until"},
+			{leak.FindingUpdate{Note: text(strings.Repeat("é", 501))}, "note"},
+			{leak.FindingUpdate{Status: to(finding.Acknowledged), Note: text("a\u202eb"), Version: &one}, "acknowledged"},
+			{leak.FindingUpdate{Status: to(finding.Open), Version: &one}, leak.ErrFindingChanged.Error()},
+			{leak.FindingUpdate{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
+			{leak.FindingUpdate{Status: to(finding.Resolved), Resolution: text("revoked")}, "resolved"},
+			{leak.FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk")}, "it can become open"},
+			{leak.FindingUpdate{Status: to(finding.Open)}, "open"},
+			{leak.FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &past},
 				"ignore_until"},
-			{FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later}, "ignored"},
-			{FindingUpdate{IgnoreUntil: &time.Time{}}, "ignored"},
-			{FindingUpdate{Status: to("gone")}, "cannot become gone"},
+			{leak.FindingUpdate{Status: to(finding.Ignored), IgnoreReason: text("accepted_risk"), IgnoreUntil: &later},
+				"ignored"},
+			{leak.FindingUpdate{IgnoreUntil: &time.Time{}}, "ignored"},
+			{leak.FindingUpdate{Status: to("gone")}, "cannot become gone"},
 		} {
 			got, err := n.UpdateFinding(ctx, f.ID, c.update)
 			if err == nil && string(got.Status) != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -130,7 +135,7 @@ func TestUpdateFinding(t *testing.T) {
 			got.Resolution != "" || !got.ResolvedAt.IsZero() || n.OutstandingFindings() != 0 {
 			t.Errorf("after the updates: %+v", got)
 		}
-		if _, err := n.UpdateFinding(ctx, "fnd_x", FindingUpdate{}); !errors.Is(err, ErrNotFound) {
+		if _, err := n.UpdateFinding(ctx, "fnd_x", leak.FindingUpdate{}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("an unknown finding: %v", err)
 		}
 		kit.WaitFor(t, "the outbox is empty", func() bool { return n.View().Len(conflog.KindOutbox) == 0 })
@@ -149,12 +154,13 @@ func TestSharedFindingsAreIgnoredForADay(t *testing.T) {
 		f.Fingerprint = ""
 		must(n.openFinding(t.Context(), f))(t)
 		to, why, note := finding.Ignored, "accepted_risk", "n"
-		later, day := time.Now().Add(25*time.Hour), time.Now().Add(MaxSharedIgnore).Truncate(time.Second)
+		later, day := time.Now().Add(25*time.Hour), time.Now().Add(leak.MaxSharedIgnore).Truncate(time.Second)
 		if _, err := n.UpdateFinding(t.Context(), f.ID,
-			FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &later}); !isInvalid(err, "ignore_until") {
+			leak.FindingUpdate{Status: &to, IgnoreReason: &why, IgnoreUntil: &later}); !isInvalid(err, "ignore_until") {
 			t.Errorf("ignored for more than a day: %v", err)
 		}
-		for _, u := range []FindingUpdate{{Status: &to, IgnoreReason: &why}, {Note: &note}, {IgnoreUntil: &time.Time{}}} {
+		for _, u := range []leak.FindingUpdate{{Status: &to, IgnoreReason: &why}, {Note: &note},
+			{IgnoreUntil: &time.Time{}}} {
 			if got, err := n.UpdateFinding(t.Context(), f.ID, u); err != nil || got.IgnoreUntil.Sub(day).Abs() > time.Second {
 				t.Errorf("ignored until %v, %v; want %v", got, err, day)
 			}
@@ -164,7 +170,7 @@ func TestSharedFindingsAreIgnoredForADay(t *testing.T) {
 
 // isInvalid reports whether an error is about a parameter.
 func isInvalid(err error, param string) bool {
-	e, ok := errors.AsType[*InvalidError](err)
+	e, ok := errors.AsType[*entity.InvalidError](err)
 	return ok && e.Param == param
 }
 
@@ -193,19 +199,19 @@ func TestFindingFilters(t *testing.T) {
 	trim(t, conf, stream.Control)
 	for _, n := range []*testNode{n, node(t, conf, Config{Node: "b"})} {
 		for _, c := range []struct {
-			filter FindingFilter
+			filter leak.FindingFilter
 			want   []int
 		}{
-			{FindingFilter{}, []int{4, 3, 2, 1, 0}},
-			{FindingFilter{Statuses: []finding.Status{finding.Open, finding.Resolved}}, []int{2, 0}},
-			{FindingFilter{Severities: []finding.Severity{finding.High}}, []int{3, 2}},
-			{FindingFilter{MinSeverity: finding.High}, []int{3, 2, 1}},
-			{FindingFilter{IgnoredUntil: until}, []int{3}},
-			{FindingFilter{Sender: "drn_0"}, []int{4, 2, 0}},
-			{FindingFilter{Sender: "drn_1", Rule: "rule-1"}, []int{1}},
-			{FindingFilter{Rule: "rule-0"}, []int{3, 0}},
-			{FindingFilter{Limit: 2}, []int{4, 3}},
-			{FindingFilter{IgnoredUntil: until.Add(-time.Second)}, nil},
+			{leak.FindingFilter{}, []int{4, 3, 2, 1, 0}},
+			{leak.FindingFilter{Statuses: []finding.Status{finding.Open, finding.Resolved}}, []int{2, 0}},
+			{leak.FindingFilter{Severities: []finding.Severity{finding.High}}, []int{3, 2}},
+			{leak.FindingFilter{MinSeverity: finding.High}, []int{3, 2, 1}},
+			{leak.FindingFilter{IgnoredUntil: until}, []int{3}},
+			{leak.FindingFilter{Sender: "drn_0"}, []int{4, 2, 0}},
+			{leak.FindingFilter{Sender: "drn_1", Rule: "rule-1"}, []int{1}},
+			{leak.FindingFilter{Rule: "rule-0"}, []int{3, 0}},
+			{leak.FindingFilter{Limit: 2}, []int{4, 3}},
+			{leak.FindingFilter{IgnoredUntil: until.Add(-time.Second)}, nil},
 		} {
 			var want []string
 			for _, i := range c.want {
@@ -224,7 +230,7 @@ func TestFindingFilters(t *testing.T) {
 		t.Errorf("%d findings before", len(old))
 	}
 	noError(t, n.ForgetFinding(t.Context(), old[0]))
-	if _, presence := n.Finding(ids[0]); presence != Unknown {
+	if _, presence := n.Finding(ids[0]); presence != entity.Unknown {
 		t.Errorf("a forgotten finding is %v", presence)
 	}
 }
@@ -239,20 +245,20 @@ func TestFindingBounds(t *testing.T) {
 	}
 	note := "n"
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
-	if _, err := n.UpdateFinding(ctx, f.ID, FindingUpdate{Note: &note}); !errors.Is(err, ErrUnavailable) {
+	if _, err := n.UpdateFinding(ctx, f.ID, leak.FindingUpdate{Note: &note}); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a person's change with a full outbox: %v", err)
 	}
-	n.inject(kindFinding, "pending", MaxOutstandingFindings)
-	if _, err := n.openFinding(t.Context(), newFinding()); !errors.Is(err, ErrTooManyFindings) {
+	n.inject(entity.KindFinding, "pending", leak.MaxOutstandingFindings)
+	if _, err := n.openFinding(t.Context(), newFinding()); !errors.Is(err, leak.ErrTooManyFindings) {
 		t.Errorf("with as many findings as may be: %v", err)
 	}
-	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	n.inject(entity.KindFinding, "pending", leak.MaxOutstandingFindings)
 	flood := newFinding()
 	flood.Rule = finding.RuleFlood
 	if _, err := n.openFinding(t.Context(), flood); err != nil {
 		t.Errorf("the finding of a flood: %v", err)
 	}
-	n.inject(kindFinding, "pending", MaxOutstandingFindings)
+	n.inject(entity.KindFinding, "pending", leak.MaxOutstandingFindings)
 	key := newFinding()
 	key.KeyID = "key_1"
 	if _, err := n.openFinding(t.Context(), key); err != nil {
@@ -267,7 +273,7 @@ func TestRemainingFindings(t *testing.T) {
 		n := node(t, conf, Config{Node: "a"})
 		want := func(what, sender string, severe, minor int) {
 			t.Helper()
-			time.Sleep(2 * senderCountsAge)
+			time.Sleep(2 * time.Second) // the counts of senders are at most a second old
 			s, m := n.RemainingFindings(sender, finding.High), n.RemainingFindings(sender, finding.Medium)
 			if s != severe || m != minor {
 				t.Errorf("%s: %s may open %d severe and %d minor findings, want %d and %d", what, sender, s, m, severe, minor)
@@ -284,13 +290,13 @@ func TestRemainingFindings(t *testing.T) {
 		}
 		want("six findings, two are resolved", "drn_1", 6665-4, 3332-4)
 		want("six findings of another sender", "drn_2", 6665, 3332)
-		n.inject(kindFinding, "pending", MaxOutstandingFindings-18)
+		n.inject(entity.KindFinding, "pending", leak.MaxOutstandingFindings-18)
 		want("nearly full", "drn_1", 2, 0)
 		want("nearly full", "drn_2", 6, 3)
-		n.inject(kindFinding, "pending", MaxOutstandingFindings+1)
+		n.inject(entity.KindFinding, "pending", leak.MaxOutstandingFindings+1)
 		want("full", "drn_2", 0, 0)
-		n.inject(kindFinding, "pending", 0)
-		n.inject(kindFinding, "len", MaxFindings-21)
+		n.inject(entity.KindFinding, "pending", 0)
+		n.inject(entity.KindFinding, "len", leak.MaxFindings-21)
 		want("nearly as many findings as may be", "drn_1", 1, 0)
 		want("nearly as many findings as may be", "drn_2", 7, 3)
 	})

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
@@ -19,18 +20,18 @@ type keyIndex struct {
 
 // KeyByFingerprint returns the API key whose text has that fingerprint, revoked and expired ones included; nil if there
 // is none.
-func (c findings) KeyByFingerprint(fingerprint string) *Key {
+func (c callers) KeyByFingerprint(fingerprint string) *Key {
 	index := c.keyIndex.Load()
 	if index == nil || isClosed(index.changed) {
-		index = &keyIndex{c.Changed(kindKey), make(map[string]string)}
-		for e := range c.View().OldestFirst(kindKey) {
+		index = &keyIndex{c.Changed(entity.KindKey), make(map[string]string)}
+		for e := range c.View().OldestFirst(entity.KindKey) {
 			if k := c.key(e); k.Fingerprint != "" {
 				index.byFingerprint[k.Fingerprint] = k.ID
 			}
 		}
 		c.keyIndex.Store(index)
 	}
-	k, _ := Get[Key](c, index.byFingerprint[fingerprint])
+	k, _ := entity.Get[Key](c, index.byFingerprint[fingerprint])
 	return k
 }
 
@@ -68,7 +69,7 @@ func (c callers) MarkUsedFromBrowser(k *Key) {
 // brings another service secret, so each key is checked once under each. It never waits: a later use of the key asks
 // again.
 func (c *core) requestFingerprint(key, text string) {
-	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
+	secret := c.View().FindLiving(entity.KindServiceSecret, serviceSecretID)
 	if under, checked := c.fingerprintedKeys.Load(key); checked && under == secret {
 		return
 	}
@@ -101,18 +102,18 @@ func (c *core) recordKeyUses(ctx context.Context) error {
 // recordKeyUse sets the fingerprint of a key, or that a browser has sent it.
 func (c *core) recordKeyUse(ctx context.Context, u usedKey) error {
 	if u.fromBrowser {
-		_, _, err := update(ctx, c, u.id, func(k *Key) error {
+		_, _, err := entity.UpdateUnawaited(ctx, c.Core, u.id, func(k *Key) error {
 			k.UsedFromBrowser = true
 			return nil
 		})
 		return err
 	}
-	secret := c.View().FindLiving(kindServiceSecret, serviceSecretID)
+	secret := c.View().FindLiving(entity.KindServiceSecret, serviceSecretID)
 	fingerprint, err := callers{c}.KeyFingerprint(ctx, u.text)
 	if err != nil {
 		return err
 	}
-	_, _, err = update(ctx, c, u.id, func(k *Key) error {
+	_, _, err = entity.UpdateUnawaited(ctx, c.Core, u.id, func(k *Key) error {
 		k.Fingerprint = fingerprint
 		return nil
 	})

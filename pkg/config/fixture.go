@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
@@ -14,7 +15,7 @@ import (
 // Fixture is a sanitised copy of an event with what its answer must be. It is removed when it expires, and is
 // independent of the event, whose payload may end earlier.
 type Fixture struct {
-	Meta
+	entity.Meta
 	Name     string `json:"name"`
 	Event    string `json:"event"`    // evt_…
 	Endpoint string `json:"endpoint"` // of the event
@@ -44,9 +45,9 @@ const (
 // ErrFixturesFull means that the fixtures fill MaxFixturesBytes.
 var ErrFixturesFull = fmt.Errorf("the room of %d MiB for fixtures is full", MaxFixturesBytes>>20)
 
-// endsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
-func (f *Fixture) endsAt(c *core) time.Time {
-	if ev, err := id.Parse(id.Event, f.Event); err == nil && !c.ErasedAt(ev).IsZero() {
+// EndsAt: at once when the payload of its event was erased, because whoever asks for that means its copies too.
+func (f *Fixture) EndsAt(c *entity.Core) time.Time {
+	if ev, err := id.Parse(id.Event, f.Event); err == nil && !erasedAt(c, ev).IsZero() {
 		return time.Time{}
 	}
 	return f.ExpiresAt
@@ -54,15 +55,15 @@ func (f *Fixture) endsAt(c *core) time.Time {
 
 // CreateFixture creates a fixture; see Create.
 func (c endpoints) CreateFixture(ctx context.Context, f *Fixture) (*Fixture, error) {
-	return Create(ctx, c, f)
+	return entity.Create(ctx, c, f)
 }
 
-func (f *Fixture) version() *int { return &f.Version }
+func (f *Fixture) ChangeCount() *int { return &f.Version }
 
-// restricts: no node acts on a fixture.
-func (f *Fixture) restricts(value) bool { return false }
+// Restricts: no node acts on a fixture.
+func (f *Fixture) Restricts(entity.Value) bool { return false }
 
-func (f *Fixture) validate() error {
+func (f *Fixture) Validate() error {
 	content, err := fixture.Unpack(f.Content)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -26,8 +27,9 @@ func testFixture(t *testing.T, name string, life time.Duration) *Fixture {
 	packed := must(content.Pack())(t)
 	now := time.Now().UTC()
 	return &Fixture{
-		Meta: Meta{ID: id.Fixture + name, CreatedAt: now}, Name: name, Event: id.Lowest(now).Text(id.Event), Endpoint: "ep_1",
-		Type: "a.b", Method: "POST", Status: 200, Content: packed, Size: len(content.Body), Removed: 1,
+		Meta: entity.Meta{ID: id.Fixture + name, CreatedAt: now}, Name: name, Event: id.Lowest(now).Text(id.Event),
+		Endpoint: "ep_1",
+		Type:     "a.b", Method: "POST", Status: 200, Content: packed, Size: len(content.Body), Removed: 1,
 		ExpiresAt: now.Add(life), CreatedBy: "key_1",
 	}
 }
@@ -41,24 +43,24 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 	})
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
 	for name, life := range map[string]time.Duration{"short": time.Hour, "long": 90 * time.Hour} {
-		must(Create(ctx, n, testFixture(t, name, life)))(t)
+		must(entity.Create(ctx, n, testFixture(t, name, life)))(t)
 	}
-	must(Create(ctx, n, testFixture(t, "last", time.Hour)))(t)
+	must(entity.Create(ctx, n, testFixture(t, "last", time.Hour)))(t)
 	later.Store(int64(2 * time.Hour))
-	if f, presence := Get[Fixture](n, "fix_short"); f != nil || presence != Deleted {
+	if f, presence := entity.Get[Fixture](n, "fix_short"); f != nil || presence != entity.Deleted {
 		t.Errorf("expired, but %v", presence)
 	}
-	if all, more := List[Fixture](n, n.Account().ID, 0, 1, nil); len(all) != 1 || all[0].ID != "fix_long" || more {
+	if all, more := entity.List[Fixture](n, n.Account().ID, 0, 1, nil); len(all) != 1 || all[0].ID != "fix_long" || more {
 		t.Errorf("listed: %v, %v", all, more)
 	}
-	if _, err := Update(ctx, n, "fix_short", func(f *Fixture) error {
+	if _, err := entity.Update(ctx, n, "fix_short", func(f *Fixture) error {
 		f.ExpiresAt = f.ExpiresAt.Add(24 * time.Hour)
 		return nil
 	}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("an expired fixture was changed: %v", err)
 	}
 	noError(t, n.sweepOnce(t.Context()))
-	if left := n.View().Len(kindFixture); left != 1 {
+	if left := n.View().Len(entity.KindFixture); left != 1 {
 		t.Errorf("%d fixtures are left, want 1", left)
 	}
 	for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Limit: 100}) {
@@ -71,8 +73,8 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 // The bytes of fixtures are bounded.
 func TestFixturesAreBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	n.inject(kindFixture, "bytes", MaxFixturesBytes)
-	if _, err := Create(t.Context(), n, testFixture(t, "more", time.Hour)); !errors.Is(err, ErrFixturesFull) {
+	n.inject(entity.KindFixture, "bytes", MaxFixturesBytes)
+	if _, err := entity.Create(t.Context(), n, testFixture(t, "more", time.Hour)); !errors.Is(err, ErrFixturesFull) {
 		t.Errorf("more bytes than the maximum: %v", err)
 	}
 }
@@ -82,7 +84,7 @@ func TestALargeFixtureFits(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	f := testFixture(t, "large", time.Hour)
 	f.Name, f.Content = strings.Repeat("\u2028", fixture.MaxName), bytes.Repeat([]byte("x"), fixture.MaxPacked)
-	if _, err := Create(t.Context(), n, f); err != nil {
+	if _, err := entity.Create(t.Context(), n, f); err != nil {
 		t.Error(err)
 	}
 }

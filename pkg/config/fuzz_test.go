@@ -3,21 +3,24 @@ package config
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
 // A value of any kind that the configuration log or an import may hold is decoded, or refused, without a panic; what is
 // decoded can be encoded, and decoded again.
 func FuzzDecodeValue(f *testing.F) {
-	for k := range byte(kinds) {
+	for k := range byte(entity.NumKinds) {
 		f.Add(k, []byte(`{"id":"x","account":"acc_1","hash":"`+hash44+`","name":"a","destinations":[{"id":"dst_1"}]}`))
 		f.Add(k, []byte(`{"sealed":{"a":"b"},"scope":"","hash":null}`))
 	}
 	f.Fuzz(func(t *testing.T, n byte, text []byte) {
-		k := kind(n) % kinds
-		if kindTable[k].empty == nil {
+		k := entity.Kind(n) % entity.NumKinds
+		if kindTable[k].Empty == nil {
 			return
 		}
-		v, err := decodeValue(k, text)
+		v, err := kindTable.Decode(k, text)
 		if err != nil {
 			return
 		}
@@ -25,7 +28,7 @@ func FuzzDecodeValue(f *testing.F) {
 		if err != nil {
 			t.Skip("a time or number that JSON cannot have")
 		}
-		if _, err := decodeValue(k, again); err != nil {
+		if _, err := kindTable.Decode(k, again); err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}
 	})
@@ -41,14 +44,14 @@ func FuzzParseOrigin(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		origin, err := ParseOrigin(text)
+		origin, err := leak.ParseOrigin(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseOrigin(origin); err != nil || again != origin {
+		if again, err := leak.ParseOrigin(origin); err != nil || again != origin {
 			t.Fatalf("%q is %q, and that is %q (%v)", text, origin, again, err)
 		}
-		if d := (&DSN{AllowedOrigins: []string{origin}}); !d.AllowsOrigin(origin) {
+		if d := (&leak.DSN{AllowedOrigins: []string{origin}}); !d.AllowsOrigin(origin) {
 			t.Fatalf("%q does not allow itself", origin)
 		}
 	})

@@ -12,7 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/config/document"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -37,8 +38,8 @@ const importBatch = 500
 // importing is one running import.
 type importing struct {
 	documents
-	head     ExportHeader
-	account  *Account
+	head     document.Header
+	account  *entity.Account
 	entities []*importedEntity // in the order of their creation
 	index    map[entityKey]*importedEntity
 	progress ImportProgress
@@ -57,7 +58,7 @@ type ImportOptions struct {
 
 // entityKey identifies an entity of the document.
 type entityKey struct {
-	kind kind
+	kind entity.Kind
 	id   string
 }
 
@@ -109,14 +110,14 @@ func (c documents) readImport(
 	if err := c.Sync(ctx); err != nil {
 		return im, err
 	}
-	im.head, err = ReadExport(from, im.readEntity)
+	im.head, err = document.Read(from, im.readEntity)
 	if err == nil && (im.account == nil || im.account.ID != im.head.Account) {
-		err = fmt.Errorf("%w: the account that its header names is missing", ErrInvalidExport)
+		err = fmt.Errorf("%w: the account that its header names is missing", document.ErrInvalid)
 	}
 	if err == nil {
-		err = im.head.verifyMAC(c.keyring)
+		err = im.head.VerifyMAC(c.Keyring)
 	}
-	if options.Unsigned && errors.Is(err, ErrUnsignedExport) {
+	if options.Unsigned && errors.Is(err, document.ErrUnsigned) {
 		err = nil
 	}
 	return im, err
@@ -133,11 +134,11 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 	err = im.writeBatches(ctx, func(yield func(conflog.BatchChange) bool) {
 		for _, x := range im.entities {
 			old := v.FindLiving(x.kind, x.id)
-			if x.kind != kindEndpoint || x.paused || old == nil || !im.endpoint(old).Paused {
+			if x.kind != entity.KindEndpoint || x.paused || old == nil || !im.endpoint(old).Paused {
 				continue
 			}
-			running := im.edited(old, func(v value) {
-				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.now().UTC()
+			running := im.Edited(old, func(v entity.Value) {
+				v.(*Endpoint).Paused, v.(*Endpoint).UpdatedAt = false, im.Clock().UTC()
 			})
 			if !yield(conflog.BatchChange{Kind: x.kind, ID: x.id, Old: old, Value: running}) {
 				return
@@ -153,22 +154,22 @@ func (c documents) Resume(ctx context.Context, from io.Reader, options ImportOpt
 // readEntity validates an entity of the document and adds it to the index.
 func (im *importing) readEntity(name string, raw json.RawMessage) error {
 	k, ok := im.KindByName(name)
-	if !ok || !has(k, exported) {
-		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", ErrInvalidExport, name)
+	if !ok || !kindTable.Has(k, exported) {
+		return fmt.Errorf("%w: unknown kind %q; was it written by a newer program?", document.ErrInvalid, name)
 	}
-	v, err := decodeValue(k, raw)
+	v, err := kindTable.Decode(k, raw)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidExport, err)
+		return fmt.Errorf("%w: %w", document.ErrInvalid, err)
 	}
-	x := &importedEntity{entityKey: entityKey{k, idOf(v)}}
+	x := &importedEntity{entityKey: entityKey{k, entity.IDOf(v)}}
 	if err := validate(v, im.options.CheckURL); err != nil {
-		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, err)
+		return fmt.Errorf("%w: %s %.100s: %w", document.ErrInvalid, name, x.id, err)
 	}
 	im.progress.Entities++
 	switch v := v.(type) {
-	case *Account:
+	case *entity.Account:
 		if im.account != nil {
-			return fmt.Errorf("%w: it has two accounts", ErrInvalidExport)
+			return fmt.Errorf("%w: it has two accounts", document.ErrInvalid)
 		}
 		im.account = v
 		return nil
@@ -177,24 +178,24 @@ func (im *importing) readEntity(name string, raw json.RawMessage) error {
 		v.Paused = v.Paused || im.options.Paused
 		x.paused = v.Paused
 	case *Key: // one that was revoked since the export stays revoked
-		if k, _ := Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
+		if k, _ := entity.Get[Key](im, v.ID); k != nil && v.RevokedAt.IsZero() {
 			v.RevokedAt = k.RevokedAt
 		}
 	case *User: // sessions that were ended since the export stay ended
-		if u, _ := Get[User](im, v.ID); u != nil {
+		if u, _ := entity.Get[User](im, v.ID); u != nil {
 			v.keepEnded(u)
 		}
 	}
-	if raw, err = encodeValue(v); err != nil { // as validated: without unknown members
+	if raw, err = entity.EncodeValue(v); err != nil { // as validated: without unknown members
 		return err
 	}
 	switch {
 	case len(raw) > conflog.MaxEntityBytes:
-		return fmt.Errorf("%w: %s %.100s: %w", ErrInvalidExport, name, x.id, ErrEntityTooLarge)
+		return fmt.Errorf("%w: %s %.100s: %w", document.ErrInvalid, name, x.id, ErrEntityTooLarge)
 	case x.id == "":
-		return fmt.Errorf("%w: a %s has no id", ErrInvalidExport, name)
+		return fmt.Errorf("%w: a %s has no id", document.ErrInvalid, name)
 	case im.index[x.entityKey] != nil:
-		return fmt.Errorf("%w: it has %s %s twice", ErrInvalidExport, name, x.id)
+		return fmt.Errorf("%w: it has %s %s twice", document.ErrInvalid, name, x.id)
 	}
 	x.packed = im.Pack(raw)
 	im.index[x.entityKey] = x
@@ -230,29 +231,12 @@ func (im *importing) warn(format string, args ...any) {
 func (im *importing) checkMasterKey(key string) error {
 	name, fingerprint, _ := strings.Cut(key, ":")
 	if fingerprint == "" { // the exporting node did not have the key
-		key = cmp.Or(im.keyring.ID(name), key)
+		key = cmp.Or(im.Keyring.ID(name), key)
 	}
-	if !slices.Contains(im.keyring.IDs(), key) {
-		return missingMasterKey(im.keyring, key)
+	if !slices.Contains(im.Keyring.IDs(), key) {
+		return document.MissingMasterKey(im.Keyring, key)
 	}
 	return im.checkPeerKeys(key)
-}
-
-// missingMasterKey returns an error that says how to provide the master key id, a name and a fingerprint or a name
-// alone, which the document needs and this node lacks.
-func missingMasterKey(here *seal.Keyring, id string) error {
-	name, fingerprint, _ := strings.Cut(id, ":")
-	if fingerprint != "" {
-		fingerprint = ", fingerprint " + fingerprint
-	}
-	if here.Has(name) {
-		return fmt.Errorf("%w: the document needs another master key named %.100s than this node has%.100s; start with a "+
-			"new data directory that contains the old master.keys, or with the old RELAY_MASTER_KEYS, then import",
-			ErrMissingMasterKey, name, fingerprint)
-	}
-	return fmt.Errorf("%w: the document needs the master key %.100s%.100s; copy it to RELAY_MASTER_KEYS from the "+
-		"master.keys or RELAY_MASTER_KEYS of the exporting installation, restart, then import", ErrMissingMasterKey, name,
-		fingerprint)
 }
 
 // find returns an entity in the document; nil: the document lacks it.
@@ -265,14 +249,14 @@ func (im *importing) find(e *conflog.Entity) *importedEntity {
 // payload.
 func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 	v := im.View()
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
-		if !has(k, exported) || k == kindAccount {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
+		if !kindTable.Has(k, exported) || k == entity.KindAccount {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
-			x, was := im.find(e), im.value(e)
+			x, was := im.find(e), im.Decoded(e)
 			erasure, _ := was.(*Erasure)
-			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.madeAtStart() ||
+			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.MadeAtStart() ||
 				x == nil && erasure != nil && erasure.Account == im.account.ID {
 				continue
 			}
@@ -286,11 +270,11 @@ func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 func (im *importing) write(ctx context.Context, unlisted []*conflog.Entity) error {
 	if own := im.Account(); own.ID != im.account.ID ||
 		len(im.account.FPSalt) > 0 && !bytes.Equal(own.FPSalt, im.account.FPSalt) {
-		raw, err := encodeValue(im.account)
+		raw, err := entity.EncodeValue(im.account)
 		if err != nil {
 			return err
 		}
-		if err := im.Adopt(ctx, kindAccount, im.account.ID, raw); err != nil {
+		if err := im.Adopt(ctx, entity.KindAccount, im.account.ID, raw); err != nil {
 			return err
 		}
 	}
@@ -345,12 +329,12 @@ func (im *importing) changes(unlisted []*conflog.Entity) iter.Seq[conflog.BatchC
 				return
 			}
 		}
-		for _, k := range []kind{kindKey, kindUser} {
+		for _, k := range []entity.Kind{entity.KindKey, entity.KindUser} {
 			for e := range v.NewestFirst(k, 0) {
-				if im.find(e) != nil || !im.value(e).madeAtStart() {
+				if im.find(e) != nil || !im.Decoded(e).MadeAtStart() {
 					continue
 				}
-				raw := im.edited(e, func(v value) { *v.common().account = im.account.ID })
+				raw := im.Edited(e, func(v entity.Value) { *v.Common().Account = im.account.ID })
 				if !bytes.Equal(raw, im.Value(e)) && !yield(conflog.BatchChange{Kind: k, ID: e.ID, Old: e, Value: raw}) {
 					return
 				}

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -26,28 +28,28 @@ type NewKey struct {
 // ErrAlreadyCreated means that an earlier call with the same nonce has created the key.
 var ErrAlreadyCreated = errors.New("the key was created before, and its text is not shown again")
 
-// validate returns an *InvalidError for the first member that is wrong.
-func (n *NewKey) validate(now time.Time) error {
+// Validate returns an *entity.InvalidError for the first member that is wrong.
+func (n *NewKey) Validate(now time.Time) error {
 	length := utf8.RuneCountInString(n.Name)
 	switch {
-	case length < 1 || length > maxNameText || !web.IsPrintable(n.Name): // relay keys list prints it, one key per line
-		return &InvalidError{"name", "must have 1 to 100 printable characters"}
+	case length < 1 || length > require.MaxName || !web.IsPrintable(n.Name): // relay keys list prints it, one key per line
+		return &entity.InvalidError{Param: "name", Message: "must have 1 to 100 printable characters"}
 	case n.Scope != Read && n.Scope != ReadWrite:
 		return errScope()
 	case !n.ExpiresAt.IsZero() && !n.ExpiresAt.After(now):
-		return &InvalidError{"expires_at", "must be in the future"}
+		return &entity.InvalidError{Param: "expires_at", Message: "must be in the future"}
 	}
 	return nil
 }
 
-// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *InvalidError when n is
-// invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
+// CreateKey creates an API key and returns its text, which is stored nowhere. It returns an *entity.InvalidError when n
+// is invalid. When a call with the same nonce has created a key before, it returns that key and ErrAlreadyCreated,
 // whatever else n says.
 func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
-	if err := n.validate(c.Now()); err != nil {
+	if err := n.Validate(c.Now()); err != nil {
 		return "", nil, err
 	}
 	text = apikey.New()
@@ -55,17 +57,18 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	if err != nil {
 		return "", nil, fmt.Errorf("create key: %w", err)
 	}
-	hash := hashOf(text)
+	hash := entity.HashOf(text)
 	key := &Key{
 		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent,
-		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.now().UTC(), ExpiresAt: n.ExpiresAt,
+		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.Clock().UTC(),
+		ExpiresAt: n.ExpiresAt,
 	}
 	if n.Nonce != "" {
 		key.ID = derivedID(id.Key, "key of nonce "+key.Account+" "+n.Nonce)
 	}
-	created, err := Create(ctx, c, key)
+	created, err := entity.Create(ctx, c, key)
 	if n.Nonce != "" && errors.Is(err, ErrConflict) { // this node has applied the record of the earlier call
-		if earlier, _ := Get[Key](c, key.ID); earlier != nil {
+		if earlier, _ := entity.Get[Key](c, key.ID); earlier != nil {
 			return "", earlier, ErrAlreadyCreated
 		}
 	}
@@ -77,7 +80,7 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 
 // Keys returns the API keys of an account, newest first, revoked and expired keys included.
 func (c callers) Keys(account string) []*Key {
-	all, _ := List[Key](c, account, 0, unlimited, nil)
+	all, _ := entity.List[Key](c, account, 0, entity.Unlimited, nil)
 	return all
 }
 
@@ -89,7 +92,7 @@ func (c callers) Authenticate(text string) (*Key, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	k, err := c.valid(byHash[Key](c.core, hashOf(text)))
+	k, err := c.valid(entity.ByHash[Key](c.Core, entity.HashOf(text)))
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +122,7 @@ func (c callers) checkKey(id string) (*Key, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
-	k, _ := Get[Key](c, id)
+	k, _ := entity.Get[Key](c, id)
 	return c.valid(k)
 }
 
@@ -140,9 +143,9 @@ func (c callers) IsSet(k *Key) bool {
 // RevokeKey revokes a key for good. When it returns nil, every node rejects the key. Revoking a revoked key waits in
 // the same way, so that a client can repeat the call after a lost answer.
 func (c callers) RevokeKey(ctx context.Context, key string) error {
-	_, err := UpdateEverywhere(ctx, c, key, func(k *Key) error {
+	_, err := entity.UpdateEverywhere(ctx, c, key, func(k *Key) error {
 		if k.RevokedAt.IsZero() {
-			k.RevokedAt = c.now().UTC()
+			k.RevokedAt = c.Clock().UTC()
 		}
 		return nil
 	})
@@ -159,13 +162,13 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 		name, text string
 		scope      Scope
 	}{{"bootstrap", c.cfg.BootstrapKey, ReadWrite}, {"bootstrap read", c.cfg.BootstrapReadKey, Read}} {
-		hash := hashOf(b.text)
-		if b.text == "" || c.View().FindByHash(kindKey, hash) != nil {
+		hash := entity.HashOf(b.text)
+		if b.text == "" || c.View().FindByHash(entity.KindKey, hash) != nil {
 			continue
 		}
-		_, err := c.insert(ctx, &Key{
+		_, err := c.Insert(ctx, &Key{
 			ID: derivedID(id.Key, "bootstrap key "+string(hash[:])), Account: c.Account().ID, Name: b.name, Scope: b.scope,
-			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.now().UTC(), Bootstrap: true,
+			Hash: hash[:], Last4: apikey.Last4(b.text), CreatedAt: c.Clock().UTC(), Bootstrap: true,
 		})
 		if err != nil && !errors.Is(err, ErrConflict) {
 			return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
 )
 
 // ErrMoving means that another call is moving the endpoint.
@@ -20,7 +22,7 @@ var ErrSamePartition = errors.New("the endpoint is already in this partition")
 func (c endpoints) MoveEndpoint(ctx context.Context, endpoint string, to int32, until time.Time) (*Endpoint, error) {
 	return c.move(ctx, endpoint, func(e *Endpoint) error {
 		switch {
-		case e.Move != nil && c.now().Before(e.Move.Until):
+		case e.Move != nil && c.Clock().Before(e.Move.Until):
 			return fmt.Errorf("%w until %s at the latest", ErrMoving, e.Move.Until.Format(time.RFC3339))
 		case e.Partition == to:
 			return ErrSamePartition
@@ -72,8 +74,8 @@ func (e *Endpoint) setPartition(to int32) {
 
 // move changes members that ordinary updates must not change, and waits until every node has applied the change.
 func (c endpoints) move(ctx context.Context, endpoint string, change func(*Endpoint) error) (*Endpoint, error) {
-	_, res, err := c.replace(ctx, kindEndpoint, endpoint, func(old value) (value, error) {
-		e, err := copyOf(old.(*Endpoint))
+	_, res, err := c.Replace(ctx, entity.KindEndpoint, endpoint, func(old entity.Value) (entity.Value, error) {
+		e, err := entity.CopyOf(c.Core, old.(*Endpoint))
 		if err != nil {
 			return nil, err
 		}

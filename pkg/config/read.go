@@ -1,32 +1,16 @@
 package config
 
-// Presence is what this node knows about an id.
-type Presence uint8
-
-// Values of Presence.
-const (
-	Unknown Presence = iota // never created, as far as this node has read the log
-	Present
-	Deleted // for 60 days, less when there are over 200,000 tombstones; then Unknown
-)
-
-// Account returns the account; nil before Ready.
-func (c *core) Account() *Account {
-	if e := c.View().Newest(kindAccount); e != nil {
-		return c.value(e).(*Account)
-	}
-	return nil
-}
+import "github.com/eventrelay/relay/pkg/config/entity"
 
 // Endpoint returns the endpoint with that id; nil unless it is Present.
-func (c endpoints) Endpoint(id string) (*Endpoint, Presence) {
-	return Get[Endpoint](c, id)
+func (c endpoints) Endpoint(id string) (*Endpoint, entity.Presence) {
+	return entity.Get[Endpoint](c, id)
 }
 
 // HasHadEndpoints reports whether there is an endpoint, or was one in the last 60 days. False before Ready.
 func (c endpoints) HasHadEndpoints() bool {
 	v := c.View()
-	return v.Len(kindEndpoint)+v.Tombstones(kindEndpoint) > 0
+	return v.Len(entity.KindEndpoint)+v.Tombstones(entity.KindEndpoint) > 0
 }
 
 // Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
@@ -39,8 +23,8 @@ func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page [
 // and more is false although more may match.
 func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int,
 	match func(*Endpoint) (yes, stop bool)) (page []*Endpoint, more bool) {
-	for e := range c.View().NewestFirst(kindEndpoint, beforeSeq) {
-		ep := c.peek(e).(*Endpoint)
+	for e := range c.View().NewestFirst(entity.KindEndpoint, beforeSeq) {
+		ep := c.Peek(e).(*Endpoint)
 		if ep.Account != account {
 			continue
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/document"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -69,11 +71,11 @@ func kindOfJSON(k reflect.Kind) string {
 
 func allMembers() []byte {
 	var lines []string
-	for k := range kinds {
-		if kindTable[k].empty == nil { // of the log alone
+	for k := range entity.NumKinds {
+		if kindTable[k].Empty == nil { // of the log alone
 			continue
 		}
-		lines = append(lines, membersOf(kindTable[k].Name, reflect.TypeOf(kindTable[k].empty()), nil)...)
+		lines = append(lines, membersOf(kindTable[k].Name, reflect.TypeOf(kindTable[k].Empty()), nil)...)
 	}
 	slices.Sort(lines)
 	return []byte(strings.Join(slices.Compact(lines), "\n") + "\n")
@@ -137,7 +139,7 @@ func fullNode(t *testing.T, conf stream.Config) *testNode {
 }
 
 func everyEntity(n *testNode) (all []frozenEntity) {
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		for e := range n.View().NewestFirst(k, 0) {
 			all = append(all, frozenEntity{n.KindName(k), e.ID, n.Value(e)})
 		}
@@ -176,7 +178,7 @@ func TestReleasedControlLogIsRead(t *testing.T) {
 // unreadEntities returns what a node does not know of the entities.
 func unreadEntities(n *testNode, all []frozenEntity) (problems []string) {
 	byKey := map[string]*conflog.Entity{}
-	for k := conflog.FirstCallerKind; k < kinds; k++ {
+	for k := conflog.FirstCallerKind; k < entity.NumKinds; k++ {
 		for e := range n.View().NewestFirst(k, 0) {
 			byKey[n.KindName(k)+" "+e.ID] = e
 		}
@@ -188,7 +190,7 @@ func unreadEntities(n *testNode, all []frozenEntity) (problems []string) {
 			problems = append(problems, key+" is not known")
 			continue
 		}
-		v, err := n.decode(e)
+		v, err := n.Decode(e)
 		if err != nil {
 			problems = append(problems, fmt.Sprintf("%s: %v", key, err))
 			continue
@@ -251,7 +253,7 @@ func TestReleasedExportIsImported(t *testing.T) {
 				t.Fatalf("%s: %v", version, err)
 			}
 			var all []frozenEntity
-			if _, err := ReadExport(bytes.NewReader(text), func(kind string, value json.RawMessage) error {
+			if _, err := document.Read(bytes.NewReader(text), func(kind string, value json.RawMessage) error {
 				var head struct{ ID string }
 				err := json.Unmarshal(value, &head)
 				all = append(all, frozenEntity{kind, head.ID, value})

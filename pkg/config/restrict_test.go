@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -12,7 +14,7 @@ import (
 func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	e := func(name string, strict bool, change func(*Endpoint)) {
 		testRestrictionWaits(t, name, strict, func(n *testNode) *Endpoint {
-			e := endpoint(n.keyring)
+			e := endpoint(n.Keyring)
 			e.Destinations = append(e.Destinations, e.Destinations[0])
 			e.Destinations[1].ID = "dst_second"
 			return e
@@ -30,16 +32,16 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	e("remove a destination", true, func(e *Endpoint) { e.Destinations = e.Destinations[:1] })
 	e("delete an endpoint", true, nil)
 
-	newDrain := func(n *testNode) *Drain { return drain(n.keyring, "one", "token") }
-	testRestrictionWaits(t, "rename a drain", false, newDrain, func(d *Drain) { d.Name = "x" })
-	testRestrictionWaits(t, "pause a drain", true, newDrain, func(d *Drain) { d.Paused = true })
-	testRestrictionWaits(t, "sign a drain", true, newDrain, func(d *Drain) { d.Sealed.SigningSecret = "test:x" })
+	newDrain := func(n *testNode) *leak.Drain { return drain(n.Keyring, "one", "token") }
+	testRestrictionWaits(t, "rename a drain", false, newDrain, func(d *leak.Drain) { d.Name = "x" })
+	testRestrictionWaits(t, "pause a drain", true, newDrain, func(d *leak.Drain) { d.Paused = true })
+	testRestrictionWaits(t, "sign a drain", true, newDrain, func(d *leak.Drain) { d.Sealed.SigningSecret = "test:x" })
 	testRestrictionWaits(t, "delete a drain", true, newDrain, nil)
-	newDSN := func(n *testNode) *DSN { return dsn(n.keyring, "one", "key") }
-	testRestrictionWaits(t, "rename a DSN", true, newDSN, func(d *DSN) { d.Name = "x" })
+	newDSN := func(n *testNode) *leak.DSN { return dsn(n.Keyring, "one", "key") }
+	testRestrictionWaits(t, "rename a DSN", true, newDSN, func(d *leak.DSN) { d.Name = "x" })
 	testRestrictionWaits(t, "delete a DSN", true, newDSN, nil)
-	aDomain := func(*testNode) *Domain { return newDomain("1", "a.example", time.Time{}) }
-	testRestrictionWaits(t, "check a domain", false, aDomain, func(d *Domain) { d.Checked.Seen = "x" })
+	aDomain := func(*testNode) *leak.Domain { return newDomain("1", "a.example", time.Time{}) }
+	testRestrictionWaits(t, "check a domain", false, aDomain, func(d *leak.Domain) { d.Checked.Seen = "x" })
 	testRestrictionWaits(t, "delete a domain", true, aDomain, nil)
 	aFixture := func(*testNode) *Fixture { return testFixture(t, "one", time.Hour) }
 	testRestrictionWaits(t, "rename a fixture", false, aFixture, func(f *Fixture) { f.Name = "x" })
@@ -47,22 +49,22 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 }
 
 // testRestrictionWaits changes a value of a kind, or deletes it if change is nil, while another node is frozen.
-func testRestrictionWaits[T any, P entity[T]](
+func testRestrictionWaits[T any, P entity.Pointer[T]](
 	t *testing.T, name string, strict bool, create func(*testNode) P, change func(P)) {
 	t.Run(name, func(t *testing.T) {
 		bubble(t, func(t *testing.T, conf stream.Config) {
 			var cold kit.Freezer
 			a, _ := pair(t, conf, freezable(&cold, conf))
-			v, err := Create(t.Context(), a, create(a))
+			v, err := entity.Create(t.Context(), a, create(a))
 			if err != nil {
 				t.Fatal(err)
 			}
 			cold.Freeze(t)
 			began := time.Now()
 			if change == nil {
-				err = Delete[T, P](t.Context(), a, idOf(v))
+				err = entity.Delete[T, P](t.Context(), a, entity.IDOf(v))
 			} else {
-				_, err = Update(t.Context(), a, idOf(v), func(v P) error { change(v); return nil })
+				_, err = entity.Update(t.Context(), a, entity.IDOf(v), func(v P) error { change(v); return nil })
 			}
 			if took := time.Since(began); err != nil || (took > time.Second) != strict {
 				t.Fatalf("took %s, %v", took, err)

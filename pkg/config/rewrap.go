@@ -10,12 +10,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
-
-// ErrMissingMasterKey means that a living node lacks a master key that it needs.
-var ErrMissingMasterKey = errors.New("a node lacks a master key")
 
 // ErrNotRewrapped means that some secrets are not sealed with the first master key.
 var ErrNotRewrapped = errors.New("some secrets are still sealed with another master key")
@@ -37,7 +35,7 @@ const rewrapPasses = 5
 // writers can work at the same time. If it is interrupted, a second call continues. It calls progress after each
 // entity, one call at a time. At the end it writes a snapshot.
 //
-// It returns ErrMissingMasterKey before it writes anything, when a living node lacks the first key. It returns
+// It returns seal.ErrMissingKey before it writes anything, when a living node lacks the first key. It returns
 // ErrNotRewrapped with the ids of entities whose secrets cannot be opened and stay unchanged, or when other nodes still
 // seal with another key after rewrapPasses passes.
 func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (RewrapProgress, error) {
@@ -45,7 +43,7 @@ func (c documents) Rewrap(ctx context.Context, progress func(RewrapProgress)) (R
 	if err := c.WaitReady(ctx); err != nil {
 		return total, err
 	}
-	if err := c.checkPeerKeys(c.keyring.IDs()[0]); err != nil {
+	if err := c.checkPeerKeys(c.Keyring.IDs()[0]); err != nil {
 		return total, err
 	}
 	for range rewrapPasses {
@@ -84,14 +82,14 @@ func (c documents) checkPeerKeys(keyID string) error {
 	if len(lack) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then try again", ErrMissingMasterKey,
+	return fmt.Errorf("%w: %s: add %s to its RELAY_MASTER_KEYS and restart it, then try again", seal.ErrMissingKey,
 		strings.Join(lack, ", "), keyID[:strings.IndexByte(keyID, ':')])
 }
 
 // sealedByOtherKeys returns the entities with a secret that is not sealed with the first key.
 func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 	err = c.eachSecret(c.View(), func(e *conflog.Entity, s seal.Secret) {
-		if !c.keyring.SealedByFirst(s) && (len(found) == 0 || found[len(found)-1] != e) {
+		if !c.Keyring.SealedByFirst(s) && (len(found) == 0 || found[len(found)-1] != e) {
 			found = append(found, e)
 		}
 	})
@@ -100,12 +98,12 @@ func (c documents) sealedByOtherKeys() (found []*conflog.Entity, err error) {
 
 // eachSecret calls f with every secret of the entities of a view, and its entity.
 func (c documents) eachSecret(v *conflog.View, f func(*conflog.Entity, seal.Secret)) error {
-	for k := range kinds {
-		if !has(k, holdsSecrets) {
+	for k := range entity.NumKinds {
+		if !kindTable.Has(k, holdsSecrets) {
 			continue
 		}
 		for e := range v.NewestFirst(k, 0) {
-			x, err := c.decode(e)
+			x, err := c.Decode(e)
 			if err != nil {
 				return err
 			}
@@ -133,14 +131,14 @@ func (c documents) rewrapAll(
 		group.Go(func() error {
 			n := 0
 			_, _, err := c.Change(ctx, e.Kind, e.ID, func(old *conflog.Entity) (conflog.NewValue, error) {
-				v, err := copyOf(c.value(old))
+				v, err := entity.CopyOf(c.Core, c.Decoded(old))
 				if err == nil {
 					n, err = c.reseal(v)
 				}
 				if err != nil || n == 0 {
 					return conflog.NewValue{}, err
 				}
-				raw, err := c.encode(old, v)
+				raw, err := c.Encode(old, v)
 				// It adds only the few bytes by which one key's name is longer than another's.
 				return conflog.NewValue{Value: raw, Exempt: true}, err
 			})
@@ -163,30 +161,30 @@ func (c documents) rewrapAll(
 	return unopened, err
 }
 
-func (c documents) reseal(v value) (n int, err error) {
+func (c documents) reseal(v entity.Value) (n int, err error) {
 	eachSealed(v, func(entity, field string, s *seal.Secret) {
-		if err != nil || c.keyring.SealedByFirst(*s) {
+		if err != nil || c.Keyring.SealedByFirst(*s) {
 			return
 		}
 		var plain string
-		if plain, err = c.keyring.OpenString(entity, field, *s); err == nil {
-			*s = c.keyring.SealString(entity, field, plain)
+		if plain, err = c.Keyring.OpenString(entity, field, *s); err == nil {
+			*s = c.Keyring.SealString(entity, field, plain)
 			n++
 		}
 	})
 	return n, err
 }
 
-// eachSealed calls f with the secrets of a value that are set; see value.eachSealed.
-func eachSealed(v value, f func(entity, field string, s *seal.Secret)) {
-	v.eachSealed(func(entity, field string, s *seal.Secret) {
+// eachSealed calls f with the secrets of a value that are set; see entity.Value.EachSealed.
+func eachSealed(v entity.Value, f func(entity, field string, s *seal.Secret)) {
+	v.EachSealed(func(entity, field string, s *seal.Secret) {
 		if *s != "" {
 			f(entity, field, s)
 		}
 	})
 }
 
-func (e *Endpoint) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (e *Endpoint) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(e.ID, seal.FieldToken, &e.Token)
 	if e.FormerToken != nil {
 		f(e.ID, seal.FieldToken, &e.FormerToken.Token)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -66,11 +67,11 @@ func fill(v reflect.Value, path string, planted map[seal.Secret]bool) {
 
 // TestEachSealedFindsAll: a secret that eachSealed did not find would be lost when its master key is removed.
 func TestEachSealedFindsAll(t *testing.T) {
-	for k := range kinds {
+	for k := range entity.NumKinds {
 		if k == conflog.KindOutbox {
 			continue // belongs to the log itself
 		}
-		v := kindTable[k].empty()
+		v := kindTable[k].Empty()
 		planted := make(map[seal.Secret]bool)
 		fill(reflect.ValueOf(v).Elem(), fmt.Sprintf("%T", v), planted)
 		holds := len(planted) > 0
@@ -84,8 +85,9 @@ func TestEachSealedFindsAll(t *testing.T) {
 		for s := range planted {
 			t.Errorf("%s is not found", s)
 		}
-		if holds != has(k, holdsSecrets) {
-			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !has(k, holdsSecrets))
+		if holds != kindTable.Has(k, holdsSecrets) {
+			t.Errorf("%s: has secrets: %v, holdsSecrets is not set: %v", kindTable[k].Name, holds, !kindTable.Has(k,
+				holdsSecrets))
 		}
 		left := 0
 		eachSealed(v, func(_, _ string, s *seal.Secret) {
@@ -143,7 +145,7 @@ func TestRewrap(t *testing.T) {
 	const endpoints = 60
 	var created []*Endpoint
 	for range endpoints {
-		e := must(before.CreateEndpoint(ctx, endpointWithSecrets(before.keyring)))(t)
+		e := must(before.CreateEndpoint(ctx, endpointWithSecrets(before.Keyring)))(t)
 		created = append(created, e)
 	}
 	if seals, err := before.SecretsByMasterKey(); err != nil ||
@@ -194,7 +196,7 @@ func TestRewrap(t *testing.T) {
 	after := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young)))
 	for _, e := range created {
 		now, _ := after.Endpoint(e.ID)
-		if err := checkSecrets(after.keyring, now); err != nil {
+		if err := checkSecrets(after.Keyring, now); err != nil {
 			t.Fatalf("without the old key: %v", err)
 		}
 		if now.Name != "renamed" || after.EndpointByToken("tok_"+e.ID) != now {
@@ -202,7 +204,7 @@ func TestRewrap(t *testing.T) {
 		}
 	}
 	if bytesOf := dump(t, conf, stream.Nodes); strings.Contains(string(bytesOf), young[len("young:"):]) ||
-		!strings.Contains(string(bytesOf), after.keyring.IDs()[0]) {
+		!strings.Contains(string(bytesOf), after.Keyring.IDs()[0]) {
 		t.Error("heartbeats contain the key, or do not name it")
 	}
 }
@@ -213,10 +215,10 @@ func TestRewrapRefuses(t *testing.T) {
 	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old))) // its key seals the secret of the log
 	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young, old)))
 	kit.WaitFor(t, "the nodes hear of each other", func() bool { return len(a.Nodes()) == 2 })
-	must(b.CreateEndpoint(ctx, endpointWithSecrets(b.keyring)))(t)
+	must(b.CreateEndpoint(ctx, endpointWithSecrets(b.Keyring)))(t)
 	noError(t, a.Sync(ctx))
 	none := func(RewrapProgress) { t.Error("something was sealed") }
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) ||
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, seal.ErrMissingKey) ||
 		!strings.Contains(err.Error(), "b: add young to its RELAY_MASTER_KEYS") {
 		t.Errorf("a node without the key: %v", err)
 	}
@@ -226,7 +228,7 @@ func TestRewrapRefuses(t *testing.T) {
 	kit.WaitFor(t, "a heartbeat of the restarted b", func() bool {
 		return slices.ContainsFunc(a.Nodes(), func(n Node) bool { return n.Name == "b" && len(n.Keys) == 2 })
 	})
-	if _, err := a.Rewrap(ctx, none); !errors.Is(err, ErrMissingMasterKey) {
+	if _, err := a.Rewrap(ctx, none); !errors.Is(err, seal.ErrMissingKey) {
 		t.Errorf("a node with another key of that name: %v", err)
 	}
 	b.stop()
@@ -235,7 +237,7 @@ func TestRewrapRefuses(t *testing.T) {
 	conf = broker(t)
 	first := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, young)))
 	second := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, old, young)))
-	e := must(second.CreateEndpoint(ctx, endpointWithSecrets(second.keyring)))(t)
+	e := must(second.CreateEndpoint(ctx, endpointWithSecrets(second.Keyring)))(t)
 	first.stop()
 	second.stop()
 	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
@@ -264,22 +266,22 @@ func TestInspect(t *testing.T) {
 	}
 	before := ends()
 	kit.WaitFor(t, "a heartbeat with the newest position", func() bool {
-		c := must(Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.keyring}))(t)
+		c := must(Inspect(ctx, Config{Node: "inspector", Partitions: 1}, Deps{Stream: conf, Keyring: n.Keyring}))(t)
 		defer c.Close()
 		for _, e := range []*Endpoint{e, later} {
-			if got, p := c.Endpoint(e.ID); p != Present || got.Rev != e.Rev {
+			if got, p := c.Endpoint(e.ID); p != entity.Present || got.Rev != e.Rev {
 				t.Fatalf("%+v, %v", got, p)
 			}
 		}
 		if seals, err := c.SecretsByMasterKey(); err != nil || !maps.Equal(seals, map[string]int{"test": 5}) {
 			t.Fatalf("%v, %v", seals, err)
 		}
-		if _, err := c.CreateEndpoint(ctx, endpoint(n.keyring)); !errors.Is(err, ErrUnavailable) {
+		if _, err := c.CreateEndpoint(ctx, endpoint(n.Keyring)); !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("it accepts changes: %v", err)
 		}
 		nodes := c.Nodes()
 		return len(nodes) == 1 && nodes[0].Name == "a" && nodes[0].Version == "v1.2" && nodes[0].Lag == 0 &&
-			nodes[0].Keys[0] == n.keyring.IDs()[0]
+			nodes[0].Keys[0] == n.Keyring.IDs()[0]
 	})
 	if lag, err := n.Lag(ctx); err != nil || lag != 0 {
 		t.Errorf("lag %d, %v", lag, err)
@@ -353,7 +355,7 @@ func TestRewrapSealsTheLogSecret(t *testing.T) {
 // TestNoSecretOfTheLogIsExported: neither the secret of the log nor anything sealed with it.
 func TestNoSecretOfTheLogIsExported(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	sealed := n.value(n.View().Newest(kindLog)).(*LogSecret).Secret
+	sealed := n.Decoded(n.View().Newest(entity.KindLog)).(*LogSecret).Secret
 	doc := exportOf(t, n)
 	if bytes.Contains(doc, []byte(sealed)) || bytes.Contains(doc, []byte(`"kind":"log"`)) {
 		t.Errorf("%s", doc)

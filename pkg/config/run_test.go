@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
 
-func queueing(name string, endpoints ...string) *Run {
-	return &Run{Meta: Meta{ID: "run_" + name}, Endpoints: endpoints, State: RunQueueing}
+func queueing(name string, endpoints ...string) *jobs.Run {
+	return &jobs.Run{Meta: entity.Meta{ID: "run_" + name}, Endpoints: endpoints, State: jobs.RunQueueing}
 }
 
 // TestOneRunPerEndpoint: while a run is queueing, no node starts another run that shares an endpoint with it, until it
@@ -25,7 +27,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	var ahead atomic.Int64
 	a, b := node(t, conf, Config{Node: "a"}, withMovableClock(&ahead)),
 		node(t, conf, Config{Node: "b"}, withMovableClock(&ahead))
-	try := func(n *testNode, r *Run, want error) {
+	try := func(n *testNode, r *jobs.Run, want error) {
 		t.Helper()
 		if _, err := n.AddRun(t.Context(), r); !errors.Is(err, want) {
 			t.Fatalf("%s of %v on %s: %v, want %v", r.ID, r.Endpoints, n.cfg.Node, err, want)
@@ -38,30 +40,30 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	single.Single = true
 	try(a, queueing("1", "ep_1"), nil)
 	try(a, queueing("1", "ep_9"), ErrConflict)
-	try(b, queueing("2", "ep_0", "ep_1"), ErrEndpointBusy)
-	try(b, queueing("2"), ErrEndpointBusy)
+	try(b, queueing("2", "ep_0", "ep_1"), jobs.ErrEndpointBusy)
+	try(b, queueing("2"), jobs.ErrEndpointBusy)
 	try(b, single, nil)
 	try(b, queueing("2", "ep_2"), nil)
-	try(a, queueing("3", "ep_2"), ErrEndpointBusy)
+	try(a, queueing("3", "ep_2"), jobs.ErrEndpointBusy)
 	end := func(name string) {
 		t.Helper()
-		must(b.ChangeRun(t.Context(), "run_"+name, func(r *Run) error {
-			r.State = RunQueued
+		must(b.ChangeRun(t.Context(), "run_"+name, func(r *jobs.Run) error {
+			r.State = jobs.RunQueued
 			return nil
 		}))(t)
 	}
 	end("1")
 	end("2")
 	try(a, queueing("4"), nil) // all endpoints
-	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
-	ahead.Store(int64(DefaultRunProgressTimeout - time.Second))
-	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
-	if _, err := a.ChangeRun(t.Context(), "run_4", func(r *Run) error { r.Queued = 500; return nil }); err != nil {
+	try(b, queueing("5", "ep_3"), jobs.ErrEndpointBusy)
+	ahead.Store(int64(jobs.DefaultRunProgressTimeout - time.Second))
+	try(b, queueing("5", "ep_3"), jobs.ErrEndpointBusy)
+	if _, err := a.ChangeRun(t.Context(), "run_4", func(r *jobs.Run) error { r.Queued = 500; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	ahead.Store(int64(2*DefaultRunProgressTimeout - 2*time.Second))
-	try(b, queueing("5", "ep_3"), ErrEndpointBusy)
-	ahead.Store(int64(2 * DefaultRunProgressTimeout))
+	ahead.Store(int64(2*jobs.DefaultRunProgressTimeout - 2*time.Second))
+	try(b, queueing("5", "ep_3"), jobs.ErrEndpointBusy)
+	ahead.Store(int64(2 * jobs.DefaultRunProgressTimeout))
 	try(b, queueing("5", "ep_3"), nil)
 	if got := a.QueueingRuns(time.Time{}); len(got) != 3 || got[0].ID != "run_5" || got[1].ID != "run_4" ||
 		got[2].ID != "run_single" {
@@ -76,7 +78,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 			_, err := n.AddRun(t.Context(), queueing(fmt.Sprint("race", i), "ep_4"))
 			if err == nil {
 				won.Add(1)
-			} else if !errors.Is(err, ErrEndpointBusy) {
+			} else if !errors.Is(err, jobs.ErrEndpointBusy) {
 				t.Error(err)
 			}
 		})
@@ -102,8 +104,8 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	if page, _ := n.ReplayRuns(n.Account().ID, 0, 10, nil); len(page) != 3 || page[0].ID != "run_2" {
 		t.Fatalf("%+v", page)
 	}
-	ahead.Store(int64(runRetention + 36*time.Hour))
-	removed := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == Unknown }
+	ahead.Store(int64(jobs.RunRetention + 36*time.Hour))
+	removed := func(name string) bool { _, p := n.ReplayRun("run_" + name); return p == entity.Unknown }
 	for end := time.Now().Add(2 * time.Minute); !removed("1") &&
 		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
@@ -111,10 +113,10 @@ func TestOldRunsAreRemoved(t *testing.T) {
 		t.Fatalf("removed: %v %v %v", removed("0"), removed("1"), removed("2"))
 	}
 	n.SetOwner(false)
-	n.inject(kindRun, "len", maxRuns)
+	n.inject(entity.KindRun, "len", jobs.MaxRuns)
 	must(n.AddRun(t.Context(), queueing("new", "ep_new")))(t)
-	if !removed("2") || removed("new") || n.View().Len(kindRun) != maxRuns {
-		t.Fatalf("%d runs", n.View().Len(kindRun))
+	if !removed("2") || removed("new") || n.View().Len(entity.KindRun) != jobs.MaxRuns {
+		t.Fatalf("%d runs", n.View().Len(entity.KindRun))
 	}
 }
 
@@ -137,12 +139,12 @@ func TestRunIsCancelledOnce(t *testing.T) {
 			t.Errorf("the audit log has %q, want %q", got, want)
 		}
 	}
-	if _, err = n.ChangeRun(ctx, run.ID, func(r *Run) error { r.Queued = 7; return nil }); err != nil {
+	if _, err = n.ChangeRun(ctx, run.ID, func(r *jobs.Run) error { r.Queued = 7; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	audited("run.created by usr_1")
 	first, err := n.CancelRun(ctx, run.ID)
-	if err != nil || first.State != RunQueueing || first.ReportedState() != RunCancelled || first.Queued != 7 {
+	if err != nil || first.State != jobs.RunQueueing || first.ReportedState() != jobs.RunCancelled || first.Queued != 7 {
 		t.Fatal(first, err)
 	}
 	audited("run.updated by usr_1, run.created by usr_1")
@@ -150,11 +152,11 @@ func TestRunIsCancelledOnce(t *testing.T) {
 	if err != nil || again.Rev != first.Rev {
 		t.Error(again, err)
 	}
-	ended, err := n.ChangeRun(ctx, run.ID, func(r *Run) error { r.Finish(RunQueued); return nil })
-	if err != nil || ended.State != RunCancelled {
+	ended, err := n.ChangeRun(ctx, run.ID, func(r *jobs.Run) error { r.Finish(jobs.RunQueued); return nil })
+	if err != nil || ended.State != jobs.RunCancelled {
 		t.Error(ended, err)
 	}
-	if !run.onlyRestricts(first) || first.onlyRestricts(ended) {
+	if !run.OnlyRestricts(first) || first.OnlyRestricts(ended) {
 		t.Error("only a cancellation is possible beyond the bounds")
 	}
 }

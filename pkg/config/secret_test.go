@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -55,7 +56,7 @@ func TestConfigValidation(t *testing.T) {
 	}
 	same := strings.Repeat("x", 20)
 	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same},
-		Deps{Keyring: keyring(t), Stream: unreachable()}); err == nil {
+		Deps{Keyring: Keyring(t), Stream: unreachable()}); err == nil {
 		t.Error("one key for two scopes was accepted")
 	}
 }
@@ -69,21 +70,21 @@ func TestNoSecretInClear(t *testing.T) {
 		n := node(t, conf, Config{Node: "a", BootstrapKey: bootstrap, SnapshotEvery: 1}, func(o *options) {
 			o.log.Timing.SnapshotCheckInterval = 10 * time.Millisecond
 		})
-		e := endpoint(n.keyring)
+		e := endpoint(n.Keyring)
 		d := &e.Destinations[0]
-		e.Token = n.keyring.SealString(e.ID, seal.FieldToken, "planted-token")
+		e.Token = n.Keyring.SealString(e.ID, seal.FieldToken, "planted-token")
 		e.Verification = &Verification{
-			Type: "stripe", Secrets: []seal.Secret{n.keyring.SealString(e.ID, seal.FieldVerification, "planted-verification")}}
-		d.Secrets[0].Secret = n.keyring.SealString(d.ID, seal.FieldSecret, "planted-signing")
+			Type: "stripe", Secrets: []seal.Secret{n.Keyring.SealString(e.ID, seal.FieldVerification, "planted-verification")}}
+		d.Secrets[0].Secret = n.Keyring.SealString(d.ID, seal.FieldSecret, "planted-signing")
 		d.Headers = map[string]seal.Secret{
-			"Authorization": n.keyring.SealString(d.ID, seal.FieldHeader("Authorization"), "planted-header")}
+			"Authorization": n.Keyring.SealString(d.ID, seal.FieldHeader("Authorization"), "planted-header")}
 		must(n.CreateEndpoint(ctx, e))(t)
 		must(n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
 			e.Name = "planted-name"
 			return nil
 		}))(t)
-		must(Create(ctx, n, drain(n.keyring, "one", "planted-drain-token")))(t)
-		must(Create(ctx, n, dsn(n.keyring, "one", "planted-dsn-key")))(t)
+		must(entity.Create(ctx, n, drain(n.Keyring, "one", "planted-drain-token")))(t)
+		must(entity.Create(ctx, n, dsn(n.Keyring, "one", "planted-dsn-key")))(t)
 		text, k, err := n.CreateKey(ctx, NewKey{Name: "ci", Scope: ReadWrite})
 		if err != nil {
 			t.Fatal(err)
@@ -91,15 +92,15 @@ func TestNoSecretInClear(t *testing.T) {
 		token := must(n.FirstLink(ctx, "dev@localhost"))(t)
 		u := must(n.RedeemLink(ctx, token))(t)
 		must(n.SetPassword(ctx, u.ID, "planted-password"))(t)
-		service := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
-		serviceSecret := must(n.keyring.OpenString(service.ID, FieldServiceSecret, service.Sealed.Secret))(t)
+		service := n.Decoded(n.View().FindLiving(entity.KindServiceSecret, serviceSecretID)).(*ServiceSecret)
+		serviceSecret := must(n.Keyring.OpenString(service.ID, FieldServiceSecret, service.Sealed.Secret))(t)
 		n.SetOwner(true)
 		time.Sleep(100 * time.Millisecond)
 		noError(t, n.RevokeKey(ctx, k.ID))
 		if _, err := n.Authenticate(text + "x"); err == nil {
 			t.Fatal("unknown key accepted")
 		}
-		foreign := endpoint(n.keyring)
+		foreign := endpoint(n.Keyring)
 		foreign.Token = e.Token
 		_, refused := n.CreateEndpoint(ctx, foreign)
 

@@ -3,11 +3,11 @@ package config
 import (
 	"context"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -17,18 +17,18 @@ import (
 // it, it never changes, except that an import brings the secret of the imported configuration. Its id is
 // serviceSecretID.
 type ServiceSecret struct {
-	Meta
+	entity.Meta
 	Sealed struct {
 		Secret seal.Secret `json:"secret"` // 32 random bytes
 	} `json:"sealed"`
 }
 
-func (s *ServiceSecret) eachSealed(f func(entity, field string, s *seal.Secret)) {
+func (s *ServiceSecret) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(s.ID, FieldServiceSecret, &s.Sealed.Secret)
 }
 
-func (s *ServiceSecret) madeAtStart() bool { return true }
-func (s *ServiceSecret) validate() error   { return require.OneOf("id", s.ID, serviceSecretID) }
+func (s *ServiceSecret) MadeAtStart() bool { return true }
+func (s *ServiceSecret) Validate() error   { return require.OneOf("id", s.ID, serviceSecretID) }
 
 const (
 	serviceSecretID = "service_secret"
@@ -62,7 +62,7 @@ func (c callers) KeyFingerprint(ctx context.Context, text string) (string, error
 // FindingKeys returns the keys that derive the fingerprints and ids of the account's findings. They change only with an
 // import of another configuration, so callers ask for them again for each request.
 func (c callers) FindingKeys(ctx context.Context) (finding.Keys, error) {
-	account, err := c.accountWithSalt(ctx)
+	account, err := c.AccountWithSalt(ctx)
 	if err != nil {
 		return finding.Keys{}, err
 	}
@@ -75,7 +75,7 @@ func (c callers) deriveKey(ctx context.Context, info string) (key [32]byte, err 
 	if err != nil {
 		return key, fmt.Errorf("service secret: %w", err)
 	}
-	secret, err := c.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	secret, err := c.Keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
 	if err != nil {
 		return key, err
 	}
@@ -90,49 +90,16 @@ func (c callers) serviceSecret(ctx context.Context) (*ServiceSecret, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
 	}
-	if s, _ := Get[ServiceSecret](c, serviceSecretID); s != nil {
+	if s, _ := entity.Get[ServiceSecret](c, serviceSecretID); s != nil {
 		return s, nil
 	}
-	s := &ServiceSecret{Meta: Meta{ID: serviceSecretID}}
-	s.Sealed.Secret = c.keyring.SealString(s.ID, FieldServiceSecret, string(randomBytes(32)))
-	added, err := Create(ctx, c, s)
+	s := &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}}
+	s.Sealed.Secret = c.Keyring.SealString(s.ID, FieldServiceSecret, string(entity.RandomBytes(32)))
+	added, err := entity.Create(ctx, c, s)
 	if errors.Is(err, ErrConflict) { // another call was first, and this node has applied its record
-		if added, _ = Get[ServiceSecret](c, serviceSecretID); added != nil {
+		if added, _ = entity.Get[ServiceSecret](c, serviceSecretID); added != nil {
 			return added, nil
 		}
 	}
 	return added, err
-}
-
-// fpSaltBytes is the length of Account.FPSalt.
-const fpSaltBytes = 16
-
-// accountWithSalt returns the account, and sets its FPSalt if it has none.
-func (c callers) accountWithSalt(ctx context.Context) (*Account, error) {
-	if err := c.WaitReady(ctx); err != nil {
-		return nil, err
-	}
-	account := c.Account()
-	if len(account.FPSalt) > 0 {
-		return account, nil
-	}
-	_, res, err := c.replace(ctx, kindAccount, account.ID, func(old value) (value, error) {
-		a := *old.(*Account)
-		if len(a.FPSalt) > 0 {
-			return nil, nil // another node was first
-		}
-		a.FPSalt = randomBytes(fpSaltBytes)
-		return &a, nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("set the salt of the fingerprints: %w", err)
-	}
-	c.WaitForPeers(ctx, res)
-	return c.value(res.Entity).(*Account), nil
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	rand.Read(b) // never fails: crypto/rand ends the process instead
-	return b
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -44,8 +45,8 @@ func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
 		if later := derivedKeys(t, b); later != keys {
 			t.Errorf("%+v, later %+v", keys, later)
 		}
-		if a.View().Len(kindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
-			t.Errorf("%d service secrets, salt %x", a.View().Len(kindServiceSecret), b.Account().FPSalt)
+		if a.View().Len(entity.KindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
+			t.Errorf("%d service secrets, salt %x", a.View().Len(entity.KindServiceSecret), b.Account().FPSalt)
 		}
 	})
 }
@@ -115,7 +116,7 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	d := node(t, broker(t), Config{Node: "d"})
 	doc = exportOf(t, d)
 	derivedKeys(t, d)
-	if _, err := importInto(t, d, doc, true); err != nil || len(d.Account().FPSalt) != fpSaltBytes {
+	if _, err := importInto(t, d, doc, true); err != nil || len(d.Account().FPSalt) != entity.FPSaltBytes {
 		t.Errorf("salt %x, %v", d.Account().FPSalt, err)
 	}
 }
@@ -125,8 +126,8 @@ func TestKeyFingerprint(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	const text = "rly_live_x"
 	got := must(n.KeyFingerprint(t.Context(), text))(t)
-	s := n.value(n.View().FindLiving(kindServiceSecret, serviceSecretID)).(*ServiceSecret)
-	secret, err := n.keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	s := n.Decoded(n.View().FindLiving(entity.KindServiceSecret, serviceSecretID)).(*ServiceSecret)
+	secret, err := n.Keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
 	if err != nil || len(secret) != 32 {
 		t.Fatalf("a secret of %d bytes, %v", len(secret), err)
 	}
@@ -177,7 +178,7 @@ func TestInvalidKeysAreRefused(t *testing.T) {
 	f := func(param string, k NewKey) {
 		t.Helper()
 		_, _, err := n.CreateKey(t.Context(), k)
-		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Param != param {
+		if invalid, ok := errors.AsType[*entity.InvalidError](err); !ok || invalid.Param != param {
 			t.Errorf("%v, want a fault of %s", err, param)
 		}
 	}

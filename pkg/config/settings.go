@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 )
 
 // Settings are what an account has set beside its alerts. There is one per account, with the account's id.
 type Settings struct {
-	Meta
+	entity.Meta
 	Detection Detection `json:"detection"`
 }
 
@@ -37,10 +38,10 @@ func (d *Detection) Rule(id string) *leaks.Custom {
 // Settings returns the settings of the account, or those of a new one. Call it after Ready.
 func (c endpoints) Settings() *Settings {
 	a := c.Account()
-	if s, presence := Get[Settings](c, a.ID); presence == Present {
+	if s, presence := entity.Get[Settings](c, a.ID); presence == entity.Present {
 		return s
 	}
-	return &Settings{Meta: Meta{ID: a.ID, Account: a.ID, CreatedAt: a.CreatedAt, UpdatedAt: a.CreatedAt}}
+	return &Settings{Meta: entity.Meta{ID: a.ID, Account: a.ID, CreatedAt: a.CreatedAt, UpdatedAt: a.CreatedAt}}
 }
 
 // CustomRules returns the account's own rules, and the revision that changes with them. Before the account exists there
@@ -57,8 +58,8 @@ func (c endpoints) CustomRules() (rules []leaks.Custom, revision int64) {
 // here. When another writer wins, alter is called again with a newer copy. Its error is returned unchanged.
 func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
 	first := func() *Settings { s := *c.Settings(); return &s }
-	s, w, err := updateOrCreate(ctx, c.core, first, func(s *Settings) error {
-		was, err := copyOf(s)
+	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, func(s *Settings) error {
+		was, err := entity.CopyOf(c.Core, s)
 		if err != nil {
 			return err
 		}
@@ -66,16 +67,16 @@ func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) e
 			return err
 		}
 		s.Detection.Version = was.Detection.Version
-		if s.Rev == 0 || !sameJSON(&was.Detection, &s.Detection) {
+		if s.Rev == 0 || !entity.SameJSON(&was.Detection, &s.Detection) {
 			s.Detection.Version++
-			s.Detection.UpdatedAt = c.now().UTC()
+			s.Detection.UpdatedAt = c.Clock().UTC()
 		}
 		return nil
 	})
-	return awaited(ctx, c.core, s, w, err)
+	return entity.Awaited(ctx, c.Core, s, w, err)
 }
 
-func (s *Settings) validate() error {
+func (s *Settings) Validate() error {
 	return errors.Join(require.Range("detection.version", s.Detection.Version, 0, 1<<53),
 		leaks.ValidateCustom(s.Detection.Rules))
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 )
 
@@ -41,7 +42,7 @@ func (c callers) SignIn(ctx context.Context, email, password string) (*User, err
 	var hash string
 	var u *User
 	if normalized, err := NormalizeEmail(email); err == nil {
-		if u, _ = Get[User](c, UserID(normalized)); u != nil {
+		if u, _ = entity.Get[User](c, UserID(normalized)); u != nil {
 			hash = u.Password
 		}
 	}
@@ -58,7 +59,7 @@ func (c callers) SignIn(ctx context.Context, email, password string) (*User, err
 // recordSignIn records that a user has signed in with the password that u has. A sign-in does not fail because it
 // cannot be recorded, but it does when the user or the password has changed meanwhile.
 func (c callers) recordSignIn(ctx context.Context, u *User) (*User, error) {
-	signedIn, _, err := update(actingAs(ctx, u.ID), c.core, u.ID, func(now *User) error {
+	signedIn, _, err := entity.UpdateUnawaited(actingAs(ctx, u.ID), c.Core, u.ID, func(now *User) error {
 		if now.Password != u.Password {
 			return ErrSignIn
 		}
@@ -77,7 +78,7 @@ func (c callers) recordSignIn(ctx context.Context, u *User) (*User, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	if now, _ := Get[User](c, u.ID); now != nil && now.Password == u.Password {
+	if now, _ := entity.Get[User](c, u.ID); now != nil && now.Password == u.Password {
 		return now, nil
 	}
 	return nil, ErrSignIn
@@ -99,12 +100,12 @@ func (c callers) RedeemLink(ctx context.Context, token string) (*User, error) {
 	if _, ok := c.Lease(); !ok {
 		return nil, ErrLease
 	}
-	hash := hashOf(token)
+	hash := entity.HashOf(token)
 	u := c.userByLink(hash)
 	if u == nil {
 		return nil, ErrLink
 	}
-	signedIn, err := Update(actingAs(ctx, u.ID), c, u.ID, func(u *User) error {
+	signedIn, err := entity.Update(actingAs(ctx, u.ID), c, u.ID, func(u *User) error {
 		now := c.Now().UTC()
 		if !u.Link.opensWith(hash, now) {
 			return ErrLink
@@ -120,8 +121,8 @@ func (c callers) RedeemLink(ctx context.Context, token string) (*User, error) {
 
 func (c callers) userByLink(hash [conflog.HashLen]byte) *User {
 	now := c.Now()
-	for e := range c.View().NewestFirst(kindUser, 0) {
-		if u := c.value(e).(*User); u.Link.opensWith(hash, now) {
+	for e := range c.View().NewestFirst(entity.KindUser, 0) {
+		if u := c.Decoded(e).(*User); u.Link.opensWith(hash, now) {
 			return u
 		}
 	}
@@ -133,9 +134,9 @@ func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
 }
 
 // SetPassword sets the password of a user who has redeemed a link, and ends the user's sessions on every node, that of
-// the caller too: the returned user has the epoch for a new one. It returns an *InvalidError for a password that is too
-// short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and ErrSignInBusy
-// as SignIn does.
+// the caller too: the returned user has the epoch for a new one. It returns an *entity.InvalidError for a password that
+// is too short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and
+// ErrSignInBusy as SignIn does.
 func (c callers) SetPassword(ctx context.Context, userID, password string) (*User, error) {
 	if err := validatePassword(password); err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func (c callers) SetPassword(ctx context.Context, userID, password string) (*Use
 		}
 		return nil
 	}
-	u, _ := Get[User](c, userID)
+	u, _ := entity.Get[User](c, userID)
 	if err := mayChoose(u); err != nil {
 		return nil, err
 	}
@@ -162,7 +163,7 @@ func (c callers) SetPassword(ctx context.Context, userID, password string) (*Use
 
 // replacePassword sets the hash of a password and ends the user's sessions, unless check returns an error.
 func (c callers) replacePassword(ctx context.Context, userID, hash string, check func(*User) error) (*User, error) {
-	return UpdateEverywhere(ctx, c, userID, func(u *User) error {
+	return entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		if err := check(u); err != nil {
 			return err
 		}
@@ -174,15 +175,16 @@ func (c callers) replacePassword(ctx context.Context, userID, hash string, check
 
 func validatePassword(password string) error {
 	if len(password) < MinPassword || len(password) > MaxPassword {
-		return &InvalidError{"password", fmt.Sprintf("must have %d to %d bytes", MinPassword, MaxPassword)}
+		return &entity.InvalidError{Param: "password", Message: fmt.Sprintf("must have %d to %d bytes", MinPassword,
+			MaxPassword)}
 	}
 	return nil
 }
 
 // ChangePassword replaces the password of a user who knows the current one. Like SetPassword it ends the user's
-// sessions on every node; the returned user has the epoch for a new one. It returns an *InvalidError for a new password
-// that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed meanwhile,
-// and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
+// sessions on every node; the returned user has the epoch for a new one. It returns an *entity.InvalidError for a new
+// password that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed
+// meanwhile, and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
 func (c callers) ChangePassword(ctx context.Context, userID, current, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
@@ -190,7 +192,7 @@ func (c callers) ChangePassword(ctx context.Context, userID, current, password s
 	if err := validatePassword(password); err != nil {
 		return nil, err
 	}
-	u, _ := Get[User](c, userID)
+	u, _ := entity.Get[User](c, userID)
 	if u == nil {
 		return nil, ErrNotFound
 	}
@@ -224,7 +226,7 @@ func (c callers) SessionUser(userID, session string, epoch int) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease
 	}
-	u, _ := Get[User](c, userID)
+	u, _ := entity.Get[User](c, userID)
 	if u == nil || u.Epoch != epoch || u.hasEnded(session) {
 		return nil, ErrSessionEnded
 	}
@@ -233,8 +235,8 @@ func (c callers) SessionUser(userID, session string, epoch int) (*User, error) {
 
 // EndSession ends one session of a user, which would end by its age at until. When it returns nil, no node accepts it.
 func (c callers) EndSession(ctx context.Context, userID, session string, until time.Time) error {
-	_, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
-		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.now())
+	_, err := entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
+		u.endSession(EndedSession{ID: session, Until: until.UTC()}, c.Clock())
 		return nil
 	})
 	return err
@@ -242,7 +244,7 @@ func (c callers) EndSession(ctx context.Context, userID, session string, until t
 
 // EndSessions ends all sessions of a user. When it returns nil, no node accepts them.
 func (c callers) EndSessions(ctx context.Context, userID string) error {
-	_, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
+	_, err := entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		u.endSessions()
 		return nil
 	})

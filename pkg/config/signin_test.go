@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/document"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -22,7 +24,7 @@ func cheapHashes(nodes ...*testNode) *atomic.Int64 {
 	for _, node := range nodes {
 		node.passwords.Sum = func(password, salt []byte, _, _ uint32, _ uint8, length uint32) []byte {
 			n.Add(1)
-			return mac(salt, password)[:length]
+			return document.MAC(salt, password)[:length]
 		}
 	}
 	return &n
@@ -105,7 +107,7 @@ func TestChangePassword(t *testing.T) {
 			}
 		}
 		before := hashes.Load()
-		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*InvalidError)) {
+		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*entity.InvalidError)) {
 			t.Errorf("a short password: %v", err)
 		}
 		if hashes.Load() != before {
@@ -179,7 +181,7 @@ func TestSignInWhileTheConfigurationIsFull(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	cheapHashes(n)
 	u := withPassword(t, n, "ops@example.com", goodPassword)
-	_, _, err := n.replace(t.Context(), kindUser, u.ID, func(old value) (value, error) {
+	_, _, err := n.Replace(t.Context(), entity.KindUser, u.ID, func(old entity.Value) (entity.Value, error) {
 		never := *old.(*User)
 		never.LastSignInAt = time.Time{}
 		return &never, nil
@@ -187,7 +189,7 @@ func TestSignInWhileTheConfigurationIsFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.inject(kindAlertSettings, "bytes", conflog.MaxStateBytes)
+	n.inject(entity.KindAlertSettings, "bytes", conflog.MaxStateBytes)
 	if got, err := n.SignIn(t.Context(), "ops@example.com", goodPassword); err != nil || got.ID != u.ID ||
 		!got.LastSignInAt.IsZero() {
 		t.Errorf("%+v, %v", got, err)
@@ -231,7 +233,7 @@ func TestRedeemLink(t *testing.T) {
 		}
 		// The password ends the sessions from before it, and may be chosen once.
 		for _, wrong := range []string{"", "eleven byte", strings.Repeat("x", MaxPassword+1)} {
-			if _, err := a.SetPassword(ctx, u.ID, wrong); !errors.As(err, new(*InvalidError)) {
+			if _, err := a.SetPassword(ctx, u.ID, wrong); !errors.As(err, new(*entity.InvalidError)) {
 				t.Errorf("a password of %d bytes: %v", len(wrong), err)
 			}
 		}
@@ -266,8 +268,9 @@ func TestLinkExpires(t *testing.T) {
 			t.Error(err)
 		}
 		at := time.Now()
-		if l := (&Link{hash32("x"), at}); !l.opensWith(hashOf("x"), at.Add(-1)) || l.opensWith(hashOf("x"), at) ||
-			l.opensWith(hashOf("y"), at.Add(-1)) {
+		if l := (&Link{hash32("x"), at}); !l.opensWith(entity.HashOf("x"), at.Add(-1)) || l.opensWith(entity.HashOf("x"),
+			at) ||
+			l.opensWith(entity.HashOf("y"), at.Add(-1)) {
 			t.Error("a link opens after its end, not before it, or with another token")
 		}
 	})
@@ -275,7 +278,7 @@ func TestLinkExpires(t *testing.T) {
 
 // hash32 returns the hash of a text as Link has it.
 func hash32(text string) []byte {
-	h := hashOf(text)
+	h := entity.HashOf(text)
 	return h[:]
 }
 
@@ -345,7 +348,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 						}
 					}
 					if i < len(nodes)-1 {
-						u, _ = Get[User](a, u.ID)
+						u, _ = entity.Get[User](a, u.ID)
 						if u == nil {
 							u = withPassword(t, a, "ops@example.com", goodPassword)
 						}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/kit"
@@ -27,11 +28,11 @@ func manyEndpoints(t testing.TB, c *testNode, n int) []string {
 	ids := make([]string, n)
 	var batch []conflog.BatchChange
 	for i := range ids {
-		e := endpoint(c.keyring)
-		hash := hashOf("tok_" + e.ID)
-		e.Account, e.TokenHash, e.CreatedAt, e.UpdatedAt = id.Random(id.Account), hash[:], c.now(), c.now()
+		e := endpoint(c.Keyring)
+		hash := entity.HashOf("tok_" + e.ID)
+		e.Account, e.TokenHash, e.CreatedAt, e.UpdatedAt = id.Random(id.Account), hash[:], c.Clock(), c.Clock()
 		ids[i] = e.ID
-		batch = append(batch, conflog.BatchChange{Kind: kindEndpoint, ID: e.ID, Value: mustJSON(t, e)})
+		batch = append(batch, conflog.BatchChange{Kind: entity.KindEndpoint, ID: e.ID, Value: mustJSON(t, e)})
 		if len(batch) == 5000 || i == n-1 {
 			noError(t, c.WriteBatch(context.Background(), batch))
 			batch = batch[:0]
@@ -65,7 +66,7 @@ func TestCeiling(t *testing.T) {
 	b := node(t, conf, Config{Node: "b"})
 	took, cpu := time.Since(began), kit.CPUTime(t)-cpu
 	// One of the nodes may have written a record of its own after the snapshot.
-	if got := b.View().Len(kindEndpoint); got != n {
+	if got := b.View().Len(entity.KindEndpoint); got != n {
 		t.Fatalf("%d endpoints", got)
 	}
 	if e := b.EndpointByToken("tok_" + ids[n/2]); e == nil || e.ID != ids[n/2] {
@@ -136,10 +137,10 @@ func BenchmarkReads(b *testing.B) {
 	}
 	for _, hot := range []int{1, 1000, 10_000} {
 		f(fmt.Sprintf("EndpointByToken/%d", hot), func(i int) bool { return c.EndpointByToken(tokens[i%hot]) != nil })
-		f(fmt.Sprintf("Endpoint/%d", hot), func(i int) bool { _, p := c.Endpoint(ids[i%hot]); return p == Present })
+		f(fmt.Sprintf("Endpoint/%d", hot), func(i int) bool { _, p := c.Endpoint(ids[i%hot]); return p == entity.Present })
 	}
 	f("Endpoint/not cached", func(i int) bool { // a different one each time, so that the cache never has it
-		e := *c.View().FindLiving(kindEndpoint, ids[i%len(ids)])
+		e := *c.View().FindLiving(entity.KindEndpoint, ids[i%len(ids)])
 		return c.endpoint(&e) != nil
 	})
 	f("EndpointByToken/unknown", func(int) bool { return c.EndpointByToken("nope") == nil })

@@ -1,8 +1,10 @@
 package config
 
 import (
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
 // FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.
@@ -27,8 +29,8 @@ func (e *Endpoint) RotateToken(token seal.Secret, by string, until time.Time) {
 // EndpointByToken returns the endpoint with that ingest token, or nil. A former token counts until FormerToken.Until.
 // It finds the endpoint by the SHA-256 of the token and compares the whole hash in constant time.
 func (c endpoints) EndpointByToken(token string) *Endpoint {
-	hash := hashOf(token)
-	e := c.View().FindByHash(kindEndpoint, hash)
+	hash := entity.HashOf(token)
+	e := c.View().FindByHash(entity.KindEndpoint, hash)
 	if e == nil {
 		return nil
 	}
@@ -39,7 +41,7 @@ func (c endpoints) EndpointByToken(token string) *Endpoint {
 	return ep
 }
 
-func (e *Endpoint) formerHash() []byte {
+func (e *Endpoint) FormerHash() []byte {
 	if e.FormerToken == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 func (n *testNode) rotateToken(t *testing.T, endpoint, token string, until time.Time) {
 	t.Helper()
 	must(n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
-		e.RotateToken(n.keyring.SealString(e.ID, seal.FieldToken, token), "", until)
+		e.RotateToken(n.Keyring.SealString(e.ID, seal.FieldToken, token), "", until)
 		return nil
 	}))(t)
 }
@@ -62,7 +62,7 @@ func TestTokenRotation(t *testing.T) {
 	n.rotateToken(t, e.ID, "tok_8", later)
 	if former := n.EndpointByToken("tok_8").FormerToken; !former.Until.Equal(later) {
 		t.Errorf("%+v", former)
-	} else if text, err := n.keyring.OpenString(e.ID, seal.FieldToken, former.Token); err != nil || text != "tok_7" {
+	} else if text, err := n.Keyring.OpenString(e.ID, seal.FieldToken, former.Token); err != nil || text != "tok_7" {
 		t.Errorf("the former token is %q, %v", text, err)
 	}
 	noError(t, n.DeleteEndpoint(t.Context(), e.ID, 0))
@@ -74,7 +74,7 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
 	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
-		e.RotateToken(n.keyring.SealString("ep_other", seal.FieldToken, "tok"), "", time.Time{})
+		e.RotateToken(n.Keyring.SealString("ep_other", seal.FieldToken, "tok"), "", time.Time{})
 		return nil
 	}); !errors.Is(err, seal.ErrOpen) {
 		t.Fatalf("token sealed for another endpoint: %v", err)
@@ -84,9 +84,9 @@ func TestTokenOfAnotherEndpoint(t *testing.T) {
 // The former token of one endpoint cannot become the token of another.
 func TestFormerTokenIsNotReused(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	first, second := n.create(t), endpoint(n.keyring)
+	first, second := n.create(t), endpoint(n.Keyring)
 	n.rotateToken(t, first.ID, "tok_2", time.Now().Add(time.Hour))
-	second.Token = n.keyring.SealString(second.ID, seal.FieldToken, "tok_"+first.ID)
+	second.Token = n.Keyring.SealString(second.ID, seal.FieldToken, "tok_"+first.ID)
 	if _, err := n.CreateEndpoint(t.Context(), second); !errors.Is(err, ErrConflict) {
 		t.Errorf("a token that was replaced: %v", err)
 	}

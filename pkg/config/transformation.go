@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/transform"
 )
 
@@ -54,7 +55,7 @@ func (e *Endpoint) SetTransformation(ops []transform.Op, at time.Time, by, name 
 	if e.Transformation != nil {
 		now = *e.Transformation
 	}
-	if len(ops) == 0 && len(now.Ops) == 0 || len(ops) > 0 && sameJSON(ops, now.Ops) {
+	if len(ops) == 0 && len(now.Ops) == 0 || len(ops) > 0 && entity.SameJSON(ops, now.Ops) {
 		return
 	}
 	now.Versions = slices.Clone(now.Versions)

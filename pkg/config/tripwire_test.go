@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-func newTripwire(name, kind string) *Tripwire {
-	t := &Tripwire{Meta: Meta{ID: "trw_" + name}, Domain: "dom_1", Kind: kind, Label: name, CreatedBy: "key_1"}
-	if kind == TripwireFile {
-		t.File = DecoyFiles[0]
+func newTripwire(name, kind string) *leak.Tripwire {
+	t := &leak.Tripwire{Meta: entity.Meta{ID: "trw_" + name}, Domain: "dom_1", Kind: kind, Label: name, CreatedBy: "key_1"}
+	if kind == leak.TripwireFile {
+		t.File = leak.DecoyFiles[0]
 	}
 	return t
 }
@@ -25,19 +27,19 @@ func newTripwire(name, kind string) *Tripwire {
 func TestTripwires(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	for _, kind := range TripwireKinds {
+	for _, kind := range leak.TripwireKinds {
 		made, text, err := n.CreateTripwire(ctx, newTripwire(kind, kind))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (text.Key != "") != (kind != TripwireURL) || (text.Token != "") != (kind != TripwireKey) {
+		if (text.Key != "") != (kind != leak.TripwireURL) || (text.Token != "") != (kind != leak.TripwireKey) {
 			t.Fatalf("%s: %+v", kind, text)
 		}
-		finds := func(text TripwireText) bool {
+		finds := func(text leak.TripwireText) bool {
 			byKey, byToken := n.TripwireByKey(text.Key), n.TripwireByToken(text.Token)
 			return (text.Key == "" || byKey == made.ID) && (text.Token == "" || byToken != nil && byToken.ID == made.ID)
 		}
-		findsNothing := func(text TripwireText) bool {
+		findsNothing := func(text leak.TripwireText) bool {
 			return n.TripwireByKey(text.Key) == "" && n.TripwireByToken(text.Token) == nil
 		}
 		if text.Key != "" && !apikey.HasFormat(text.Key) {
@@ -46,7 +48,8 @@ func TestTripwires(t *testing.T) {
 		if _, err := id.Parse("", text.Token); text.Token != "" && err != nil {
 			t.Errorf("%s: not the form of a token: %v", kind, err)
 		}
-		if !finds(text) || !findsNothing(TripwireText{text.Token, text.Key}) || made.Status() != TripwireArmed {
+		if !finds(text) || !findsNothing(leak.TripwireText{Key: text.Token, Token: text.Key}) ||
+			made.Status() != leak.TripwireArmed {
 			t.Errorf("%s: wrong one is found", kind)
 		}
 		for _, secret := range []string{text.Key, text.Token} {
@@ -65,10 +68,11 @@ func TestTripwires(t *testing.T) {
 		if err != nil || !finds(again) || !findsNothing(text) {
 			t.Errorf("%s: rotated: %v", kind, err)
 		}
-		if _, third, err := n.RotateTripwire(ctx, made.ID, "call"); err != nil || third != (TripwireText{}) || !finds(again) {
+		if _, third, err := n.RotateTripwire(ctx, made.ID, "call"); err != nil || third != (leak.TripwireText{}) ||
+			!finds(again) {
 			t.Errorf("%s: rotated again by the same call: %v", kind, err)
 		}
-		if err := Delete[Tripwire](ctx, n, made.ID); err != nil || !findsNothing(again) {
+		if err := entity.Delete[leak.Tripwire](ctx, n, made.ID); err != nil || !findsNothing(again) {
 			t.Errorf("%s: deleted: %v", kind, err)
 		}
 	}
@@ -82,7 +86,7 @@ func TestTripwiresAreBounded(t *testing.T) {
 	errs := make(chan error, 8)
 	for i := range cap(errs) {
 		go func() {
-			_, _, err := nodes[i%2].CreateTripwire(ctx, newTripwire(fmt.Sprint(i), TripwireKey))
+			_, _, err := nodes[i%2].CreateTripwire(ctx, newTripwire(fmt.Sprint(i), leak.TripwireKey))
 			errs <- err
 		}()
 	}
@@ -91,15 +95,15 @@ func TestTripwiresAreBounded(t *testing.T) {
 		err := <-errs
 		if err == nil {
 			made++
-		} else if !errors.Is(err, ErrTooManyTripwires) {
+		} else if !errors.Is(err, leak.ErrTooManyTripwires) {
 			t.Error(err)
 		}
 	}
-	all, _ := List[Tripwire](nodes[0], nodes[0].Account().ID, 0, 100, nil)
-	if made != MaxTripwires || len(all) != MaxTripwires {
+	all, _ := entity.List[leak.Tripwire](nodes[0], nodes[0].Account().ID, 0, 100, nil)
+	if made != leak.MaxTripwires || len(all) != leak.MaxTripwires {
 		t.Errorf("%d were created, and there are %d", made, len(all))
 	}
-	other := newTripwire("other", TripwireURL)
+	other := newTripwire("other", leak.TripwireURL)
 	other.Domain = "dom_2"
 	if _, _, err := nodes[1].CreateTripwire(ctx, other); err != nil {
 		t.Errorf("another domain: %v", err)
@@ -111,11 +115,11 @@ func TestTripwiresAreBounded(t *testing.T) {
 func TestTripwireState(t *testing.T) {
 	ctx := t.Context()
 	n := node(t, broker(t), Config{Node: "a"})
-	made, _, err := n.CreateTripwire(ctx, newTripwire("1", TripwireKey))
+	made, _, err := n.CreateTripwire(ctx, newTripwire("1", leak.TripwireKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func() *Tripwire {
+	read := func() *leak.Tripwire {
 		x, _ := n.Tripwire(made.ID)
 		return x
 	}
@@ -124,13 +128,13 @@ func TestTripwireState(t *testing.T) {
 		noError(t, n.RecordTrip(ctx, made.ID, at))
 	}
 	record(made.IssuedAt.Add(-time.Second))
-	if read().Status() != TripwireArmed {
+	if read().Status() != leak.TripwireArmed {
 		t.Error("former secrets trip it")
 	}
 	record(made.IssuedAt.Add(time.Second))
 	tripped := read()
 	record(made.IssuedAt.Add(2 * time.Second))
-	if tripped.Status() != TripwireTripped || read().Rev != tripped.Rev {
+	if tripped.Status() != leak.TripwireTripped || read().Rev != tripped.Rev {
 		t.Error("not recorded, or twice in a minute")
 	}
 	record(made.IssuedAt.Add(2 * time.Minute))
@@ -139,7 +143,7 @@ func TestTripwireState(t *testing.T) {
 	}
 	first := must(n.ExpectTripwireTest(ctx, made.ID, netip.MustParseAddr("192.0.2.1")))(t)
 	second := must(n.ExpectTripwireTest(ctx, made.ID, netip.MustParseAddr("192.0.2.2")))(t)
-	for i, used := range []*TripwireTest{first.Test, second.Test} {
+	for i, used := range []*leak.TripwireTest{first.Test, second.Test} {
 		if err := n.EndTripwireTest(ctx, made.ID, *used); err != nil || (read().Test == nil) != (i == 1) {
 			t.Errorf("test %d: %v, %v", i, read().Test, err)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -11,13 +12,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // User is a person who may sign in to the dashboard. Its id derives from the email address, so there is one user per
 // address, even when two nodes create it at the same time.
 type User struct {
-	Meta
+	entity.Meta
 	Email string `json:"email"` // normalized; see NormalizeEmail
 	// Scope is what the user may do. A user that was stored without one has ReadWrite.
 	Scope Scope `json:"scope"`
@@ -49,6 +51,9 @@ const (
 	maxSessionID     = 32
 )
 
+// Upgrade: users of the first versions had no scope.
+func (u *User) Upgrade() { u.Scope = cmp.Or(u.Scope, ReadWrite) }
+
 func (u *User) endSessions() { u.Epoch, u.EndedSessions = u.Epoch+1, nil }
 
 // endSession ends one session at now, and forgets those that would have ended by their age.
@@ -75,7 +80,7 @@ func (u *User) keepEnded(other *User) {
 	}
 }
 
-func (u *User) madeAtStart() bool { return u.FromEnvironment }
+func (u *User) MadeAtStart() bool { return u.FromEnvironment }
 
 func (u *User) hasEnded(session string) bool {
 	return slices.ContainsFunc(u.EndedSessions, func(s EndedSession) bool { return s.ID == session })
@@ -114,27 +119,29 @@ func UserID(email string) string { return derivedID(id.User, "user "+email) }
 
 // derivedID returns the id that follows from a text: nodes that create an entity together do not create it twice.
 func derivedID(prefix, text string) string {
-	sum := hashOf(text)
+	sum := entity.HashOf(text)
 	return id.ID(sum[:16]).Text(prefix)
 }
 
 // newUser returns a user with a random first epoch below 2^48, which every JSON parser reads exactly.
 func newUser(email string, scope Scope) *User {
-	return &User{Meta: Meta{ID: UserID(email)}, Email: email, Scope: scope, Epoch: 1 + rand.IntN(1<<48)}
+	return &User{Meta: entity.Meta{ID: UserID(email)}, Email: email, Scope: scope, Epoch: 1 + rand.IntN(1<<48)}
 }
 
 // newLink returns a new link and its token of 256 random bits.
 func (c callers) newLink() (token string, l *Link) {
-	token = base64.RawURLEncoding.EncodeToString(randomBytes(32))
-	hash := hashOf(token)
+	token = base64.RawURLEncoding.EncodeToString(entity.RandomBytes(32))
+	hash := entity.HashOf(token)
 	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
 }
 
-func errScope() error { return &InvalidError{"scope", "must be read or read_write"} }
+func errScope() error {
+	return &entity.InvalidError{Param: "scope", Message: "must be read or read_write"}
+}
 
 // Users returns the users of the account, newest first.
 func (c callers) Users() []*User {
-	all, _ := List[User](c, c.Account().ID, 0, c.View().Len(kindUser), nil)
+	all, _ := entity.List[User](c, c.Account().ID, 0, c.View().Len(entity.KindUser), nil)
 	return all
 }
 
@@ -143,14 +150,14 @@ func (c callers) hasWriter(except string) bool {
 }
 
 // AddUser creates a user and returns the token of a sign-in link. While nobody has the scope ReadWrite, the new user
-// gets it, whatever scope says. It returns an *InvalidError for an unusable address or scope, and ErrConflict when the
-// address exists.
+// gets it, whatever scope says. It returns an *entity.InvalidError for an unusable address or scope, and ErrConflict
+// when the address exists.
 func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token string, u *User, err error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return "", nil, err
 	}
 	if email, err = NormalizeEmail(email); err != nil {
-		return "", nil, &InvalidError{"email", err.Error()}
+		return "", nil, &entity.InvalidError{Param: "email", Message: err.Error()}
 	}
 	if scope != Read && scope != ReadWrite {
 		return "", nil, errScope()
@@ -161,7 +168,7 @@ func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token 
 	token, link := c.newLink()
 	u = newUser(email, scope)
 	u.Link = link
-	u, err = Create(ctx, c, u)
+	u, err = entity.Create(ctx, c, u)
 	return token, u, err
 }
 
@@ -172,7 +179,7 @@ func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, r
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()
 	}
-	u, err := UpdateEverywhere(ctx, c, userID, func(u *User) error {
+	u, err := entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
 			return ErrConflict
 		}
@@ -196,7 +203,7 @@ func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, r
 // returns ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
 func (c callers) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
 	token, link := c.newLink()
-	u, err = UpdateEverywhere(ctx, c, userID, func(u *User) error {
+	u, err = entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
 		if rev != 0 && u.Rev != rev {
 			return ErrConflict
 		}
@@ -213,14 +220,14 @@ func (c callers) RemoveUser(ctx context.Context, userID string) error {
 	if err := c.WaitReady(ctx); err != nil {
 		return err
 	}
-	u, _ := Get[User](c, userID)
+	u, _ := entity.Get[User](c, userID)
 	if u == nil {
 		return ErrNotFound
 	}
 	if u.Scope == ReadWrite && !c.hasWriter(userID) {
 		return ErrLastWriter
 	}
-	res, err := c.Delete(ctx, kindUser, userID, 0)
+	res, err := c.Delete(ctx, entity.KindUser, userID, 0)
 	if err != nil {
 		return err
 	}
@@ -235,7 +242,7 @@ func (c callers) RemoveUser(ctx context.Context, userID string) error {
 func (c callers) restoreUser(ctx context.Context, u *User) error {
 	again := *u
 	again.endSessions()
-	if _, err := c.insert(ctx, &again); err != nil && !errors.Is(err, ErrConflict) {
+	if _, err := c.Insert(ctx, &again); err != nil && !errors.Is(err, ErrConflict) {
 		return fmt.Errorf("restore the last user with the scope read_write: %w", err)
 	}
 	return ErrLastWriter
@@ -253,14 +260,14 @@ func (c callers) FirstLink(ctx context.Context, email string) (token string, err
 	if len(all) == 0 {
 		u := newUser(email, ReadWrite)
 		u.Link, u.FromEnvironment = link, true
-		_, err = Create(ctx, c, u)
+		_, err = entity.Create(ctx, c, u)
 		return token, err
 	}
 	i := slices.IndexFunc(all, func(u *User) bool { return u.ID == UserID(email) })
 	if i < 0 || slices.ContainsFunc(all, func(u *User) bool { return u.Password != "" }) {
 		return "", nil
 	}
-	_, err = Update(ctx, c, all[i].ID, func(u *User) error {
+	_, err = entity.Update(ctx, c, all[i].ID, func(u *User) error {
 		u.Link = link
 		return nil
 	})
@@ -280,10 +287,10 @@ func (c callers) ensureAdmin(ctx context.Context) error {
 	}
 	u := newUser(email, ReadWrite)
 	u.Password, u.FromEnvironment = c.passwords.Hash(c.cfg.AdminPassword), true
-	if u, err = complete(c.core, u); err != nil {
+	if u, err = entity.Complete(c.Core, u); err != nil {
 		return err
 	}
-	if _, err = c.insert(ctx, u); errors.Is(err, ErrConflict) {
+	if _, err = c.Insert(ctx, u); errors.Is(err, ErrConflict) {
 		return nil // another node created the user
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -60,7 +61,7 @@ func TestUsers(t *testing.T) {
 			u.Password != "" || u.Email != "ops@example.com" {
 			t.Fatalf("%+v, %v", u, err)
 		}
-		if hash := hashOf(token); string(u.Link.Hash) != string(hash[:]) ||
+		if hash := entity.HashOf(token); string(u.Link.Hash) != string(hash[:]) ||
 			u.Link.Expires.Sub(u.CreatedAt) != 10*time.Minute {
 			t.Errorf("%+v", u.Link)
 		}
@@ -103,7 +104,7 @@ func TestInvalidUsersAreRefused(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	f := func(param string, err error) {
 		t.Helper()
-		if invalid, ok := errors.AsType[*InvalidError](err); !ok || invalid.Param != param {
+		if invalid, ok := errors.AsType[*entity.InvalidError](err); !ok || invalid.Param != param {
 			t.Errorf("%v, want a fault of %s", err, param)
 		}
 	}
@@ -202,7 +203,7 @@ func TestSomebodyMayAlwaysWriteWhicheverNodesRemove(t *testing.T) {
 // The number of users is bounded.
 func TestNumberOfUsersIsBounded(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
-	n.inject(kindUser, "len", MaxUsers-1)
+	n.inject(entity.KindUser, "len", MaxUsers-1)
 	addUser(t, n, "last@example.com", ReadWrite)
 	if _, _, err := n.AddUser(t.Context(), "more@example.com", Read); !errors.Is(err, ErrTooManyUsers) {
 		t.Error(err)
@@ -215,14 +216,14 @@ func TestUsersOfEarlierVersions(t *testing.T) {
 	id := UserID("ops@example.com")
 	raw := `{"id":"` + id + `","account":"` + n.Account().ID + `","created_at":"2026-01-01T00:00:00Z",` +
 		`"updated_at":"2026-01-01T00:00:00Z","email":"ops@example.com","sessions_since":"2026-01-02T00:00:00Z"}`
-	must(n.Create(t.Context(), kindUser, id, []byte(raw)))(t)
+	must(n.Create(t.Context(), entity.KindUser, id, []byte(raw)))(t)
 	if u, err := n.SessionUser(id, "s", 0); err != nil || u.Scope != ReadWrite {
 		t.Fatalf("%+v, %v", u, err)
 	}
 	if _, _, err := n.ResetUser(t.Context(), id, 0); err != nil {
 		t.Fatal(err)
 	}
-	after := n.Value(n.View().FindLiving(kindUser, id))
+	after := n.Value(n.View().FindLiving(entity.KindUser, id))
 	for _, want := range []string{`"sessions_since":"2026-01-02T00:00:00Z"`, `"scope":"read_write"`, `"epoch":1`} {
 		if !bytes.Contains(after, []byte(want)) {
 			t.Errorf("%s lacks %s", after, want)
@@ -269,8 +270,8 @@ func TestAdminBesideOthers(t *testing.T) {
 	} {
 		n := node(t, broker(t), Config{Node: "a"})
 		cheapHashes(n)
-		c.user.Meta, c.user.Email, c.user.Scope = Meta{ID: UserID("a@example.com")}, "a@example.com", ReadWrite
-		must(Create(t.Context(), n, &c.user))(t)
+		c.user.Meta, c.user.Email, c.user.Scope = entity.Meta{ID: UserID("a@example.com")}, "a@example.com", ReadWrite
+		must(entity.Create(t.Context(), n, &c.user))(t)
 		n.cfg.AdminEmail, n.cfg.AdminPassword = "ops@example.com", "planted-password"
 		if err := n.ensureAdmin(t.Context()); err != nil || len(n.Users()) != c.want {
 			t.Errorf("%s: %d users, want %d: %v", name, len(n.Users()), c.want, err)
@@ -285,7 +286,7 @@ func TestRestoredUserHasNoSessions(t *testing.T) {
 	if same, err := n.SetUserScope(t.Context(), u.ID, ReadWrite, 0); err != nil || same.Scope != ReadWrite {
 		t.Errorf("%+v, %v", same, err)
 	}
-	must(n.Delete(t.Context(), kindUser, u.ID, 0))(t)
+	must(n.Delete(t.Context(), entity.KindUser, u.ID, 0))(t)
 	if err := (callers{n.core}).restoreUser(t.Context(), u); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
 		t.Errorf("%v, users %v", err, n.Users())
 	}
@@ -353,7 +354,7 @@ func TestOnlyRestrictionsOfUsersAreExempt(t *testing.T) {
 		t.Helper()
 		after := base
 		alter(&after)
-		if got := base.onlyRestricts(&after); got != want {
+		if got := base.OnlyRestricts(&after); got != want {
 			t.Errorf("%s: %v", what, got)
 		}
 	}

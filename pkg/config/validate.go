@@ -6,9 +6,9 @@ import (
 	"regexp"
 
 	"github.com/eventrelay/relay/pkg/config/argon"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -16,19 +16,19 @@ import (
 // Values of an import are validated like requests to the API: somebody else may have written the document, and every
 // part of the service relies on these bounds.
 
-// validate validates a value of an import; see value.validate. checkURL validates the URL of a destination.
-func validate(v value, checkURL func(string) error) error {
+// validate validates a value of an import; see entity.Value.Validate. checkURL validates the URL of a destination.
+func validate(v entity.Value, checkURL func(string) error) error {
 	if e, ok := v.(*Endpoint); ok {
 		return e.validateWith(checkURL)
 	}
-	return v.validate()
+	return v.Validate()
 }
 
-func (k *Key) validate() error {
+func (k *Key) Validate() error {
 	return require.OneOf("scope", string(k.Scope), string(Read), string(ReadWrite))
 }
 
-func (u *User) validate() error {
+func (u *User) Validate() error {
 	u.Link = nil // a link of an import must not let anybody sign in
 	email, err := NormalizeEmail(u.Email)
 	if err != nil || email != u.Email || u.ID != UserID(email) {
@@ -42,28 +42,8 @@ func (u *User) validate() error {
 		require.Range("ended_sessions", len(u.EndedSessions), 0, maxEndedSessions))
 }
 
-func (s *AlertSettings) validate() error {
-	errs := []error{require.Range("channels", len(s.Channels), 0, maxAlertChannels)}
-	for i := range s.Channels {
-		c := &s.Channels[i]
-		errs = append(errs, require.Range("channels.to", len(c.To), 0, MaxAlertAddresses))
-		if s.Channel(c.Kind) != c {
-			errs = append(errs, fmt.Errorf("channels contains %.100q twice", c.Kind))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Bounds of alert channels. Newer versions may know more kinds than this one.
-const (
-	maxAlertChannels  = 20
-	MaxAlertAddresses = 20 // addresses of one channel
-)
-
 // Bounds of the members of an endpoint, the same as in the API.
 const (
-	maxDestinations  = 50
-	maxNameText      = 100
 	maxDescription   = 500
 	maxMetadataCount = 20
 	maxMetadataText  = 500
@@ -76,10 +56,10 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		e.Metadata = map[string]string{}
 	}
 	errs := []error{
-		require.Text("name", e.Name, 1, maxNameText), require.OneOf("provider", e.Provider, verify.Providers()...),
-		require.Range("destinations", len(e.Destinations), 1, maxDestinations),
+		require.Text("name", e.Name, 1, require.MaxName), require.OneOf("provider", e.Provider, verify.Providers()...),
+		require.Range("destinations", len(e.Destinations), 1, require.MaxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
-		e.RetryPolicy.validate(), require.Bounds("response", &e.Response),
+		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
 	}
 	if e.Description != nil {
 		errs = append(errs, require.Text("description", *e.Description, 0, maxDescription))
@@ -96,22 +76,22 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		errs = append(errs, err, require.Bounds("dedup", e.Dedup))
 	}
 	if v := e.Verification; v != nil {
-		errs = append(errs, v.validate())
+		errs = append(errs, v.Validate())
 	}
 	if e.IngestLimit != nil {
 		errs = append(errs, require.Bounds("ingest_limit", e.IngestLimit))
 	}
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		if err := d.validate(checkURL); err != nil {
+		if err := d.Validate(checkURL); err != nil {
 			errs = append(errs, fmt.Errorf("destination %s: %w", d.ID, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// validate validates all members but the texts of the secrets, which are sealed.
-func (v *Verification) validate() error {
+// Validate validates all members but the texts of the secrets, which are sealed.
+func (v *Verification) Validate() error {
 	conf := verify.Config{Type: v.Type, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix,
 		SignedContent: v.SignedContent, Tolerance: verify.DefaultTolerance, Secrets: []string{"whsec_AAAA"}}
 	if err := conf.Validate(); err != nil {
@@ -125,7 +105,7 @@ func (v *Verification) validate() error {
 // headerName matches header names in the form in which they are stored and sent.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 
-func (d *Destination) validate(checkURL func(string) error) error {
+func (d *Destination) Validate(checkURL func(string) error) error {
 	if d.Headers == nil {
 		d.Headers = map[string]seal.Secret{}
 	}
@@ -135,7 +115,7 @@ func (d *Destination) validate(checkURL func(string) error) error {
 		require.Range("headers", len(d.Headers), 0, maxAddedHeaders), require.Range("signing secrets", len(d.Secrets), 1, 10),
 	}
 	if d.Name != nil {
-		errs = append(errs, require.Text("name", *d.Name, 0, maxNameText))
+		errs = append(errs, require.Text("name", *d.Name, 0, require.MaxName))
 	}
 	for name := range d.Headers {
 		if !headerName.MatchString(name) {
@@ -158,8 +138,4 @@ func (d *Destination) validate(checkURL func(string) error) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func requireHash(hash []byte) error {
-	return require.Range("length of hash", len(hash), conflog.HashLen, conflog.HashLen)
 }

@@ -9,6 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
@@ -17,7 +23,7 @@ import (
 
 // refuses checks that an import accepts a value, and refuses it after each of the changes with an error that contains
 // the change's name up to a "#".
-func refuses[T value](t *testing.T, valid func() T, changes map[string]func(T)) {
+func refuses[T entity.Value](t *testing.T, valid func() T, changes map[string]func(T)) {
 	t.Helper()
 	if err := validate(valid(), anyURL); err != nil {
 		t.Errorf("%T: %v", valid(), err)
@@ -50,7 +56,7 @@ func largestEndpoint(t *testing.T) *Endpoint {
 	keys := must(seal.NewKeyring(seal.GenerateKey("test")))(t)
 	e := endpoint(keys)
 	text, source, events, bytes := long(maxDescription), "body:$.type", 100_000, 1<<30
-	name := long(maxNameText)
+	name := long(require.MaxName)
 	e.Name, e.Description, e.TypeSource, e.Metadata = name, &text, &source, many(maxMetadataCount, long(maxMetadataText))
 	e.Dedup = &Dedup{Key: "body:$.id", WindowSeconds: maxDay}
 	e.Verification = &Verification{Type: verify.HMAC, Mode: "observe", Secrets: make([]seal.Secret, verify.MaxSecrets),
@@ -60,8 +66,8 @@ func largestEndpoint(t *testing.T) *Endpoint {
 	d := &e.Destinations[0]
 	d.Name, d.TimeoutSeconds, d.MaxInFlight, d.Headers = &name, 60, 1000, many(maxAddedHeaders, seal.Secret("x"))
 	d.Secrets, d.RateLimit = make([]SigningSecret, 10), &RateLimit{10_000, 10_000}
-	d.Filter = &Filter{Types: make([]string, 50), Body: many(20, any(nil))}
-	e.Destinations = slices.Repeat(e.Destinations, maxDestinations)
+	d.Filter = &filter.Filter{Types: make([]string, 50), Body: many(20, any(nil))}
+	e.Destinations = slices.Repeat(e.Destinations, require.MaxDestinations)
 	return e
 }
 
@@ -123,7 +129,7 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 		"schedule_seconds#many":  func(e *Endpoint) { e.RetryPolicy.ScheduleSeconds = slices.Repeat([]int{5}, 51) },
 		"max_attempts":           func(e *Endpoint) { e.RetryPolicy.MaxAttempts = 0 },
 
-		"destination dst_":         first(func(d *Destination) { d.Name = pointer(long(maxNameText + 1)) }),
+		"destination dst_":         first(func(d *Destination) { d.Name = pointer(long(require.MaxName + 1)) }),
 		"timeout_seconds":          first(func(d *Destination) { d.TimeoutSeconds = 0 }),
 		"timeout_seconds#":         first(func(d *Destination) { d.TimeoutSeconds = 61 }),
 		"max_in_flight":            first(func(d *Destination) { d.MaxInFlight = 1001 }),
@@ -151,12 +157,13 @@ func TestImportedEndpointsAreValidated(t *testing.T) {
 
 func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 	refuses(t, func() *Key { return &Key{Scope: Read} }, map[string]func(*Key){"scope": func(k *Key) { k.Scope = "all" }})
-	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: Meta{ID: serviceSecretID}} },
+	refuses(t, func() *ServiceSecret { return &ServiceSecret{Meta: entity.Meta{ID: serviceSecretID}} },
 		map[string]func(*ServiceSecret){"id": func(s *ServiceSecret) { s.ID = "other" }})
-	refuses(t, func() *Account { return &Account{FPSalt: make([]byte, fpSaltBytes)} }, map[string]func(*Account){
-		"fp_salt": func(a *Account) { a.FPSalt = a.FPSalt[1:] }})
+	refuses(t, func() *entity.Account { return &entity.Account{FPSalt: make([]byte, entity.FPSaltBytes)} },
+		map[string]func(*entity.Account){
+			"fp_salt": func(a *entity.Account) { a.FPSalt = a.FPSalt[1:] }})
 	refuses(t, func() *User {
-		return &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
+		return &User{Meta: entity.Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Epoch: 1 << 53,
 			EndedSessions: make([]EndedSession, maxEndedSessions)}
 	}, map[string]func(*User){
 		"email":          func(u *User) { u.Email = "Ops@example.com" },
@@ -167,35 +174,41 @@ func TestImportedAccountsAndPeopleAreValidated(t *testing.T) {
 		"epoch":          func(u *User) { u.Epoch = -1 },
 		"ended_sessions": func(u *User) { u.EndedSessions = append(u.EndedSessions, EndedSession{}) },
 	})
-	u := &User{Meta: Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Link: &Link{}}
+	u := &User{Meta: entity.Meta{ID: UserID("ops@example.com")}, Email: "ops@example.com", Scope: Read, Link: &Link{}}
 	if err := validate(u, anyURL); err != nil || u.Link != nil {
 		t.Errorf("an import brings the link %+v (%v)", u.Link, err)
 	}
 }
 
 func TestImportedAlertsAreValidated(t *testing.T) {
-	refuses(t, func() *Alert { return &Alert{Notices: make([]AlertNotice, maxAlertNotices)} }, map[string]func(*Alert){
-		"notices": func(a *Alert) { a.Notices = append(a.Notices, AlertNotice{}) }})
-	refuses(t, func() *AlertSettings {
-		s := &AlertSettings{}
-		for i := range maxAlertChannels {
-			s.Channels = append(s.Channels, AlertChannel{Kind: strings.Repeat("x", i), To: make([]string, MaxAlertAddresses)})
+	refuses(t, func() *alerting.Alert {
+		return &alerting.Alert{Notices: make([]alerting.AlertNotice, alerting.MaxAlertNotices)}
+	}, map[string]func(*alerting.Alert){
+		"notices": func(a *alerting.Alert) { a.Notices = append(a.Notices, alerting.AlertNotice{}) }})
+	refuses(t, func() *alerting.AlertSettings {
+		s := &alerting.AlertSettings{}
+		for i := range alerting.MaxAlertChannels {
+			s.Channels = append(s.Channels, alerting.AlertChannel{Kind: strings.Repeat("x", i), To: make([]string,
+				alerting.MaxAlertAddresses)})
 		}
 		return s
-	}, map[string]func(*AlertSettings){
-		"channels":    func(s *AlertSettings) { s.Channels = append(s.Channels, AlertChannel{Kind: "another"}) },
-		"channels.to": func(s *AlertSettings) { s.Channels[3].To = make([]string, MaxAlertAddresses+1) },
-		"twice":       func(s *AlertSettings) { s.Channels[1].Kind = s.Channels[0].Kind },
+	}, map[string]func(*alerting.AlertSettings){
+		"channels": func(s *alerting.AlertSettings) {
+			s.Channels = append(s.Channels, alerting.AlertChannel{Kind: "another"})
+		},
+		"channels.to": func(s *alerting.AlertSettings) { s.Channels[3].To = make([]string, alerting.MaxAlertAddresses+1) },
+		"twice":       func(s *alerting.AlertSettings) { s.Channels[1].Kind = s.Channels[0].Kind },
 	})
 }
 
 func TestImportedJobsAreValidated(t *testing.T) {
-	refuses(t, func() *Recovery {
-		return &Recovery{State: RecoveryReady, RatePerSecond: 100, Destinations: make([]RecoveryDestination, maxDestinations)}
-	}, map[string]func(*Recovery){
-		"state":           func(r *Recovery) { r.State = "x" },
-		"rate_per_second": func(r *Recovery) { r.RatePerSecond = 0 },
-		"destinations":    func(r *Recovery) { r.Destinations = append(r.Destinations, RecoveryDestination{}) },
+	refuses(t, func() *jobs.Recovery {
+		return &jobs.Recovery{State: jobs.RecoveryReady, RatePerSecond: 100, Destinations: make([]jobs.RecoveryDestination,
+			require.MaxDestinations)}
+	}, map[string]func(*jobs.Recovery){
+		"state":           func(r *jobs.Recovery) { r.State = "x" },
+		"rate_per_second": func(r *jobs.Recovery) { r.RatePerSecond = 0 },
+		"destinations":    func(r *jobs.Recovery) { r.Destinations = append(r.Destinations, jobs.RecoveryDestination{}) },
 	})
 	refuses(t, func() *Action {
 		text, json := strings.Repeat("x", maxActionText), strings.Repeat("x", maxActionJSON)
@@ -205,73 +218,82 @@ func TestImportedJobsAreValidated(t *testing.T) {
 		"note": func(a *Action) { a.Note += "x" }, "result": func(a *Action) { a.Result += "x" },
 		"arguments": func(a *Action) { a.Arguments += "x" }, "body": func(a *Action) { a.Body += "x" },
 	})
-	refuses(t, func() *Scan { return &Scan{Status: ScanQueued, Trigger: ScanWeekly} }, map[string]func(*Scan){
-		"status": func(s *Scan) { s.Status = "x" }, "trigger": func(s *Scan) { s.Trigger = "x" }})
+	refuses(t, func() *leak.Scan { return &leak.Scan{Status: leak.ScanQueued, Trigger: leak.ScanWeekly} },
+		map[string]func(*leak.Scan){
+			"status": func(s *leak.Scan) { s.Status = "x" }, "trigger": func(s *leak.Scan) { s.Trigger = "x" }})
 	refuses(t, func() *Settings { return &Settings{} }, map[string]func(*Settings){
 		"detection.version": func(s *Settings) { s.Detection.Version = -1 },
 		"rules[0].min": func(s *Settings) {
 			s.Detection.Rules = []leaks.Custom{ownRule("one", "one_")}
 			s.Detection.Rules[0].Min = 1
 		}})
-	if err := validate(&Erasure{Meta: Meta{ID: "evt_1"}}, anyURL); err == nil {
+	if err := validate(&Erasure{Meta: entity.Meta{ID: "evt_1"}}, anyURL); err == nil {
 		t.Error("an erasure of no event is accepted")
 	}
 }
 
 func TestImportedSourcesAreValidated(t *testing.T) {
-	hash := hashOf("x")
-	refuses(t, func() *Drain {
-		return &Drain{Hash: hash[:], Name: long(maxNameText), Platform: PlatformVercel, Version: 1 << 53}
-	}, map[string]func(*Drain){
-		"hash": func(d *Drain) { d.Hash = hash[1:] }, "name": func(d *Drain) { d.Name = "" },
-		"name#long": func(d *Drain) { d.Name += "x" }, "platform": func(d *Drain) { d.Platform = "x" },
-		"version":           func(d *Drain) { d.Version = 0 },
-		ErrUnsigned.Error(): func(d *Drain) { d.Platform, d.Sealed.SigningSecret = PlatformHeroku, "x" },
+	hash := entity.HashOf("x")
+	refuses(t, func() *leak.Drain {
+		return &leak.Drain{Hash: hash[:], Name: long(require.MaxName), Platform: leak.PlatformVercel, Version: 1 << 53}
+	}, map[string]func(*leak.Drain){
+		"hash": func(d *leak.Drain) { d.Hash = hash[1:] }, "name": func(d *leak.Drain) { d.Name = "" },
+		"name#long": func(d *leak.Drain) { d.Name += "x" }, "platform": func(d *leak.Drain) { d.Platform = "x" },
+		"version":                func(d *leak.Drain) { d.Version = 0 },
+		leak.ErrUnsigned.Error(): func(d *leak.Drain) { d.Platform, d.Sealed.SigningSecret = leak.PlatformHeroku, "x" },
 	})
-	refuses(t, func() *DSN {
-		return &DSN{Hash: hash[:], Name: long(maxNameText), Platform: DSNBrowser, Version: 1, DailyQuota: MaxDailyQuota,
-			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, MaxOrigins)}
-	}, map[string]func(*DSN){
-		"hash": func(d *DSN) { d.Hash = nil }, "name": func(d *DSN) { d.Name = "" },
-		"platform": func(d *DSN) { d.Platform = "x" }, "version": func(d *DSN) { d.Version = 0 },
-		"quota": func(d *DSN) { d.DailyQuota = MaxDailyQuota + 1 }, "quota#": func(d *DSN) { d.DailyQuota = -1 },
-		"only browsers":  func(d *DSN) { d.Platform = DSNServer },
-		"origins":        func(d *DSN) { d.AllowedOrigins = append(d.AllowedOrigins, "https://a.example") },
-		"no origin":      func(d *DSN) { d.AllowedOrigins[0] = "https://A.example" },
-		"no origin#path": func(d *DSN) { d.AllowedOrigins[1] = "https://a.example/x" },
+	refuses(t, func() *leak.DSN {
+		return &leak.DSN{Hash: hash[:], Name: long(require.MaxName), Platform: leak.DSNBrowser, Version: 1,
+			DailyQuota:     leak.MaxDailyQuota,
+			AllowedOrigins: slices.Repeat([]string{"https://*.example.com"}, leak.MaxOrigins)}
+	}, map[string]func(*leak.DSN){
+		"hash": func(d *leak.DSN) { d.Hash = nil }, "name": func(d *leak.DSN) { d.Name = "" },
+		"platform": func(d *leak.DSN) { d.Platform = "x" }, "version": func(d *leak.DSN) { d.Version = 0 },
+		"quota":          func(d *leak.DSN) { d.DailyQuota = leak.MaxDailyQuota + 1 },
+		"quota#":         func(d *leak.DSN) { d.DailyQuota = -1 },
+		"only browsers":  func(d *leak.DSN) { d.Platform = leak.DSNServer },
+		"origins":        func(d *leak.DSN) { d.AllowedOrigins = append(d.AllowedOrigins, "https://a.example") },
+		"no origin":      func(d *leak.DSN) { d.AllowedOrigins[0] = "https://A.example" },
+		"no origin#path": func(d *leak.DSN) { d.AllowedOrigins[1] = "https://a.example/x" },
 	})
-	refuses(t, func() *Domain {
-		d := &Domain{Hostname: "www.example.com", Hash: hashOfHostname("www.example.com"), Token: newDomainToken()}
-		d.Checked.Seen = strings.Repeat("x", maxDomainSeen)
+	refuses(t, func() *leak.Domain {
+		d := &leak.Domain{Hostname: "www.example.com"}
+		noError(t, d.Derive(nil, nil))
+		d.Checked.Seen = strings.Repeat("x", 400)
 		return d
-	}, map[string]func(*Domain){
-		"hash":     func(d *Domain) { d.Hash = hashOfHostname("a.example") },
-		"hostname": func(d *Domain) { d.Hostname, d.Hash = "", hashOfHostname("") },
-		"token":    func(d *Domain) { d.Token = d.Token[1:] }, "token#": func(d *Domain) { d.Token += "x" },
-		"method": func(d *Domain) { d.Method = "x" }, "checked.method": func(d *Domain) { d.Checked.Method = "x" },
-		"checked.error": func(d *Domain) { d.Checked.Error = "x" }, "checked.seen": func(d *Domain) { d.Checked.Seen += "x" },
+	}, map[string]func(*leak.Domain){
+		"hash":     func(d *leak.Domain) { d.Hash = hash[:] },
+		"hostname": func(d *leak.Domain) { d.Hostname = ""; noError(t, d.Derive(nil, nil)) },
+		"token":    func(d *leak.Domain) { d.Token = d.Token[1:] }, "token#": func(d *leak.Domain) { d.Token += "x" },
+		"method": func(d *leak.Domain) { d.Method = "x" }, "checked.method": func(d *leak.Domain) { d.Checked.Method = "x" },
+		"checked.error": func(d *leak.Domain) { d.Checked.Error = "x" },
+		"checked.seen":  func(d *leak.Domain) { d.Checked.Seen += "x" },
 	})
-	refuses(t, func() *Tripwire {
-		return &Tripwire{Kind: TripwireFile, File: DecoyFiles[0], Label: "a", Key: &TripwireSecret{Hash: hash[:]},
-			URL: &TripwireSecret{Hash: hash[:]}, Placement: long(MaxPlacement)}
-	}, map[string]func(*Tripwire){
-		"hash of key": func(x *Tripwire) { x.Key.Hash = nil }, "hash of url": func(x *Tripwire) { x.URL.Hash = hash[1:] },
-		"secrets are not those":     func(x *Tripwire) { x.Key = nil },
-		"secrets are not those#url": func(x *Tripwire) { x.URL = nil },
-		"kind":                      func(x *Tripwire) { x.Kind = "x" }, "file": func(x *Tripwire) { x.File = "/x" },
-		"file#of a key": func(x *Tripwire) { x.Kind, x.URL = TripwireKey, nil },
-		"label":         func(x *Tripwire) { x.Label = "" }, "placement": func(x *Tripwire) { x.Placement += "x" },
+	refuses(t, func() *leak.Tripwire {
+		return &leak.Tripwire{Kind: leak.TripwireFile, File: leak.DecoyFiles[0], Label: "a",
+			Key: &leak.TripwireSecret{Hash: hash[:]},
+			URL: &leak.TripwireSecret{Hash: hash[:]}, Placement: long(leak.MaxPlacement)}
+	}, map[string]func(*leak.Tripwire){
+		"hash of key":               func(x *leak.Tripwire) { x.Key.Hash = nil },
+		"hash of url":               func(x *leak.Tripwire) { x.URL.Hash = hash[1:] },
+		"secrets are not those":     func(x *leak.Tripwire) { x.Key = nil },
+		"secrets are not those#url": func(x *leak.Tripwire) { x.URL = nil },
+		"kind":                      func(x *leak.Tripwire) { x.Kind = "x" },
+		"file":                      func(x *leak.Tripwire) { x.File = "/x" },
+		"file#of a key":             func(x *leak.Tripwire) { x.Kind, x.URL = leak.TripwireKey, nil },
+		"label":                     func(x *leak.Tripwire) { x.Label = "" }, "placement": func(x *leak.Tripwire) { x.Placement += "x" },
 	})
-	refuses(t, func() *Finding { f := newFinding(); f.Version, f.Note = 1, long(MaxFindingNote); return &f },
-		map[string]func(*Finding){
-			"#id": func(f *Finding) { f.ID = "fnd_1" }, "severity#high": func(f *Finding) { f.Severity = 9 },
-			"kind": func(f *Finding) { f.Kind = "x" }, "status": func(f *Finding) { f.Status = "x" },
-			"version":  func(f *Finding) { f.Version = 0 },
-			"severity": func(f *Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *Finding) { f.Rule = "" },
-			"masked": func(f *Finding) { f.Masked = long(maxNameText + 1) }, "note": func(f *Finding) { f.Note += "x" },
-			"label":         func(f *Finding) { f.First.Label = long(maxNameText + 1) },
-			"ignore_reason": func(f *Finding) { f.Status = finding.Ignored },
-			"resolution":    func(f *Finding) { f.Status = finding.Resolved },
+	refuses(t, func() *leak.Finding { f := newFinding(); f.Version, f.Note = 1, long(leak.MaxFindingNote); return &f },
+		map[string]func(*leak.Finding){
+			"#id": func(f *leak.Finding) { f.ID = "fnd_1" }, "severity#high": func(f *leak.Finding) { f.Severity = 9 },
+			"kind": func(f *leak.Finding) { f.Kind = "x" }, "status": func(f *leak.Finding) { f.Status = "x" },
+			"version":  func(f *leak.Finding) { f.Version = 0 },
+			"severity": func(f *leak.Finding) { f.Severity = finding.Low - 1 }, "rule": func(f *leak.Finding) { f.Rule = "" },
+			"masked":        func(f *leak.Finding) { f.Masked = long(require.MaxName + 1) },
+			"note":          func(f *leak.Finding) { f.Note += "x" },
+			"label":         func(f *leak.Finding) { f.First.Label = long(require.MaxName + 1) },
+			"ignore_reason": func(f *leak.Finding) { f.Status = finding.Ignored },
+			"resolution":    func(f *leak.Finding) { f.Status = finding.Resolved },
 		})
 	refuses(t, func() *Fixture { f := testFixture(t, "x", time.Hour); f.Version = 1; return f }, map[string]func(*Fixture){
 		"version": func(f *Fixture) { f.Version = 0 }, "size": func(f *Fixture) { f.Size-- },

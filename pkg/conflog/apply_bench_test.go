@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/conflog/trie"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -30,7 +31,7 @@ func BenchmarkApply(b *testing.B) {
 			b.Fatal(res, err)
 		}
 		s = next
-		s.ops = [2]trie[uint64]{} // the same record is applied in each iteration
+		s.ops = [2]trie.Map[uint64]{} // the same record is applied in each iteration
 	}
 	for i := range 20_000 {
 		do(put("ep_"+string(rune('a'+i%26))+strings.Repeat("x", i/26), preAbsent))

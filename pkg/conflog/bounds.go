@@ -44,7 +44,7 @@ func (r *record) put() put { return put{int(r.size), r.index.Pending, r.Exempt} 
 func (s *state) checkBounds(k Kind, old *Entity, p put) error {
 	set, b := s.sets[k], &s.kinds.infos[k].Bounds
 	becomesPending := p.pending && (old == nil || !old.Pending) && !p.exempt
-	if becomesPending && b.MaxPending > 0 && set.pending.len >= b.MaxPending {
+	if becomesPending && b.MaxPending > 0 && set.pending.Len >= b.MaxPending {
 		return b.ErrPending
 	}
 	grown := p.size
@@ -57,7 +57,7 @@ func (s *state) checkBounds(k Kind, old *Entity, p put) error {
 	if p.size > MaxEntityBytes {
 		return ErrEntityTooLarge
 	}
-	if old == nil && b.MaxCount > 0 && set.bySeq.len >= b.MaxCount {
+	if old == nil && b.MaxCount > 0 && set.bySeq.Len >= b.MaxCount {
 		return b.ErrCount
 	}
 	if b.MaxBytes > 0 {

@@ -47,7 +47,7 @@ func TestApplyEnforcesBounds(t *testing.T) {
 		change(next.ownSet(kindEndpoint))
 		s = &next
 	}
-	changeSet(func(set *set) { set.bySeq.len += maxEndpoints - 2 })
+	changeSet(func(set *set) { set.bySeq.Len += maxEndpoints - 2 })
 	next, got, _ := apply(s, parsed(t, c, sizedRecord(t, "ep_4", 1)))
 	if got != full || next.seq != s.seq+1 {
 		t.Fatalf("one endpoint more than the maximum: %s", got)
@@ -55,7 +55,7 @@ func TestApplyEnforcesBounds(t *testing.T) {
 	if _, got, _ := apply(s, parsed(t, c, again(sizedRecord(t, "ep_1", 20), preExists))); got != applied {
 		t.Fatalf("a change at the maximum number of endpoints: %s", got)
 	}
-	changeSet(func(set *set) { set.bySeq.len -= maxEndpoints - 2 })
+	changeSet(func(set *set) { set.bySeq.Len -= maxEndpoints - 2 })
 
 	other := int64(MaxStateBytes) // beyond the bound, as the log of an older version may be
 	changeSet(func(set *set) { set.bytes += other })
@@ -93,9 +93,9 @@ func TestTombstonesAreBounded(t *testing.T) {
 		SeqSeen: s.seq, Kind: "endpoint", ID: "ep_1", Pre: preExists, Op: opDelete, At: time.Now(),
 	}))
 	set := s.sets[kindEndpoint]
-	if got != applied || err != nil || set.tombstones.len > maxTombstones || set.find("ep_1") == nil ||
+	if got != applied || err != nil || set.tombstones.Len > maxTombstones || set.find("ep_1") == nil ||
 		set.find("ep_dead0") != nil {
-		t.Errorf("%s, %v: %d tombstones", got, err, set.tombstones.len)
+		t.Errorf("%s, %v: %d tombstones", got, err, set.tombstones.Len)
 	}
 }
 
@@ -116,8 +116,8 @@ func TestSizesSurviveASnapshot(t *testing.T) {
 		n = node(t, conf, Config{Node: "a"})
 		again := n.view.Load()
 		checkIndexes(t, n.parser, again.state)
-		if again.sets[kindLater].pending.len != 1 || again.bytes() != v.bytes() {
-			t.Errorf("%d pending, %d bytes, want %d", again.sets[kindLater].pending.len, again.bytes(), v.bytes())
+		if again.sets[kindLater].pending.Len != 1 || again.bytes() != v.bytes() {
+			t.Errorf("%d pending, %d bytes, want %d", again.sets[kindLater].pending.Len, again.bytes(), v.bytes())
 		}
 	})
 }
@@ -127,18 +127,18 @@ func checkSizes(t testing.TB, c *parser, k Kind, set *set) {
 	t.Helper()
 	var bytes int64
 	open := 0
-	for e := range set.bySeq.below(math.MaxUint64) {
+	for e := range set.bySeq.Below(math.MaxUint64) {
 		raw := c.unpack(e.packed)
 		bytes += int64(len(raw))
-		if _, found := set.pending.get(uint64(e.Seq)); found != e.Pending {
+		if _, found := set.pending.Get(uint64(e.Seq)); found != e.Pending {
 			t.Fatalf("%s is in the pending index: %v", e.ID, found)
 		}
 		if e.Pending {
 			open++
 		}
 	}
-	if bytes != set.bytes || open != set.pending.len {
+	if bytes != set.bytes || open != set.pending.Len {
 		t.Fatalf("kind %d: counted %d bytes, want %d; %d pending, counted %d", k, set.bytes, bytes, open,
-			set.pending.len)
+			set.pending.Len)
 	}
 }

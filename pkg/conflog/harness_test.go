@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/eventrelay/relay/pkg/conflog/trie"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
@@ -334,8 +335,8 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 	var text bytes.Buffer
 	fmt.Fprintln(&text, s.seq)
 	for _, set := range s.sets {
-		for _, tr := range []trie[*Entity]{set.bySeq, set.tombstones} {
-			for e := range tr.below(math.MaxUint64) {
+		for _, tr := range []trie.Map[*Entity]{set.bySeq, set.tombstones} {
+			for e := range tr.Below(math.MaxUint64) {
 				must.Do(t, p.writeLines(&text, e))
 			}
 		}

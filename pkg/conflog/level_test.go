@@ -42,7 +42,7 @@ func TestLevelGatesKinds(t *testing.T) {
 				t.Errorf("%s, record %d: %v at level %d, sequence %d, %v; want %v at %d", name, i, got, next.level, next.seq, err,
 					step.want, step.level)
 			}
-			if stored := next.sets[kindRun].bySeq.len; got == early && stored != 0 {
+			if stored := next.sets[kindRun].bySeq.Len; got == early && stored != 0 {
 				t.Errorf("%s, record %d: a record above the level was stored", name, i)
 			}
 			s = next

@@ -183,7 +183,7 @@ func (l *Log) becomeReady(ctx context.Context) error {
 	v := l.view.Load()
 	entities := 0
 	for _, set := range v.sets {
-		entities += set.bySeq.len
+		entities += set.bySeq.Len
 	}
 	l.log.LogAttrs(ctx, slog.LevelInfo, "configuration ready", slog.Int64("sequence", v.seq),
 		slog.Int("entities", entities))

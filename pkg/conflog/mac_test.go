@@ -143,8 +143,8 @@ func TestRepeatedRecords(t *testing.T) {
 	}
 	must.Get(n.writeSnapshot(ctx, v))(t)
 	again := node(t, conf, Config{Node: "b"})
-	if again.view.Load().ops[0].len != v.ops[0].len {
-		t.Errorf("%d op_ids from the snapshot, want %d", again.view.Load().ops[0].len, v.ops[0].len)
+	if again.view.Load().ops[0].Len != v.ops[0].Len {
+		t.Errorf("%d op_ids from the snapshot, want %d", again.view.Load().ops[0].Len, v.ops[0].Len)
 	}
 	appendAgain(t, n, func(r record) bool { return r.Kind == "later" })
 	check(again)
@@ -172,7 +172,7 @@ func TestOldRecordsAreRefused(t *testing.T) {
 		next.rememberOp(op)
 		s = &next
 	}
-	if n := s.ops[0].len + s.ops[1].len; n > 2*opWindow {
+	if n := s.ops[0].Len + s.ops[1].Len; n > 2*opWindow {
 		t.Errorf("%d op_ids are stored", n)
 	}
 	r.OpID, r.SeqSeen = "op_new", s.seq-opWindow

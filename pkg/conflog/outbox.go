@@ -119,7 +119,7 @@ func addrText(a netip.Addr) string {
 
 // removeUpTo removes the entries up to a sequence: the audit log has them.
 func (s *set) removeUpTo(upTo int64) {
-	for e, ok := s.bySeq.least(); ok && e.Seq <= upTo; e, ok = s.bySeq.least() {
+	for e, ok := s.bySeq.Least(); ok && e.Seq <= upTo; e, ok = s.bySeq.Least() {
 		s.remove(e)
 	}
 }
@@ -153,12 +153,12 @@ func (l *Log) Outbox(q audit.Query) []audit.Entry {
 	all, account := v.sets[KindOutbox].bySeq, l.entities.AccountID(v)
 	l.entries.mu.Lock()
 	defer l.entries.mu.Unlock()
-	if least, some := all.least(); !some {
+	if least, some := all.Least(); !some {
 		l.entries.bySeq = nil
-	} else if len(l.entries.bySeq) > all.len {
+	} else if len(l.entries.bySeq) > all.Len {
 		maps.DeleteFunc(l.entries.bySeq, func(seq int64, _ *audit.Entry) bool { return seq < least.Seq })
 	}
-	for e := range all.below(math.MaxUint64) {
+	for e := range all.Below(math.MaxUint64) {
 		entry := l.entries.bySeq[e.Seq]
 		if entry == nil {
 			decoded := (outbox{l}).auditEntry(e, account)
@@ -188,7 +188,7 @@ func (l outbox) copyOutbox(ctx context.Context) error {
 	for {
 		changed := l.changed.wait()
 		all := l.view.Load().sets[KindOutbox].bySeq
-		first, some := all.least()
+		first, some := all.Least()
 		if some && first.Seq != least {
 			least, since = first.Seq, l.now()
 		}
@@ -200,7 +200,7 @@ func (l outbox) copyOutbox(ctx context.Context) error {
 		default:
 			var err error
 			copied, err = l.copyBatches(ctx, copied)
-			due := all.len >= outboxBatch || l.now().Sub(since) >= removeAfter
+			due := all.Len >= outboxBatch || l.now().Sub(since) >= removeAfter
 			if err == nil && copied > removed && due {
 				if err = l.removeCopied(ctx, copied); err == nil {
 					removed = copied

@@ -45,7 +45,7 @@ func auditText(entries []*audit.Entry) (words []string) {
 	return words
 }
 
-func (n *testNode) outboxLen() int { return n.view.Load().sets[KindOutbox].bySeq.len }
+func (n *testNode) outboxLen() int { return n.view.Load().sets[KindOutbox].bySeq.Len }
 
 // The owner copies each change once; then the change leaves the outbox.
 func TestOutboxIsCopiedOnce(t *testing.T) {

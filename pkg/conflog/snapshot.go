@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/eventrelay/relay/pkg/conflog/trie"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -228,19 +229,19 @@ func (sn snapshots) write(ctx context.Context, v *View) (f storedFooter, err err
 }
 
 // packOps encodes the hashes of op_ids as bytes.
-func packOps(ops trie[uint64]) []byte {
-	b := make([]byte, 0, 8*ops.len)
-	for op := range ops.ascend() {
+func packOps(ops trie.Map[uint64]) []byte {
+	b := make([]byte, 0, 8*ops.Len)
+	for op := range ops.Ascend() {
 		b = binary.BigEndian.AppendUint64(b, op)
 	}
 	return b
 }
 
 // unpackOps is the reverse of packOps.
-func unpackOps(b []byte) (ops trie[uint64]) {
+func unpackOps(b []byte) (ops trie.Map[uint64]) {
 	for ; len(b) >= 8; b = b[8:] {
 		op := binary.BigEndian.Uint64(b)
-		ops = ops.put(op, op)
+		ops = ops.Put(op, op)
 	}
 	return ops
 }
@@ -262,8 +263,8 @@ func (sn snapshots) chunks(s *state, emit func([]byte) error) error {
 		return emit(chunk)
 	}
 	for _, set := range s.sets {
-		for _, t := range []trie[*Entity]{set.bySeq, set.tombstones} {
-			for e := range t.below(math.MaxUint64) {
+		for _, t := range []trie.Map[*Entity]{set.bySeq, set.tombstones} {
+			for e := range t.Below(math.MaxUint64) {
 				before := lines.Len()
 				if err := sn.writeLines(&lines, e); err != nil {
 					return err

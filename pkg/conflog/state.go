@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/conflog/trie"
 )
 
 // errGap stops a node that would otherwise continue with a configuration that lacks changes.
@@ -24,7 +26,7 @@ type state struct {
 	sets  []*set // by Kind; apply replaces a set that changes by a copy
 	// ops holds hashes of the op_ids of the last records: [0] those since the last multiple of opWindow, [1] those of
 	// the window before it.
-	ops [2]trie[uint64]
+	ops [2]trie.Map[uint64]
 }
 
 // newState returns the state before the first record.
@@ -45,7 +47,7 @@ const opWindow = 16_384
 func (s *state) repeated(r record) bool {
 	op := hash64(r.OpID)
 	for _, known := range s.ops {
-		if _, ok := known.get(op); ok {
+		if _, ok := known.Get(op); ok {
 			return true
 		}
 	}
@@ -54,9 +56,9 @@ func (s *state) repeated(r record) bool {
 
 // rememberOp stores the op_id of the record that led to the state.
 func (s *state) rememberOp(op string) {
-	s.ops[0] = s.ops[0].put(hash64(op), hash64(op))
+	s.ops[0] = s.ops[0].Put(hash64(op), hash64(op))
 	if s.seq%opWindow == 0 {
-		s.ops = [2]trie[uint64]{{}, s.ops[0]}
+		s.ops = [2]trie.Map[uint64]{{}, s.ops[0]}
 	}
 }
 
@@ -66,12 +68,12 @@ func (s *state) rememberOp(op string) {
 // billion. apply refuses the later one of two that collide: all nodes do the same, and the tries need no collision
 // chains.
 type set struct {
-	byID       trie[*Entity] // living entities and tombstones, by FNV-1a of the id
-	byHash     trie[*Entity] // living entities, by the first 8 bytes of the secret's hash
-	bySeq      trie[*Entity] // living entities, by Seq
-	pending    trie[*Entity] // living entities with unfinished work, by Seq
-	tombstones trie[*Entity] // by the sequence of the deletion
-	bytes      int64         // JSON bytes of the living entities
+	byID       trie.Map[*Entity] // living entities and tombstones, by FNV-1a of the id
+	byHash     trie.Map[*Entity] // living entities, by the first 8 bytes of the secret's hash
+	bySeq      trie.Map[*Entity] // living entities, by Seq
+	pending    trie.Map[*Entity] // living entities with unfinished work, by Seq
+	tombstones trie.Map[*Entity] // by the sequence of the deletion
+	bytes      int64             // JSON bytes of the living entities
 }
 
 // Entity is a value with its metadata, or the tombstone of a deleted entity. It never changes.
@@ -214,7 +216,7 @@ func preconditionHolds(r record, old *Entity) bool {
 
 // put creates an entity or replaces the value of old.
 func (s *set) put(r record, old *Entity, seq int64, singleton bool) result {
-	if singleton && old == nil && s.bySeq.len > 0 || s.collides(r, old) {
+	if singleton && old == nil && s.bySeq.Len > 0 || s.collides(r, old) {
 		return taken
 	}
 	e := &Entity{
@@ -233,27 +235,27 @@ func (s *set) put(r record, old *Entity, seq int64, singleton bool) result {
 
 // insert adds a living entity to every index and drops a tombstone of the same id.
 func (s *set) insert(e *Entity) {
-	if tombstone, ok := s.byID.get(hash64(e.ID)); ok && tombstone.packed == nil {
-		s.tombstones = s.tombstones.remove(uint64(tombstone.Rev))
+	if tombstone, ok := s.byID.Get(hash64(e.ID)); ok && tombstone.packed == nil {
+		s.tombstones = s.tombstones.Remove(uint64(tombstone.Rev))
 	}
-	s.byID = s.byID.put(hash64(e.ID), e)
-	s.bySeq = s.bySeq.put(uint64(e.Seq), e)
+	s.byID = s.byID.Put(hash64(e.ID), e)
+	s.bySeq = s.bySeq.Put(uint64(e.Seq), e)
 	s.bytes += int64(e.size)
 	if e.Pending {
-		s.pending = s.pending.put(uint64(e.Seq), e)
-	} else if s.pending.len > 0 {
-		s.pending = s.pending.remove(uint64(e.Seq))
+		s.pending = s.pending.Put(uint64(e.Seq), e)
+	} else if s.pending.Len > 0 {
+		s.pending = s.pending.Remove(uint64(e.Seq))
 	}
 	s.addHashes(e)
 }
 
 // collides reports whether a new value would share a secret's hash, or a key of the tries, with another entity.
 func (s *set) collides(r record, old *Entity) bool {
-	if other, ok := s.byID.get(hash64(r.ID)); ok && other.packed != nil && other.ID != r.ID {
+	if other, ok := s.byID.Get(hash64(r.ID)); ok && other.packed != nil && other.ID != r.ID {
 		return true
 	}
 	for _, h := range hashesOf(r.index.Hash, r.index.FormerHash) {
-		if other, ok := s.byHash.get(prefix64(h)); ok && other != old {
+		if other, ok := s.byHash.Get(prefix64(h)); ok && other != old {
 			return true
 		}
 	}
@@ -269,11 +271,11 @@ const tombstoneLife = 60 * 24 * time.Hour
 // record.
 func (s *set) delete(old *Entity, seq int64, at time.Time) {
 	for range 2 {
-		tombstone, ok := s.tombstones.least()
-		if ok && (at.UnixMilli()-tombstone.deletedAt > tombstoneLife.Milliseconds() || s.tombstones.len >= maxTombstones) {
-			s.tombstones = s.tombstones.remove(uint64(tombstone.Rev))
-			if e, _ := s.byID.get(hash64(tombstone.ID)); e == tombstone {
-				s.byID = s.byID.remove(hash64(tombstone.ID))
+		tombstone, ok := s.tombstones.Least()
+		if ok && (at.UnixMilli()-tombstone.deletedAt > tombstoneLife.Milliseconds() || s.tombstones.Len >= maxTombstones) {
+			s.tombstones = s.tombstones.Remove(uint64(tombstone.Rev))
+			if e, _ := s.byID.Get(hash64(tombstone.ID)); e == tombstone {
+				s.byID = s.byID.Remove(hash64(tombstone.ID))
 			}
 		}
 	}
@@ -284,20 +286,20 @@ func (s *set) delete(old *Entity, seq int64, at time.Time) {
 // remove removes a living entity from every index.
 func (s *set) remove(old *Entity) {
 	s.removeHashes(old)
-	s.byID = s.byID.remove(hash64(old.ID))
-	s.bySeq = s.bySeq.remove(uint64(old.Seq))
-	s.pending = s.pending.remove(uint64(old.Seq))
+	s.byID = s.byID.Remove(hash64(old.ID))
+	s.bySeq = s.bySeq.Remove(uint64(old.Seq))
+	s.pending = s.pending.Remove(uint64(old.Seq))
 	s.bytes -= int64(old.size)
 }
 
 func (s *set) addTombstone(e *Entity) {
-	s.byID = s.byID.put(hash64(e.ID), e)
-	s.tombstones = s.tombstones.put(uint64(e.Rev), e)
+	s.byID = s.byID.Put(hash64(e.ID), e)
+	s.tombstones = s.tombstones.Put(uint64(e.Rev), e)
 }
 
 // find returns the entity or tombstone with that id, or nil.
 func (s *set) find(id string) *Entity {
-	if e, ok := s.byID.get(hash64(id)); ok && e.ID == id {
+	if e, ok := s.byID.Get(hash64(id)); ok && e.ID == id {
 		return e
 	}
 	return nil
@@ -313,7 +315,7 @@ func (s *set) findLiving(id string) *Entity {
 
 // newest returns the living entity that was created last, or nil.
 func (s *set) newest() *Entity {
-	for e := range s.bySeq.below(math.MaxUint64) {
+	for e := range s.bySeq.Below(math.MaxUint64) {
 		return e
 	}
 	return nil
@@ -344,21 +346,21 @@ func hashesOf(hash [HashLen]byte, former *[HashLen]byte) (all [][HashLen]byte) {
 // addHashes makes an entity findable by the hashes of its secrets.
 func (s *set) addHashes(e *Entity) {
 	for _, h := range hashesOf(e.Hash, e.FormerHash) {
-		s.byHash = s.byHash.put(prefix64(h), e)
+		s.byHash = s.byHash.Put(prefix64(h), e)
 	}
 }
 
 // removeHashes undoes addHashes.
 func (s *set) removeHashes(e *Entity) {
 	for _, h := range hashesOf(e.Hash, e.FormerHash) {
-		s.byHash = s.byHash.remove(prefix64(h))
+		s.byHash = s.byHash.Remove(prefix64(h))
 	}
 }
 
 // findByHash returns the living entity whose current or previous secret has that hash, or nil. The trie finds it by the
 // first 8 bytes; the whole hash is then compared in constant time.
 func (s *set) findByHash(h [HashLen]byte) *Entity {
-	e, ok := s.byHash.get(prefix64(h))
+	e, ok := s.byHash.Get(prefix64(h))
 	switch {
 	case !ok:
 		return nil

@@ -7,86 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/must"
 )
-
-// TestTrie compares a trie with a map through random changes, and checks that earlier versions do not change.
-func TestTrie(t *testing.T) {
-	f := func(name string, key func(*rand.Rand) uint64) {
-		t.Run(name, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(1, 2))
-			var tr trie[int]
-			model := make(map[uint64]int)
-			type version struct {
-				tr    trie[int]
-				model map[uint64]int
-			}
-			var versions []version
-			for i := range 4000 {
-				k := key(r)
-				if r.IntN(3) == 0 {
-					tr = tr.remove(k)
-					delete(model, k)
-				} else {
-					tr = tr.put(k, i)
-					model[k] = i
-				}
-				if i%250 == 0 {
-					versions = append(versions, version{tr, maps.Clone(model)})
-				}
-			}
-			for _, v := range append(versions, version{tr, model}) {
-				compareTrie(t, v.tr, v.model, key(r))
-			}
-			for k := range model {
-				tr = tr.remove(k)
-			}
-			if tr.root != nil || tr.len != 0 {
-				t.Fatal("not empty after everything was removed")
-			}
-		})
-	}
-	f("random", (*rand.Rand).Uint64)
-	f("dense", func(r *rand.Rand) uint64 { return r.Uint64N(500) })
-	f("high bits alike", func(r *rand.Rand) uint64 { return math.MaxUint64 - r.Uint64N(40)*3 })
-	f("low bits alike", func(r *rand.Rand) uint64 { return r.Uint64N(500) << 50 })
-}
-
-func compareTrie(t *testing.T, tr trie[int], model map[uint64]int, limit uint64) {
-	t.Helper()
-	if tr.len != len(model) {
-		t.Fatalf("len %d, want %d", tr.len, len(model))
-	}
-	keys := slices.Sorted(maps.Keys(model))
-	for _, k := range append([]uint64{limit, 0, math.MaxUint64}, keys...) {
-		got, ok := tr.get(k)
-		if want, there := model[k]; got != want || ok != there {
-			t.Fatalf("get(%d) = %d, %v; want %d, %v", k, got, ok, want, there)
-		}
-	}
-	if least, ok := tr.least(); ok != (len(keys) > 0) || ok && least != model[keys[0]] {
-		t.Fatalf("least %d", least)
-	}
-	for _, limit := range []uint64{limit, 0, 1, keys[len(keys)/2], keys[0], math.MaxUint64} {
-		var want []int
-		for _, k := range slices.Backward(keys) {
-			if k < limit {
-				want = append(want, model[k])
-			}
-		}
-		if got := slices.Collect(tr.below(limit)); !slices.Equal(got, want) {
-			t.Fatalf("below(%d): %v, want %v", limit, got, want)
-		}
-	}
-}
 
 // rawEndpoint returns the JSON of an endpoint whose token has that hash.
 func rawEndpoint(t testing.TB, id, token, name string) json.RawMessage {
@@ -167,14 +95,14 @@ func TestApply(t *testing.T) {
 	}
 	// A tombstone is dropped by a deletion 60 days later, or when its id is created again.
 	f(applied, put(preAbsent, 0, "ep_1", "t7"))
-	if set = s.sets[kindEndpoint]; set.tombstones.len != 0 {
+	if set = s.sets[kindEndpoint]; set.tombstones.Len != 0 {
 		t.Fatal("a living entity has a tombstone")
 	}
 	f(applied, del(preExists, "ep_1"))
 	late := del(preExists, "ep_2")
 	late.At = at.Add(tombstoneLife + time.Second)
 	f(applied, late)
-	if set = s.sets[kindEndpoint]; set.find("ep_1") != nil || set.find("ep_2") == nil || set.tombstones.len != 1 {
+	if set = s.sets[kindEndpoint]; set.find("ep_1") != nil || set.find("ep_2") == nil || set.tombstones.Len != 1 {
 		t.Fatal("tombstones after 60 days")
 	}
 }
@@ -190,7 +118,7 @@ func TestHashCollisions(t *testing.T) {
 	}
 	set := s.sets[kindEndpoint]
 	e := set.findLiving("ep_1")
-	set.byID = set.byID.put(hash64("ep_2"), e)
+	set.byID = set.byID.Put(hash64("ep_2"), e)
 	near := hashOf("t1")
 	near[HashLen-1] ^= 1
 	if set.find("ep_2") != nil || set.findByHash(near) != nil {
@@ -227,7 +155,7 @@ func checkIndexes(t testing.TB, c *parser, s *state) {
 	for k, set := range s.sets {
 		hashed := 0
 		checkSizes(t, c, Kind(k), set)
-		for e := range set.bySeq.below(math.MaxUint64) {
+		for e := range set.bySeq.Below(math.MaxUint64) {
 			if e.packed == nil || set.findLiving(e.ID) != e {
 				t.Fatalf("%s is not found by its id", e.ID)
 			}
@@ -238,14 +166,14 @@ func checkIndexes(t testing.TB, c *parser, s *state) {
 				}
 			}
 		}
-		for e := range set.tombstones.below(math.MaxUint64) {
+		for e := range set.tombstones.Below(math.MaxUint64) {
 			if e.packed != nil || set.find(e.ID) != e {
 				t.Fatalf("tombstone %s is not found", e.ID)
 			}
 		}
-		if set.byHash.len != hashed || set.byID.len != set.bySeq.len+set.tombstones.len {
-			t.Fatalf("%s: %d by hash, want %d; %d by id, %d living, %d dead", c.kinds.name(Kind(k)), set.byHash.len, hashed,
-				set.byID.len, set.bySeq.len, set.tombstones.len)
+		if set.byHash.Len != hashed || set.byID.Len != set.bySeq.Len+set.tombstones.Len {
+			t.Fatalf("%s: %d by hash, want %d; %d by id, %d living, %d dead", c.kinds.name(Kind(k)), set.byHash.Len, hashed,
+				set.byID.Len, set.bySeq.Len, set.tombstones.Len)
 		}
 	}
 }

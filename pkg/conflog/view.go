@@ -32,25 +32,25 @@ func (v *View) Newest(k Kind) *Entity { return v.sets[k].newest() }
 // NewestFirst yields the living entities that were created before the sequence beforeSeq (0 = all), newest first.
 func (v *View) NewestFirst(k Kind, beforeSeq int64) iter.Seq[*Entity] {
 	if beforeSeq <= 0 {
-		return v.sets[k].bySeq.below(math.MaxUint64)
+		return v.sets[k].bySeq.Below(math.MaxUint64)
 	}
-	return v.sets[k].bySeq.below(uint64(beforeSeq))
+	return v.sets[k].bySeq.Below(uint64(beforeSeq))
 }
 
 // OldestFirst yields the living entities, oldest first.
-func (v *View) OldestFirst(k Kind) iter.Seq[*Entity] { return v.sets[k].bySeq.ascend() }
+func (v *View) OldestFirst(k Kind) iter.Seq[*Entity] { return v.sets[k].bySeq.Ascend() }
 
 // Pending yields the living entities with unfinished work (see Index.Pending), newest first.
-func (v *View) Pending(k Kind) iter.Seq[*Entity] { return v.sets[k].pending.below(math.MaxUint64) }
+func (v *View) Pending(k Kind) iter.Seq[*Entity] { return v.sets[k].pending.Below(math.MaxUint64) }
 
 // PendingLen returns the number of living entities of a kind with unfinished work.
-func (v *View) PendingLen(k Kind) int { return v.sets[k].pending.len }
+func (v *View) PendingLen(k Kind) int { return v.sets[k].pending.Len }
 
 // Len returns the number of living entities of a kind.
-func (v *View) Len(k Kind) int { return v.sets[k].bySeq.len }
+func (v *View) Len(k Kind) int { return v.sets[k].bySeq.Len }
 
 // Tombstones returns the number of deleted entities of a kind that are remembered.
-func (v *View) Tombstones(k Kind) int { return v.sets[k].tombstones.len }
+func (v *View) Tombstones(k Kind) int { return v.sets[k].tombstones.Len }
 
 // Bytes returns the JSON bytes of the living entities of a kind.
 func (v *View) Bytes(k Kind) int64 { return v.sets[k].bytes }

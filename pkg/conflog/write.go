@@ -130,7 +130,7 @@ func (l writer) checkAppend(r *record) error {
 	if r.Op != opPut {
 		return nil
 	}
-	waiting := s.sets[KindOutbox].bySeq.len
+	waiting := s.sets[KindOutbox].bySeq.Len
 	info := &l.kinds.infos[r.kind]
 	noEntry := info.Audited == AuditRequested && r.By == ""
 	if waiting >= l.cfg.Limits.Outbox && !r.Exempt && !info.AllowWhenOutboxFull && !noEntry {

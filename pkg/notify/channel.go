@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/sign"
 )
@@ -59,7 +59,7 @@ type SavedChannel struct {
 }
 
 // OpenChannels returns the configured channels with decrypted secrets, in the order of [Kinds].
-func OpenChannels(k *seal.Keyring, s *config.AlertSettings) ([]SavedChannel, error) {
+func OpenChannels(k *seal.Keyring, s *alerting.AlertSettings) ([]SavedChannel, error) {
 	var all []SavedChannel
 	for _, kind := range kinds {
 		name := string(kind.Kind)
@@ -70,12 +70,12 @@ func OpenChannels(k *seal.Keyring, s *config.AlertSettings) ([]SavedChannel, err
 		open := SavedChannel{Channel{Kind: kind.Kind, To: c.To}, c.Enabled}
 		var err error
 		if !kind.Mails {
-			if open.URL, err = k.OpenString(s.ID, config.FieldAlertURL(name), c.URL); err != nil {
+			if open.URL, err = k.OpenString(s.ID, alerting.FieldAlertURL(name), c.URL); err != nil {
 				return nil, fmt.Errorf("decrypt the URL of the %s channel: %w", name, err)
 			}
 		}
 		if kind.Signed {
-			text, err := k.OpenString(s.ID, config.FieldAlertSecret(name), c.Secret)
+			text, err := k.OpenString(s.ID, alerting.FieldAlertSecret(name), c.Secret)
 			if err != nil {
 				return nil, fmt.Errorf("decrypt the secret of the %s channel: %w", name, err)
 			}

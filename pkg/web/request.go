@@ -1,12 +1,15 @@
 package web
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -56,6 +59,36 @@ func HeaderFields(r *http.Request) []event.Field {
 		}
 	}
 	slices.SortStableFunc(fields, func(a, b event.Field) int { return strings.Compare(a.Name, b.Name) })
+	return fields
+}
+
+// SessionCookie is how the names of the dashboard's cookies begin, with https after __Host-. The next characters are
+// those of SessionCookieID.
+const SessionCookie = "relay-"
+
+// SessionCookieID is what tells the cookies of one relay from those of another on the same host: eight hexadecimal
+// digits.
+func SessionCookieID(account, baseURL string) string {
+	sum := sha256.Sum256([]byte(account + " " + baseURL))
+	return hex.EncodeToString(sum[:4])
+}
+
+// isSession matches a cookie of a dashboard.
+var isSession = regexp.MustCompile(`^(?:__Host-)?` + SessionCookie + `[0-9a-f]{8}(?:-|=|$)`)
+
+// WithoutSessions removes the cookies of dashboards from header fields: a browser that is signed in sends them to every
+// path of the host, and who may read an event must not get the session of who has sent it.
+func WithoutSessions(fields []event.Field) []event.Field {
+	for i := range fields {
+		if f := &fields[i]; f.Name == "Cookie" && strings.Contains(f.Value, SessionCookie) {
+			pairs := slices.DeleteFunc(strings.Split(f.Value, ";"), func(pair string) bool {
+				return isSession.MatchString(strings.TrimSpace(pair))
+			})
+			if f.Value = strings.TrimSpace(strings.Join(pairs, ";")); f.Value == "" {
+				return WithoutSessions(slices.Delete(fields, i, i+1))
+			}
+		}
+	}
 	return fields
 }
 

@@ -502,3 +502,26 @@ func TestErrorReachesClientThatSendsWholeBody(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
+// The cookies of a dashboard are removed, whatever stands beside them; those that only look like them stay.
+func TestWithoutSessions(t *testing.T) {
+	for value, want := range map[string]string{
+		"relay-0123abcd=x":                      "",
+		"a=1; __Host-relay-0123abcd=x; b=2":     "a=1; b=2",
+		"relay-0123abcd-toast=x;b=2":            "b=2",
+		"relay-0123abcd":                        "",
+		"my-relay-0123abcd=x; relay-mode=fast":  "my-relay-0123abcd=x; relay-mode=fast",
+		"relay-0123abcdef=x; theme=relay-light": "relay-0123abcdef=x; theme=relay-light",
+	} {
+		got := web.WithoutSessions([]event.Field{{Name: "Accept", Value: "relay-0123abcd=x"}, {Name: "Cookie", Value: value},
+			{Name: "Cookie", Value: "relay-0123abcd=y"}, {Name: "Host", Value: "h"}})
+		all := []event.Field{{Name: "Accept", Value: "relay-0123abcd=x"}, {Name: "Cookie", Value: want},
+			{Name: "Host", Value: "h"}}
+		if want == "" {
+			all = slices.Delete(all, 1, 2)
+		}
+		if !slices.Equal(got, all) {
+			t.Errorf("%s: %v", value, got)
+		}
+	}
+}

@@ -19,8 +19,8 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 	if d.Time().Before(r.Oldest()) {
 		return event.AttemptPage{}, event.ErrNotFound
 	}
-	ctx, end, asOf, err := begin(ctx, r, before.IsZero(), func(ctx context.Context) (time.Time, error) {
-		return r.fence.waitPartition(ctx, d.Partition())
+	ctx, end, asOf, err := r.Begin(ctx, before.IsZero(), func(ctx context.Context) (time.Time, error) {
+		return r.Fence.WaitPartition(ctx, d.Partition())
 	})
 	defer end()
 	page := event.AttemptPage{AsOf: asOf}
@@ -38,7 +38,7 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 func (r eventReader) exists(ctx context.Context, account string, d id.ID) error {
 	found := false
 	q := whereEvent(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
-	err := r.each(ctx, q.Add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
+	err := r.Each(ctx, q.Add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
 	if err != nil || found {
 		return err
 	}
@@ -64,7 +64,7 @@ func (r eventReader) attempts(
 		q.Add(" AND attempt < ", page.before)
 	}
 	q.Add(" ORDER BY attempt DESC LIMIT 1 BY dest, attempt LIMIT ", page.limit+1)
-	err = r.each(ctx, q, func(rows driver.Rows) error {
+	err = r.Each(ctx, q, func(rows driver.Rows) error {
 		a, err := reader.Scan(rows)
 		list = append(list, a)
 		return err
@@ -73,7 +73,7 @@ func (r eventReader) attempts(
 	if err != nil || len(list) == 0 {
 		return nil, false, err
 	}
-	if r.erased(d) {
+	if r.Erased(d) {
 		for i := range list {
 			list[i].RequestHeader, list[i].ResponseHeader, list[i].ResponseBody = "", "", nil
 		}

@@ -12,12 +12,13 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // Audit returns one page of the audit log. The first page shows every entry that the topic audit held before the call,
 // unless AsOf is set.
 func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
-	ctx, end, asOf, err := begin(ctx, r, q.Before.IsZero(), r.fence.waitAudit)
+	ctx, end, asOf, err := r.Begin(ctx, q.Before.IsZero(), r.Fence.WaitAudit)
 	defer end()
 	page := audit.Page{AsOf: asOf}
 	if err != nil {
@@ -29,7 +30,8 @@ func (r *Reader) Audit(ctx context.Context, q audit.Query) (audit.Page, error) {
 	auditFilters(s, &q)
 	// Without FINAL, which would read the whole log: rows of one id are neighbours, and the newest of them comes first.
 	s.Add(" ORDER BY id DESC, ver DESC LIMIT 1 BY id LIMIT ", q.Limit+1)
-	if page.Rows, err = merged(ctx, r, s, q.Limit+1, func(e *audit.Entry) id.ID { return e.ID }, scanAudit); err != nil {
+	idOf := func(e *audit.Entry) id.ID { return e.ID }
+	if page.Rows, err = cluster.Merged(ctx, r.Cluster, s, q.Limit+1, idOf, scanAudit); err != nil {
 		return audit.Page{}, err
 	}
 	if len(page.Rows) > q.Limit {
@@ -44,10 +46,10 @@ func auditFilters(s *ch.Query, q *audit.Query) {
 		s.Add(" AND id < ", q.Before).Add(" AND at <= ", q.Before.Time())
 	}
 	if !q.Since.IsZero() {
-		s.Add(" AND id >= ", id.Lowest(ceilMilli(q.Since))).Add(" AND at >= ", ceilMilli(q.Since))
+		s.Add(" AND id >= ", id.Lowest(cluster.CeilMilli(q.Since))).Add(" AND at >= ", cluster.CeilMilli(q.Since))
 	}
 	if !q.Until.IsZero() {
-		s.Add(" AND id < ", id.Lowest(ceilMilli(q.Until))).Add(" AND at < ", ceilMilli(q.Until))
+		s.Add(" AND id < ", id.Lowest(cluster.CeilMilli(q.Until))).Add(" AND at < ", cluster.CeilMilli(q.Until))
 	}
 	if len(q.Actors) > 0 {
 		s.Add(" AND (actor IN ", q.Actors).Add(" OR actor_type IN ", q.Actors).Add(")")
@@ -89,9 +91,9 @@ func scanAudit(rows driver.Rows) (audit.Entry, error) {
 
 // KeyUses returns the last uses of API keys that were used, by the key's id: of these keys, or of all if keys is empty.
 func (r *Reader) KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
-	if _, err := r.fence.waitAudit(ctx); err != nil { // a store that is behind still serves what it has
+	if _, err := r.Fence.WaitAudit(ctx); err != nil { // a store that is behind still serves what it has
 		return nil, err
 	}
 	uses := make(map[string]audit.Use)
@@ -99,7 +101,7 @@ func (r *Reader) KeyUses(ctx context.Context, account string, keys []string) (ma
 	if len(keys) > 0 {
 		q.Add(" AND key IN ", keys)
 	}
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var key string
 		var u audit.Use
 		var ip [16]byte

@@ -10,6 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 	firstOffsetWindow = time.Hour
 	// maxOffsetDisorder is how far offsets may be out of time order: of two events whose times are further apart, the
 	// later one has the higher offset.
-	maxOffsetDisorder = lateAppend
+	maxOffsetDisorder = fence.LateAppend
 )
 
 // eventOffset is an event's id with the offset of its record and the size of its body.
@@ -31,14 +33,14 @@ type eventOffset struct {
 // last event returned it leaves out only what OffsetQuery excludes. It does not wait for the writer: events that the
 // log has trimmed are stored already.
 func (r *Reader) EventsByOffset(ctx context.Context, q event.OffsetQuery) (event.OffsetPage, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	page := event.OffsetPage{Next: q.To, Since: q.Since}
 	since, width := q.Since, firstOffsetWindow
 	if oldest := r.Oldest(); since.Before(oldest) {
 		since = oldest
 	}
-	for since = ceilMilli(since); since.Before(r.now().Add(maxIDSkew)); width *= windowGrowth {
+	for since = cluster.CeilMilli(since); since.Before(r.Now().Add(fence.MaxIDSkew)); width *= windowGrowth {
 		until := since.Add(width)
 		found, err := r.findOffsets(ctx, q, since, until)
 		if err != nil {
@@ -72,7 +74,7 @@ func (r *Reader) findOffsets(ctx context.Context, q event.OffsetQuery, since, un
 	var found []eventOffset
 	size, complete := 0, 0 // found[:complete] ends with the last event before until
 	full := false
-	err := r.each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
+	err := r.Each(ctx, s.Add(" ORDER BY kafka_offset LIMIT ", q.Limit), func(rows driver.Rows) error {
 		var x eventOffset
 		var offset uint64
 		var body uint32
@@ -112,7 +114,7 @@ func (r *Reader) eventsAtOffsets(ctx context.Context, q event.OffsetQuery, found
 		Add(", '', body) FROM events WHERE account = ", q.Account)
 	ch.WhereIDs(s, ids)
 	events := make(map[id.ID]*event.Event, len(found))
-	err := r.each(ctx, s, func(rows driver.Rows) error {
+	err := r.Each(ctx, s, func(rows driver.Rows) error {
 		e := &event.Event{Account: q.Account, Endpoint: q.Endpoint}
 		var headers string
 		err := rows.Scan(&e.ID, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),

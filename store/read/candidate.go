@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // rowReader reads the rows of lists.
@@ -49,11 +50,11 @@ func (r rowReader) readEvents(
 	ctx context.Context, account string, q *ch.Query, limit int,
 ) (cands []candidate, seen int, err error) {
 	key := func(c *candidate) id.ID { return c.ID }
-	cands, err = newest(ctx, r.Reader, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
+	cands, err = cluster.Newest(ctx, r.Cluster, q, limit, key, func(rows driver.Rows) (c candidate, err error) {
 		var duplicate id.ID
 		err = rows.Scan(&c.ID, &c.Endpoint, &c.Type, (*string)(&c.Source), (*string)(&c.Verdict),
 			(*string)(&c.Reason), &duplicate, &c.Dests, &c.size, &c.bodyUnread)
-		c.Account, c.DuplicateOf = account, eventText(duplicate)
+		c.Account, c.DuplicateOf = account, cluster.EventText(duplicate)
 		return c, err
 	})
 	seen = len(cands)
@@ -83,7 +84,7 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 		ids[i] = cands[i].ID
 		at[cands[i].ID] = &cands[i]
 	}
-	q := ch.WhereIDs(selectVersions().Add(" FINAL WHERE account = ", account), ids)
+	q := ch.WhereIDs(cluster.SelectVersions().Add(" FINAL WHERE account = ", account), ids)
 	of := func(d id.ID) *[]event.Delivery { return &at[d].deliveries }
 	if err := r.unstored.readDeliveries(ctx, r.Reader, q, of); err != nil {
 		return err
@@ -95,23 +96,6 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 		c.summary = summarize(&c.Event, c.deliveries, int(c.size))
 	}
 	return nil
-}
-
-const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, next_at, last_at, run"
-
-// selectDeliveries selects the columns that scanDelivery scans.
-func selectDeliveries() *ch.Query { return new(ch.Query).Add(deliveryColumns + " FROM deliveries") }
-
-// selectVersions selects the versions of the rows, too.
-func selectVersions() *ch.Query { return new(ch.Query).Add(deliveryColumns + ", ver FROM deliveries") }
-
-// scanDelivery scans a row, its last columns into more.
-func scanDelivery(rows driver.Rows, more ...any) (d event.Delivery, of id.ID, err error) {
-	var code uint16
-	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code,
-		&d.NextAttemptAt, &d.LastAt, &d.Run}, more...)...)
-	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.TimeFromColumn(d.NextAttemptAt), column.TimeFromColumn(d.LastAt)
-	return d, of, err
 }
 
 // addAttemptsAndReceipts adds the deliveries, the number and time of the attempts and the state of processing to the
@@ -144,7 +128,7 @@ func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, p
 	for i := range page {
 		s, tried := &page[i].summary, attempts[page[i].ID]
 		s.Attempts, s.LastAttemptAt = tried.n, tried.last
-		s.Deliveries = withPending(&page[i].Event, page[i].deliveries)
+		s.Deliveries = cluster.WithPending(&page[i].Event, page[i].deliveries)
 		if state, ok := receipts[page[i].ID]; ok {
 			s.Processing = state
 		}
@@ -189,8 +173,8 @@ func (r rowReader) addRuns(ctx context.Context, q *event.Query, cands []candidat
 		return nil
 	}
 	find := new(ch.Query).Add("SELECT DISTINCT id FROM run_deliveries WHERE account = ", q.Account)
-	return r.each(ctx, ch.WhereIDs(find.Add(" AND run IN ", q.Runs), ids), func(rows driver.Rows) error {
-		d, err := scanID(rows)
+	return r.Each(ctx, ch.WhereIDs(find.Add(" AND run IN ", q.Runs), ids), func(rows driver.Rows) error {
+		d, err := cluster.ScanID(rows)
 		if c := at[d]; err == nil && c != nil {
 			c.ofRun = true
 		}
@@ -201,10 +185,10 @@ func (r rowReader) addRuns(ctx context.Context, q *event.Query, cands []candidat
 func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
 	r.unstored.exceptAttempts(ch.WhereIDs(q, ids))
-	counts, err := byKey(ctx, r.Reader, q.Add(" GROUP BY id"), scanCount[id.ID])
+	counts, err := cluster.ByKey(ctx, r.Cluster, q.Add(" GROUP BY id"), scanCount[id.ID])
 	if err == nil {
 		for of, o := range r.unstored.attemptsBelow(id.ID{}) {
-			counts[of.event] = counts[of.event].plus(o.Attempt.StartedAt)
+			counts[of.Event] = counts[of.Event].plus(o.Attempt.StartedAt)
 		}
 	}
 	return counts, err
@@ -226,7 +210,7 @@ func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID
 		versions[*d] = version
 		return err
 	}
-	states, err := byKey(ctx, r.Reader, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
+	states, err := cluster.ByKey(ctx, r.Cluster, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
 	if err == nil {
 		r.unstored.eachReceipt(func(x *event.Receipt, offset int64) {
 			if v, stored := versions[x.Event]; !stored || x.Version(offset) > v {
@@ -235,12 +219,4 @@ func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID
 		})
 	}
 	return states, err
-}
-
-// eventText returns the text of an event's id, "" for the zero id.
-func eventText(d id.ID) string {
-	if d.IsZero() {
-		return ""
-	}
-	return d.Text(id.Event)
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // eventReader reads what belongs to one event.
@@ -35,16 +36,16 @@ const (
 // cannot return, is read from the log, with all deliveries pending, and AsOf is set. Errors are event.ErrNotFound,
 // event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	if d.Time().Before(r.Oldest()) {
 		return nil, event.ErrNotFound
 	}
-	unstored, asOf, err := r.fence.readPartition(ctx, d.Partition())
+	unstored, asOf, err := r.Fence.ReadPartition(ctx, d.Partition())
 	if err != nil {
 		return nil, err
 	}
-	release, err := r.acquireSlot(ctx)
+	release, err := r.AcquireSlot(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	case !asOf.IsZero():
 		limit = behindTimeout
 	case unstored != nil:
-		limit = r.cfg.FenceWait + behindTimeout
+		limit = r.Config.FenceWait + behindTimeout
 	}
 	detail, err := eventReader{r}.readStoreSoon(ctx, account, d, inMemory, limit)
 	fromLog := errors.Is(err, event.ErrNotFound) || errors.Is(err, event.ErrUnavailable)
@@ -68,7 +69,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if errors.Is(err, event.ErrUnavailable) && !asOf.IsZero() && ctx.Err() == nil {
 		// It is too old for the log, or the log cannot be read: wait for the store.
 		detail, err = eventReader{r}.readStore(ctx, account, d, inMemory)
-		mayBeNewer := !d.Time().Add(lateAppend).Before(asOf) // than what the store has; clocks of nodes differ
+		mayBeNewer := !d.Time().Add(fence.LateAppend).Before(asOf) // than what the store has; clocks of nodes differ
 		if mayBeNewer && errors.Is(err, event.ErrNotFound) && errors.Is(logErr, event.ErrUnavailable) {
 			err = logErr // the log may have the event
 		}
@@ -90,7 +91,7 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 func (r eventReader) addReceiptFromLog(ctx context.Context, detail *event.Detail, fromLog bool) {
 	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
 	defer cancel()
-	ends, err := r.topic.Ends(ctx, stream.Receipts)
+	ends, err := r.Topic.Ends(ctx, stream.Receipts)
 	if err != nil {
 		return
 	}
@@ -132,12 +133,12 @@ func (r eventReader) readLog(ctx context.Context, account string, d id.ID, asOf 
 		return nil, err
 	}
 	if asOf.IsZero() {
-		asOf = r.fence.lastPassedAt()
+		asOf = r.Fence.LastPassedAt()
 	}
 	detail := &event.Detail{Event: e, AsOf: asOf}
 	detail.Summary = summarize(e, nil, len(e.Body))
-	detail.Deliveries = withPending(e, nil)
-	if r.erased(d) {
+	detail.Deliveries = cluster.WithPending(e, nil)
+	if r.Erased(d) {
 		detail.Event = store.WithoutPayload(e)
 	}
 	return detail, nil
@@ -173,7 +174,7 @@ func (r eventReader) readStore(
 		return nil, err
 	}
 	detail.Summary = summarize(detail.Event, deliveries, size)
-	detail.Deliveries = withPending(detail.Event, deliveries)
+	detail.Deliveries = cluster.WithPending(detail.Event, deliveries)
 	for i := range detail.Deliveries {
 		c := counts[detail.Deliveries[i].Destination]
 		detail.Deliveries[i].Attempts = c.n
@@ -202,19 +203,6 @@ func (r eventReader) addAttempts(
 	return countPerDestination(detail.Attempts), err
 }
 
-// withPending appends a pending delivery for each destination of the event without a row.
-func withPending(e *event.Event, ds []event.Delivery) []event.Delivery {
-	if e.Verdict == event.VerdictRejected {
-		return ds
-	}
-	for _, dest := range e.Dests {
-		if !slices.ContainsFunc(ds, func(d event.Delivery) bool { return d.Destination == dest }) {
-			ds = append(ds, event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued})
-		}
-	}
-	return ds
-}
-
 // summarize derives the list row of an event with a body of size bytes, without deliveries, attempts and receipt.
 func summarize(e *event.Event, ds []event.Delivery, size int) event.Summary {
 	s := event.Summary{
@@ -239,42 +227,24 @@ func whereEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 func (r eventReader) event(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	found *event.Event, size int, err error) {
 	if found, size = inMemory.event(d); found == nil {
-		err = r.each(ctx, whereEvent(selectFullEvent(), account, d).Add(" LIMIT 1"), func(rows driver.Rows) (err error) {
-			found, size, err = scanFullEvent(rows, account)
-			return err
-		})
+		err = r.Each(ctx, whereEvent(cluster.SelectFullEvent(), account, d).Add(" LIMIT 1"),
+			func(rows driver.Rows) (err error) {
+				found, size, err = cluster.ScanFullEvent(rows, account)
+				return err
+			})
 	}
 	if err == nil && found == nil {
 		err = event.ErrNotFound
 	}
-	if err == nil && r.erased(d) {
+	if err == nil && r.Erased(d) {
 		found = store.WithoutPayload(found)
 	}
 	return found, size, err
 }
 
-// selectFullEvent selects the columns that scanFullEvent scans.
-func selectFullEvent() *ch.Query {
-	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
-		"remote_ip, idempotency_key, trace, headers, body, size FROM events")
-}
-
-func scanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, err error) {
-	e = &event.Event{Account: account}
-	var headers string
-	var duplicate id.ID
-	var ip [16]byte
-	var bodySize uint32
-	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
-		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &headers, &e.Body, &bodySize)
-	e.DuplicateOf = eventText(duplicate)
-	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
-	return e, int(bodySize), err
-}
-
 func (r eventReader) deliveries(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	ds []event.Delivery, err error) {
-	q := whereEvent(selectVersions().Add(" FINAL"), account, d)
+	q := whereEvent(cluster.SelectVersions().Add(" FINAL"), account, d)
 	err = inMemory.readDeliveries(ctx, r.Reader, q, func(id.ID) *[]event.Delivery { return &ds })
 	slices.SortFunc(ds, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
 	return ds, err
@@ -313,9 +283,9 @@ func (r eventReader) attemptCounts(
 		q.Add(" AND attempt < ", below)
 	}
 	inMemory.exceptAttempts(q)
-	counts, err := byKey(ctx, r.Reader, q.Add(" GROUP BY dest"), scanCount[string])
+	counts, err := cluster.ByKey(ctx, r.Cluster, q.Add(" GROUP BY dest"), scanCount[string])
 	for of, o := range inMemory.attemptsBelow(below) {
-		counts[of.dest] = counts[of.dest].plus(o.Attempt.StartedAt)
+		counts[of.Dest] = counts[of.Dest].plus(o.Attempt.StartedAt)
 	}
 	return counts, err
 }

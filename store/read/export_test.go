@@ -5,40 +5,42 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // StopClock stops the reader's clock at a time.
 func (r *Reader) StopClock(at time.Time) {
-	r.now = func() time.Time { return at }
-	r.unreported.now = r.now
+	r.Now = func() time.Time { return at }
+	r.unreported.Now = r.Now
 }
 
 // LimitUncommitted bounds what a list reads of the events that the dispatcher has not committed.
 func (r *Reader) LimitUncommitted(records int64, bytes int) {
-	r.unreported.records, r.unreported.bytes = records, bytes
+	r.unreported.MaxRecords, r.unreported.MaxBytes = records, bytes
 }
 
 // ReportedBound returns the time before which every delivery of every event has an outcome.
 func (r *Reader) ReportedBound(ctx context.Context) time.Time {
-	return r.unreported.allReportedBefore(ctx)
+	return r.unreported.AllReportedBefore(ctx)
 }
 
 // HoldSearches takes all search slots of an account until release is called.
 func (r *Reader) HoldSearches(ctx context.Context, account string) (release func()) {
-	return r.searches.hold(ctx, account)
+	return hold(maxSearches, func() (func(), error) { return r.searches.Acquire(ctx, account) })
 }
 
 // HoldReads takes all read slots of an API key until release is called.
 func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
-	return r.reads.hold(ctx, key)
+	return hold(cluster.MaxReads, func() (func(), error) { return r.AcquireSlot(event.WithCaller(ctx, key)) })
 }
 
-func (p *slotPools) hold(ctx context.Context, key string) (release func()) {
+func hold(slots int, acquire func() (release func(), err error)) (release func()) {
 	var releases []func()
-	for range p.size {
-		release, err := p.acquire(ctx, key)
+	for range slots {
+		release, err := acquire()
 		if err != nil {
 			panic(err)
 		}
@@ -70,9 +72,6 @@ func (r *Reader) HoldScans(limit time.Duration) (release func()) {
 	}
 }
 
-// PassedAt records that the store was complete at a time.
-func (r *Reader) PassedAt(at time.Time) { r.fence.passed(endedWait{at, nil}) }
-
 // AbsentBelow returns the offset below which the log is known not to hold an event.
 func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }
 
@@ -89,12 +88,12 @@ func RememberAbsent(ids []id.ID) int {
 func (r *Reader) HoldConnections(ctx context.Context) (release func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var held []driver.Rows
-	conn, err := r.pool.Conn(ctx, 0)
+	conn, err := r.ReadPool.Conn(ctx, 0)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	for range r.cfg.Connections {
+	for range r.Config.Connections {
 		rows, err := conn.Query(ctx, "SELECT number FROM numbers(1000000000)")
 		if err != nil {
 			cancel()

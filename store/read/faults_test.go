@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -35,7 +35,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 	found.add(60)
 	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(write.WriterConfig{})
-	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 30, SelectPage: 20}, w)
+	r := b.ReaderWith(cluster.Config{URL: g.URL, RetentionDays: 30, SelectPage: 20}, w)
 	ctx := t.Context()
 	old, now := time.Now().AddDate(0, 0, -20), time.Now().Add(time.Minute)
 	some := make([]id.ID, 20)

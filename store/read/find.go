@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/search"
 )
 
@@ -161,7 +162,7 @@ func (w *walk) fetchUnsure(ctx context.Context, q *ch.Query, n int, leave func()
 // fetch runs a statement that selects ids, and reads those of the events that match the fixed filters. When the
 // statement has no more ids it calls leave.
 func (w *walk) fetch(ctx context.Context, q *ch.Query, limit, n int, leave func()) (cands []candidate, err error) {
-	ids, err := newest(ctx, w.r, q, limit, identity, scanID)
+	ids, err := cluster.Newest(ctx, w.r.Cluster, q, limit, cluster.Identity, cluster.ScanID)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +197,7 @@ func (w *walk) scanFiltered(ctx context.Context, n int) ([]candidate, error) {
 		w.where(q.Add(" AND id IN (SELECT id FROM events_by_endpoint"), tableEndpoints, s).Add(")")
 	}
 	w.addCandidates(q, s)
-	search.Where(q, w.Search, w.r.cfg.SearchIndex)
+	search.Where(q, w.Search, w.r.Config.SearchIndex)
 	cands, seen, err := w.rows.readEvents(ctx, w.Account, q, limit)
 	if err != nil {
 		return nil, err
@@ -214,7 +215,7 @@ func (w *walk) eventsTable() table {
 }
 
 // shardLimit returns the share of a chunk that each shard reads.
-func (r *Reader) shardLimit(chunk int) int { return max(min(chunk, maxChunk)/r.pool.Count(), 1) }
+func (r *Reader) shardLimit(chunk int) int { return max(min(chunk, maxChunk)/r.ReadPool.Count(), 1) }
 
 // chunkStart returns the lowest id that the next statement reads, and whether the window continues below it (cut). It
 // is the highest of the shards' own bounds, so that no shard reads more than its share of the chunk.
@@ -226,8 +227,8 @@ func (w *walk) chunkStart(ctx context.Context) (lowest id.ID, cut bool, err erro
 // chunkStartOf is chunkStart for the ids that a statement selects, in chunks of another size.
 func (w *walk) chunkStartOf(ctx context.Context, q *ch.Query, chunk int) (lowest id.ID, cut bool, err error) {
 	lowest = id.Lowest(w.from())
-	err = w.r.each(ctx, q.Add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.r.shardLimit(chunk)-1), func(rows driver.Rows) error {
-		d, err := scanID(rows)
+	err = w.r.Each(ctx, q.Add(" ORDER BY id DESC LIMIT 1 OFFSET ", w.r.shardLimit(chunk)-1), func(rows driver.Rows) error {
+		d, err := cluster.ScanID(rows)
 		if !cut || d.Compare(lowest) > 0 {
 			lowest, cut = d, true
 		}

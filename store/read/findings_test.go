@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -207,7 +208,7 @@ func minTime(a, b time.Time) time.Time {
 
 func anyFinding(string) bool { return true }
 
-func findingsOf(r *read.Reader) read.FindingReader { return read.FindingReader{Reader: r} }
+func findingsOf(r *read.Reader) findings.Reader { return findings.Reader{Cluster: r.Cluster} }
 
 // listFindings reads a list to its end.
 func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding.Row) {

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -255,7 +255,7 @@ func playHistory(t *testing.T, seed uint64) {
 		w, stop := b.Writer(g.WriterConfig(
 			write.WriterConfig{FlushRows: 10 + h.rnd.IntN(100), FlushEvery: 20 * time.Millisecond, Drain: time.Millisecond,
 				InsertTimeout: 10 * time.Second}))
-		r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
+		r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
 		storetest.Eventually(t, func() bool {
 			if h.rnd.IntN(3) == 0 && !hung.Load() { // it would wait for the statement that hangs
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

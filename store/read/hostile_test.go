@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -54,7 +54,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 	b := newBench(t)
 	b.fill("60000")
 	p := storetest.NewProxy(t)
-	r := b.ReaderWith(read.ReaderConfig{
+	r := b.ReaderWith(cluster.Config{
 		URL: p.URL(b.Bench), RetentionDays: 30, SearchRows: 1 << 20,
 		SearchBytes: 1 << 30, SearchThreads: 1}, nil)
 	q := event.Query{Account: storetest.Account, Search: &endless, Limit: 10, Since: time.Now().Add(-24 * time.Hour)}
@@ -87,7 +87,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 func TestSearchChunksAreBoundedByBytes(t *testing.T) {
 	b := newBench(t)
 	b.fill("500")
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30,
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30,
 		SearchBytes: 100_000, SearchBudget: time.Nanosecond}, nil)
 	page, err := r.Events(t.Context(),
 		event.Query{Account: storetest.Account, Search: &event.Search{Text: "no such text"}, Limit: 10,
@@ -166,7 +166,7 @@ func TestSearchPagesWhileEventsArrive(t *testing.T) {
 		b.ProduceEvents(e)
 	}
 	slices.SortFunc(want, func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30,
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30,
 		SearchRows: 7, SearchBudget: time.Nanosecond}, w)
 	s := event.Search{Body: []event.BodyMatch{{Members: []string{"tag"}, Values: []string{"searched"}}}}
 	q := event.Query{Account: storetest.Account, Search: &s, Limit: 5, Since: time.Now().Add(-time.Hour)}

@@ -10,6 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 const (
@@ -20,9 +22,6 @@ const (
 	windowGrowth                = 4
 	// keyedGrowth is the growth for statements that read only matching rows, in order.
 	keyedGrowth = 32
-	// maxIDSkew is how far the time of an id may lie in the future. The generator of a node may be 30 s ahead of its
-	// clock, which may be 30 s off; the rest is margin.
-	maxIDSkew = 2 * time.Minute
 	// firstChunk and maxChunk bound the events of one statement that also reads deliveries. The chunk grows while the page
 	// is not full.
 	firstChunk, maxChunk = 2_000, 128_000
@@ -47,7 +46,7 @@ type walk struct {
 	width        time.Duration
 	growth       int
 	windowUnread bool // the walk has just entered the current window
-	// allReportedBefore is the time before which every delivery has an outcome; see unreported.go.
+	// allReportedBefore is the time before which every delivery has an outcome; see fence.Unreported.
 	allReportedBefore time.Time
 	// chunk and ids bound the next statement; see firstChunk and firstIDs.
 	chunk, ids int
@@ -60,18 +59,18 @@ type walk struct {
 // Events returns one page of a list. The first page (Before is zero) shows every event that was acknowledged before the
 // call, unless AsOf is set. Errors are event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	var page event.Page
 	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
-	unstored, asOf, err := r.fence.readList(ctx, &q)
+	unstored, asOf, err := r.waitList(ctx, &q)
 	if err != nil {
 		return page, err
 	}
 	if page.AsOf = asOf; !asOf.IsZero() {
 		reportedBefore = time.Time{} // the outcomes may not be in the store yet
 	}
-	release, err := r.acquireSlot(ctx)
+	release, err := r.AcquireSlot(ctx)
 	if err != nil {
 		return page, err
 	}
@@ -88,7 +87,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	inMemory, complete, err := unstoredList{w}.find(ctx, q.Limit+1)
 	if err == nil && !complete {
 		w.unstored = nil
-		if page.AsOf, err = r.fence.waitAll(ctx); !page.AsOf.IsZero() {
+		if page.AsOf, err = r.Fence.WaitAll(ctx); !page.AsOf.IsZero() {
 			w.allReportedBefore = time.Time{}
 		}
 	}
@@ -111,7 +110,7 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	}
 	rows := unstoredOf(w.unstored, q.Account, idsOf(found)...)
 	if len(rows.attempts) > maxIDs {
-		if page.AsOf, err = r.fence.waitAll(ctx); err != nil {
+		if page.AsOf, err = r.Fence.WaitAll(ctx); err != nil {
 			return event.Page{}, err
 		}
 		rows = nil
@@ -123,6 +122,35 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 	page.Rows = summariesOf(found)
 	return page, nil
 }
+
+// waitList waits for a list. The list merges the rows that it returns with those of the store.
+//
+// Lists by destination or run and searches find their events by statements alone. Where another node may answer the
+// next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
+// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
+// All pages of pending events wait: allReportedBefore is asked again for each, and requires stored outcomes.
+func (r *Reader) waitList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
+	if r.Fence.IsAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
+		return r.Fence.ReadAll(ctx)
+	}
+	if !q.Before.IsZero() && !mayMatchUnreported(q) {
+		return nil, time.Time{}, nil
+	}
+	asOf, err := r.Fence.WaitAll(ctx)
+	return nil, asOf, err
+}
+
+// reportedBoundFor returns Unreported.AllReportedBefore for a query that may match a delivery without an outcome, and
+// for others the zero time.
+func (r *Reader) reportedBoundFor(ctx context.Context, q *event.Query) time.Time {
+	if !mayMatchUnreported(q) || q.Search != nil {
+		return time.Time{}
+	}
+	return r.unreported.AllReportedBefore(ctx)
+}
+
+// mayMatchUnreported reports whether the query may match an event with a delivery that has no outcome.
+func mayMatchUnreported(q *event.Query) bool { return slices.Contains(q.Statuses, event.Pending) }
 
 // collect walks on until it has found n events or the walk is done. outOfBudget reports that a search took too long and
 // ended before that.
@@ -152,7 +180,7 @@ func summariesOf(found []candidate) []event.Summary {
 
 func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	w := &walk{
-		r: r, rows: rowReader{Reader: r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.now().Add(maxIDSkew),
+		r: r, rows: rowReader{Reader: r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.Now().Add(fence.MaxIDSkew),
 		width: orderedWindow, growth: windowGrowth, chunk: firstChunk, ids: firstIDs,
 		// Truncated to a millisecond, like ids, so that the windows on both sides of it meet.
 		allReportedBefore: reportedBefore.Truncate(time.Millisecond),
@@ -168,8 +196,8 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	}
 	switch {
 	case q.Search != nil:
-		w.chunk, w.bytes = r.cfg.SearchRows, r.cfg.SearchBytes
-	case w.hasOnlyFailureStatuses(true) && r.now().Sub(w.allReportedBefore) < recentlyReported:
+		w.chunk, w.bytes = r.Config.SearchRows, r.Config.SearchBytes
+	case w.hasOnlyFailureStatuses(true) && r.Now().Sub(w.allReportedBefore) < recentlyReported:
 		w.chunk = maxChunk // few events are newer, and nearly all of them have an outcome
 	}
 	if q.Since.After(w.since) {
@@ -179,7 +207,7 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 		w.until = q.Until
 	}
 	// Times of ids are whole milliseconds, so the bounds are rounded up to one, before the highest id is made of them.
-	w.since, w.until = ceilMilli(w.since), ceilMilli(w.until)
+	w.since, w.until = cluster.CeilMilli(w.since), cluster.CeilMilli(w.until)
 	w.before = id.Lowest(w.until)
 	if !q.Before.IsZero() && q.Before.Compare(w.before) < 0 {
 		w.before = q.Before
@@ -187,8 +215,6 @@ func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	}
 	return w
 }
-
-func ceilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millisecond - 1).UnixMilli()) }
 
 func (w *walk) done() bool { return !w.until.After(w.since) }
 
@@ -247,7 +273,7 @@ func (r *rowReader) addStates(ctx context.Context, w *walk, found []candidate) e
 // findable reports whether a search may show an event. An erased event is found by its id only.
 func (w *walk) findable(c *candidate) bool {
 	s := w.Search
-	if s == nil || !w.r.erased(c.ID) {
+	if s == nil || !w.r.Erased(c.ID) {
 		return true
 	}
 	return len(s.Body)+len(s.Header) == 0 && strings.Contains(c.ID.Text(id.Event), strings.ToLower(s.Text))
@@ -276,7 +302,7 @@ func (w *walk) skipEmptyTime(ctx context.Context) error {
 	q := new(ch.Query).Add("SELECT id FROM ").Add(t.name).Add(" WHERE account = ", w.Account)
 	w.addColumns(q, t.columns&byEndpoint)
 	q.Add(" AND ts >= ", w.since).Add(" AND id >= ", id.Lowest(w.since)).Add(" AND id < ", w.before)
-	next, err := newest(ctx, w.r, q, 1, identity, scanID)
+	next, err := cluster.Newest(ctx, w.r.Cluster, q, 1, cluster.Identity, cluster.ScanID)
 	if w.until = w.since; len(next) > 0 { // otherwise there are no more events and the walk is done
 		w.until = next[0].Time().Add(time.Millisecond)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -69,7 +70,10 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 // either, it is unknown whether it exists. That an older one does not exist is known.
 func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	b := newBench(t)
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
+	if err := r.CaughtUp(t.Context()); err != nil { // the log is empty
+		t.Fatal(err)
+	}
 	e := b.Event(1)
 	b.ProduceEvents(e) // no writer runs: it is in the log only
 	release := r.HoldScans(20 * time.Millisecond)
@@ -80,7 +84,6 @@ func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || d.Event.ID != e.ID {
 		t.Errorf("the log can be read: %+v, %v", d, err)
 	}
-	r.PassedAt(time.Now())
 	release = r.HoldScans(20 * time.Millisecond)
 	old, hourAgo := b.Event(1), id.Lowest(time.Now().Add(-time.Hour))
 	copy(old.ID[:6], hourAgo[:])

@@ -11,7 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -225,7 +225,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 // A ping is answered while reads hold every connection of the reader.
 func TestPingNeedsNoFreeConnection(t *testing.T) {
 	b := newBench(t)
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
 	release, err := r.HoldConnections(t.Context())
 	if err != nil {
 		t.Fatal(err)

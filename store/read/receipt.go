@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // receiptReader reads the receipts of one event from the store and from the log.
@@ -62,7 +63,7 @@ func (r receiptReader) receipts(ctx context.Context, account string, d id.ID) (k
 	whereEvent(q, account, d).Add(" ORDER BY ver DESC LIMIT 1)")
 	q.Add(" UNION ALL SELECT 0, '', '', '', min(first_at), min(processed) FROM receipt_firsts")
 	whereEvent(q, account, d)
-	err = r.each(ctx, q.Add(" HAVING count() > 0"), func(rows driver.Rows) error {
+	err = r.Each(ctx, q.Add(" HAVING count() > 0"), func(rows driver.Rows) error {
 		var newest uint8
 		var state string
 		var at time.Time
@@ -93,19 +94,19 @@ const noVersion = math.MaxUint64
 // EventEndpoint returns the endpoint of an event. Errors are event.ErrNotFound, event.ErrUnavailable and
 // event.ErrOverloaded.
 func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	if d.Time().Before(r.Oldest()) {
 		return "", event.ErrNotFound
 	}
-	release, err := r.acquireSlot(ctx)
+	release, err := r.AcquireSlot(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer release()
 	endpoint, err := receiptReader{r}.endpointOf(ctx, account, d) // it never changes, so a stored row needs no fence
 	if errors.Is(err, event.ErrNotFound) {
-		asOf, fenceErr := r.fence.waitPartition(ctx, d.Partition())
+		asOf, fenceErr := r.Fence.WaitPartition(ctx, d.Partition())
 		if fenceErr != nil {
 			return "", fenceErr
 		}
@@ -130,7 +131,7 @@ func (r *Reader) EventEndpoint(ctx context.Context, account string, d id.ID) (st
 
 func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) (endpoint string, err error) {
 	q := whereEvent(new(ch.Query).Add("SELECT endpoint FROM events"), account, d)
-	err = r.each(ctx, q.Add(" LIMIT 1"), func(rows driver.Rows) error { return rows.Scan(&endpoint) })
+	err = r.Each(ctx, q.Add(" LIMIT 1"), func(rows driver.Rows) error { return rows.Scan(&endpoint) })
 	if err == nil && endpoint == "" {
 		err = event.ErrNotFound
 	}
@@ -141,11 +142,11 @@ func (r receiptReader) endpointOf(ctx context.Context, account string, d id.ID) 
 // when that takes longer than the fence allows, it reads the missing receipts from the log. The error
 // event.ErrUnavailable means that neither could be read.
 func (r *Reader) ReceiptResult(ctx context.Context, sent *event.Receipt, offset int64) (event.ReceiptResult, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	at := stream.Partition{Topic: stream.Receipts, Index: sent.Event.Partition()}
 	var known receiptHistory
-	err := r.fence.waitOffset(ctx, at, offset+1)
+	err := r.Fence.WaitOffset(ctx, at, offset+1)
 	if err == nil {
 		known, err = receiptReader{r}.receipts(ctx, sent.Account, sent.Event)
 	}
@@ -198,7 +199,7 @@ func (r receiptReader) loadReceipts(
 ) (known receiptHistory, err error) {
 	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
 	// The committed offset is read first: everything below it is in the store by the time of the next read.
-	committed, err := r.topic.Committed(ctx, stream.StoreGroup, at.Topic)
+	committed, err := r.Topic.Committed(ctx, stream.StoreGroup, at.Topic)
 	if err != nil {
 		return known, err
 	}
@@ -214,7 +215,7 @@ func (r receiptReader) loadReceipts(
 			return known, err
 		}
 	}
-	ends, err := r.topic.Ends(ctx, at.Topic)
+	ends, err := r.Topic.Ends(ctx, at.Topic)
 	if err != nil {
 		return known, err
 	}
@@ -229,12 +230,12 @@ func (r receiptReader) receiptsStart(ctx context.Context, account string, d id.I
 		return 0, err
 	}
 	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
-	starts, err := r.topic.Starts(ctx, at.Topic)
+	starts, err := r.Topic.Starts(ctx, at.Topic)
 	if err != nil {
 		return 0, err
 	}
 	// A record has the time of the node that wrote it, whose clock may be behind that of the event's node.
-	since, err := r.topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-maxIDSkew))
+	since, err := r.Topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-fence.MaxIDSkew))
 	if err != nil {
 		return 0, err
 	}
@@ -257,7 +258,7 @@ func (r receiptReader) readReceipts(ctx context.Context, known *receiptHistory, 
 	defer release()
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()
-	return r.topic.Read(ctx, at, from, func(rec *stream.Record) error {
+	return r.Topic.Read(ctx, at, from, func(rec *stream.Record) error {
 		if rec.Offset >= end {
 			return stream.ErrStop
 		}

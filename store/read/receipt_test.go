@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -74,7 +75,7 @@ func TestReceiptResultFollowsLogOrder(t *testing.T) {
 		defer stop()
 		ask(b.Reader(w), all)
 	}
-	impatient := read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Millisecond}
+	impatient := cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Millisecond}
 	behind := b.ReaderWith(impatient, nil)
 	var wg sync.WaitGroup
 	for range 4 { // concurrent callers share one load
@@ -130,12 +131,12 @@ func TestEventEndpoint(t *testing.T) {
 	f(storetest.Account, old, "", event.ErrNotFound)
 	stop()
 	b.ProduceEvents(logged) // no writer runs: it is in the log only
-	r = b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
+	r = b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, w)
 	f(storetest.Account, logged, "ep_2", nil)
 	f(storetest.Account, b.Event(2), "", event.ErrNotFound)
 	x, offset := b.ProduceReceipt(logged, event.ProcessingDone, time.Now())
 	x.Event = b.Event(2).ID // neither has the log, and it may have been trimmed
-	away := b.ReaderWith(read.ReaderConfig{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
+	away := b.ReaderWith(cluster.Config{URL: "http://127.0.0.1:1/away", RetentionDays: 30, FenceWait: time.Millisecond},
 		nil)
 	if _, err := away.ReceiptResult(t.Context(), x, offset); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("receipt of an event that is nowhere to be found: %v", err)

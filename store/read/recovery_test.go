@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -241,7 +241,7 @@ func TestOpenRecoveryItems(t *testing.T) {
 func TestSelectRecoveryFailsWhileBehind(t *testing.T) {
 	b := newBench(t)
 	b.ProduceEvents(b.Event(1)) // without a writer
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
 	if _, err := r.SelectRecovery(t.Context(), b.Selection(), "x"); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("a store that is behind has selected: %v", err)
 	}

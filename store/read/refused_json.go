@@ -42,7 +42,7 @@ func (w *walk) matchRefused(ctx context.Context, cands []candidate) ([]candidate
 		refused = refused[n:]
 		q := w.newSearchQuery().Add("SELECT id, body FROM events WHERE account = ", w.Account)
 		ch.WhereIDs(q, ids)
-		err := w.r.each(ctx, q, func(rows driver.Rows) error {
+		err := w.r.Each(ctx, q, func(rows driver.Rows) error {
 			var of id.ID
 			var body []byte
 			err := rows.Scan(&of, &body)

@@ -7,19 +7,17 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 const (
-	// A search reads one chunk of rows after another, each sized to take searchChunkTime. Between two chunks it ends when
-	// its time is up: with hits after searchChunkTime, without any after searchBudget.
-	searchChunkTime, searchBudget = 300 * time.Millisecond, 2 * time.Second
-	// firstSearch, minSearch and maxSearch bound the rows of a chunk.
-	firstSearch, minSearch, maxSearch = 10_000, 500, 1_000_000
-	// firstSearchBytes, minSearchBytes and maxSearchBytes bound the bodies and headers of a chunk. One body may have 10
-	// MiB.
-	firstSearchBytes, minSearchBytes, maxSearchBytes = 32 << 20, 4 << 20, 1 << 30
+	// minSearch and maxSearch bound the rows of a chunk, minSearchBytes and maxSearchBytes its bodies and headers. One
+	// body may have 10 MiB.
+	minSearch, maxSearch           = 500, 1_000_000
+	minSearchBytes, maxSearchBytes = 4 << 20, 1 << 30
 	// headerBytes is the assumed size of an event's headers; no column has the real one.
 	headerBytes = 512
 	// searchMemory bounds the memory of one statement of a search, in bytes.
@@ -35,13 +33,13 @@ func (w *walk) adaptChunk(began time.Time, last time.Duration, found int) (end b
 	if w.Search == nil || last == 0 {
 		return false
 	}
-	factor := min(max(float64(searchChunkTime)/float64(last), 0.25), 4)
+	factor := min(max(float64(cluster.SearchChunkTime)/float64(last), 0.25), 4)
 	w.chunk = min(max(int(float64(w.chunk)*factor), minSearch), maxSearch)
 	w.bytes = min(max(int(float64(w.bytes)*factor), minSearchBytes), maxSearchBytes)
 	if found > 0 {
-		return time.Since(began) >= min(w.r.cfg.SearchFoundBudget, w.r.cfg.SearchBudget)
+		return time.Since(began) >= min(w.r.Config.SearchFoundBudget, w.r.Config.SearchBudget)
 	}
-	return time.Since(began) >= w.r.cfg.SearchBudget
+	return time.Since(began) >= w.r.Config.SearchBudget
 }
 
 // searchChunkStart is chunkStart for a search: as many rows as w.chunk and w.bytes allow, at least one of each shard.
@@ -52,7 +50,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 		t, share := w.eventsTable(), w.r.shardLimit(w.chunk)
 		q := w.newSearchQuery().Add("SELECT min(id), sum(size), count() FROM (SELECT id, size FROM ").Add(t.name)
 		w.where(q, t, w.window()).Add(" ORDER BY id DESC LIMIT ", share).Add(")")
-		err := w.r.each(ctx, q, func(r driver.Rows) error {
+		err := w.r.Each(ctx, q, func(r driver.Rows) error {
 			var d id.ID
 			var bytes, n uint64
 			err := r.Scan(&d, &bytes, &n)
@@ -65,9 +63,9 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 		switch {
 		case err != nil:
 			return lowest, cut, err
-		case size > w.bytes && rows > w.r.pool.Count():
+		case size > w.bytes && rows > w.r.ReadPool.Count():
 			w.chunk = max(1, int(float64(rows)*float64(w.bytes)/float64(size)*0.9))
-		case w.r.pool.Count() > 1: // some of the rows are below the bound of another shard
+		case w.r.ReadPool.Count() > 1: // some of the rows are below the bound of another shard
 			return lowest, cut, w.countScanned(ctx, lowest)
 		default:
 			w.scanned += rows
@@ -80,7 +78,7 @@ func (w *walk) searchChunkStart(ctx context.Context) (lowest id.ID, cut bool, er
 func (w *walk) countScanned(ctx context.Context, lowest id.ID) error {
 	t := w.eventsTable()
 	q := w.where(w.newSearchQuery().Add("SELECT count() FROM ").Add(t.name), t, w.window().above(lowest))
-	n, err := count(ctx, w.r, q)
+	n, err := w.r.Count(ctx, q)
 	w.scanned += n
 	return err
 }
@@ -90,7 +88,7 @@ func (w *walk) newSearchQuery() *ch.Query { return &ch.Query{Settings: w.r.searc
 
 // searchSettings protect other statements from a search: it has few threads and little memory, yields to the writer's
 // inserts, ends when its caller has gone, and cannot write.
-func searchSettings(cfg ReaderConfig) clickhouse.Settings {
+func searchSettings(cfg cluster.Config) clickhouse.Settings {
 	return clickhouse.Settings{
 		"max_threads": cfg.SearchThreads, "max_memory_usage": searchMemory, "priority": ch.SearchPriority,
 		"max_execution_time": int(cfg.Timeout/time.Second) + 1,
@@ -101,4 +99,21 @@ func searchSettings(cfg ReaderConfig) clickhouse.Settings {
 		// Over HTTP a statement continues after its client has gone, unless it is read-only and this is set.
 		"readonly": 2, "cancel_http_readonly_queries_on_client_close": 1,
 	}
+}
+
+// acquireSearch waits for the only search of the API key, and then for one of those of its account: one key does not
+// hold all of them.
+func (r *Reader) acquireSearch(ctx context.Context, account string) (release func(), err error) {
+	endOfKey := func() {}
+	if caller := event.Caller(ctx); caller != "" {
+		if endOfKey, err = r.searchesOfKey.Acquire(ctx, caller); err != nil {
+			return nil, err
+		}
+	}
+	endOfAccount, err := r.searches.Acquire(ctx, account)
+	if err != nil {
+		endOfKey()
+		return nil, err
+	}
+	return func() { endOfAccount(); endOfKey() }, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -205,11 +206,11 @@ func searchAgreesWithModel(b *bench, t *testing.T) {
 			b.Produce(stream.Outcomes, e.ID.Partition(), b.Outcome(e, "dst_a", event.Delivered).Record())
 		}
 	}
-	whole := b.ReaderWith(read.ReaderConfig{
+	whole := b.ReaderWith(cluster.Config{
 		URL: b.URL, RetentionDays: 30, SearchFoundBudget: time.Hour, SearchBudget: time.Hour}, w)
 	b.BuildIndexes(whole)
 	// With a budget of nearly zero every page is one chunk.
-	hasty := b.ReaderWith(read.ReaderConfig{
+	hasty := b.ReaderWith(cluster.Config{
 		URL: b.URL, RetentionDays: 30, SearchRows: 40, SearchBudget: time.Nanosecond}, w)
 	some := events[n/2].ID.Text(id.Event)
 	searches := []event.Search{
@@ -290,7 +291,7 @@ func TestSearchReturnsHitsEarly(t *testing.T) {
 		}
 		b.ProduceEvents(e)
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30,
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30,
 		SearchRows: 50, SearchFoundBudget: time.Nanosecond, SearchBudget: time.Hour}, w)
 	b.WaitCaughtUp(r)
 	got, partial, scanned := allPages(

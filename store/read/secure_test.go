@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -79,7 +79,7 @@ func TestURLWithTLSUserAndDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	w, stop := b.Writer(write.WriterConfig{URL: right})
-	r := b.ReaderWith(read.ReaderConfig{URL: right, RetentionDays: 30}, w)
+	r := b.ReaderWith(cluster.Config{URL: right, RetentionDays: 30}, w)
 	b.ProduceEvents(b.Event(1), b.Event(2))
 	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 2 {
 		t.Errorf("%d events are read", len(rows))

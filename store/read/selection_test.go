@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -105,7 +106,7 @@ func TestSelectionIsCompleteOrFails(t *testing.T) {
 	}
 	stop()
 	b.ProduceEvents(b.Event(1))
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, nil)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 100 * time.Millisecond}, nil)
 	if err := r.Select(t.Context(), event.Query{Account: storetest.Account}, func([]event.Match) error {
 		t.Error("a page was returned")
 		return nil

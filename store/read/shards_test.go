@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -151,7 +151,7 @@ func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 	}
 	reg := prometheus.NewRegistry()
 	w, _ := b.WriterWithMetrics(write.WriterConfig{}, reg)
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30}, w)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30}, w)
 	near, far := b.Event(0), b.Event(1)
 	b.ProduceEvents(near, far)
 	all := event.Query{Account: storetest.Account, Limit: 10}

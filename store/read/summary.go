@@ -12,9 +12,9 @@ import (
 // Summaries returns the list rows of the stored events among ids; the caller passes at most 1,000 ids. It waits for the
 // fence; when the store is behind, the newest events and outcomes may be missing.
 func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Summary, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
-	if _, err := r.fence.waitAll(ctx); err != nil {
+	if _, err := r.Fence.WaitAll(ctx); err != nil {
 		return nil, err
 	}
 	out := make(map[id.ID]event.Summary, len(ids))

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -225,7 +225,7 @@ func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
 func TestLaterPagesOfPendingEventsWait(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{FlushRows: 1 << 20, FlushEvery: time.Hour})
-	reader := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Second}, nil)
+	reader := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Second}, nil)
 	events := []*event.Event{b.Event(0), b.Event(0), b.Event(0)}
 	b.ProduceEvents(events...)
 	b.commitDispatcher(0, 0)

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // Rows that the writer in this process has read and not stored are merged into what the store has. They are taken
@@ -24,7 +25,7 @@ import (
 // unstoredRows are the rows of some events that the writer has not stored yet. Nil has none.
 type unstoredRows struct {
 	events     map[id.ID]unstoredEvent
-	deliveries map[deliveryKey]unstoredDelivery // the newest of each
+	deliveries map[cluster.DeliveryKey]unstoredDelivery // the newest of each
 	attempts   map[attemptKey]*event.Outcome
 	receipts   []unstoredReceipt
 	flushBegan func() bool // see store.Unstored; nil: nobody knows
@@ -46,13 +47,13 @@ type unstoredReceipt struct {
 }
 
 type attemptKey struct {
-	deliveryKey
+	cluster.DeliveryKey
 	attempt id.ID
 }
 
 // unstoredOf returns the rows of the events.
 func unstoredOf(all *store.Unstored, account string, ids ...id.ID) *unstoredRows {
-	u := &unstoredRows{events: make(map[id.ID]unstoredEvent), deliveries: make(map[deliveryKey]unstoredDelivery),
+	u := &unstoredRows{events: make(map[id.ID]unstoredEvent), deliveries: make(map[cluster.DeliveryKey]unstoredDelivery),
 		attempts: make(map[attemptKey]*event.Outcome)}
 	if all == nil {
 		return u
@@ -71,7 +72,7 @@ func unstoredOf(all *store.Unstored, account string, ids ...id.ID) *unstoredRows
 		if !wanted[o.Event] || o.Account != account {
 			continue
 		}
-		key := deliveryKey{o.Event, o.Dest}
+		key := cluster.DeliveryKey{Event: o.Event, Dest: o.Dest}
 		keepNewest(u.deliveries, o, version)
 		if o.Attempt != nil {
 			u.attempts[attemptKey{key, o.Attempt.ID}] = o
@@ -85,8 +86,8 @@ func unstoredOf(all *store.Unstored, account string, ids ...id.ID) *unstoredRows
 	return u
 }
 
-func keepNewest(of map[deliveryKey]unstoredDelivery, o *event.Outcome, version event.Version) {
-	key := deliveryKey{o.Event, o.Dest}
+func keepNewest(of map[cluster.DeliveryKey]unstoredDelivery, o *event.Outcome, version event.Version) {
+	key := cluster.DeliveryKey{Event: o.Event, Dest: o.Dest}
 	if had, ok := of[key]; !ok || version.Compare(had.version) >= 0 {
 		of[key] = unstoredDelivery{o, version}
 	}
@@ -127,14 +128,14 @@ func (u *unstoredRows) event(d id.ID) (*event.Event, int) {
 // rows, and those that are missing. of returns the deliveries of an event.
 func (u *unstoredRows) readDeliveries(ctx context.Context, r *Reader, q *ch.Query,
 	of func(id.ID) *[]event.Delivery) error {
-	versions := make(map[deliveryKey]event.Version)
-	err := r.each(ctx, q, func(rows driver.Rows) error {
+	versions := make(map[cluster.DeliveryKey]event.Version)
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var version big.Int
-		d, e, err := scanDelivery(rows, &version)
+		d, e, err := cluster.ScanDelivery(rows, &version)
 		if err == nil {
 			all := of(e)
 			*all = append(*all, d)
-			versions[deliveryKey{e, d.Destination}] = event.VersionOf(&version)
+			versions[cluster.DeliveryKey{Event: e, Dest: d.Destination}] = event.VersionOf(&version)
 		}
 		return err
 	})
@@ -142,7 +143,7 @@ func (u *unstoredRows) readDeliveries(ctx context.Context, r *Reader, q *ch.Quer
 		return err
 	}
 	for key, o := range u.deliveries {
-		all := of(key.event)
+		all := of(key.Event)
 		newest := deliveryOf(o.Outcome)
 		stored, ok := versions[key]
 		switch {
@@ -193,7 +194,7 @@ func (u *unstoredRows) addAttempts(list []event.AttemptRow, page attemptRange) [
 	for key, o := range u.attemptsBelow(page.before) {
 		if len(stored) == 0 {
 			for _, a := range list {
-				stored[attemptKey{deliveryKey{key.event, a.Destination}, a.ID}] = true
+				stored[attemptKey{cluster.DeliveryKey{Event: key.Event, Dest: a.Destination}, a.ID}] = true
 			}
 		}
 		if !stored[key] {

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/read/cluster"
 )
 
 // unstoredList finds the events of a list that match because of rows in memory. The walk through the store finds those
@@ -96,7 +97,7 @@ func (w unstoredList) statusesOfDeliveries() []string {
 
 // byOutcome returns the events with an outcome in memory that has one of the statuses, and the deliveries in memory.
 func (w unstoredList) byOutcome() (changed map[id.ID]bool, deliveries map[id.ID][]event.Delivery) {
-	newest := make(map[deliveryKey]unstoredDelivery)
+	newest := make(map[cluster.DeliveryKey]unstoredDelivery)
 	for o, version := range w.unstored.Outcomes {
 		if o.Account == w.Account && w.reaches(o.Event) {
 			keepNewest(newest, o, version)
@@ -105,10 +106,10 @@ func (w unstoredList) byOutcome() (changed map[id.ID]bool, deliveries map[id.ID]
 	changed, deliveries = make(map[id.ID]bool), make(map[id.ID][]event.Delivery)
 	statuses := w.statusesOfDeliveries()
 	for key, o := range newest {
-		deliveries[key.event] = append(deliveries[key.event], deliveryOf(o.Outcome))
+		deliveries[key.Event] = append(deliveries[key.Event], deliveryOf(o.Outcome))
 		if slices.Contains(statuses, string(o.Status)) && w.atEndpoint(o.Endpoint) &&
 			(!w.has(byType) || hasType(w.Query, &event.Event{Type: o.Type})) {
-			changed[key.event] = true
+			changed[key.Event] = true
 		}
 	}
 	return changed, deliveries
@@ -187,8 +188,8 @@ func (w unstoredList) addStored(ctx context.Context, changed, of map[id.ID]bool,
 		timeRange{from: lowest.Time(), until: highest.Time().Add(time.Millisecond), lowest: lowest, before: w.before})
 	q.Add(" AND ").Add(column).Add(" IN ", words).Add(" LIMIT ", maxIDs)
 	read := 0
-	err = w.r.each(ctx, q, func(rows driver.Rows) error {
-		d, err := scanID(rows)
+	err = w.r.Each(ctx, q, func(rows driver.Rows) error {
+		d, err := cluster.ScanID(rows)
 		read++
 		if of[d] {
 			changed[d] = true

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
@@ -315,7 +316,7 @@ func TestReadBeforeTheAssignmentCausesAFlush(t *testing.T) {
 	b := newBench(t)
 	b.ProduceEvents(b.Event(0))
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute}, w)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute}, w)
 	if err := r.CaughtUp(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -326,8 +327,8 @@ func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
 	r, err := read.NewReader(
-		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
-		read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: store.FlushRequester(w),
+		cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
+		cluster.Deps{Stream: b.Stream, Writer: store.FlushRequester(w),
 			AskOthers: func(context.Context, map[stream.Partition]int64) error { return nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -112,7 +113,7 @@ func TestInsertsGoBeforeSearches(t *testing.T) {
 		}
 	}
 	w, stop := b.Writer(g.WriterConfig(write.WriterConfig{}))
-	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 30}, w)
+	r := b.ReaderWith(cluster.Config{URL: g.URL, RetentionDays: 30}, w)
 	b.ProduceEvents(b.Event(1))
 	q := event.Query{Account: storetest.Account, Limit: 10, Since: time.Now().Add(-time.Hour)}
 	for _, q.Search = range []*event.Search{nil, &endless} {

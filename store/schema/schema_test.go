@@ -14,7 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
@@ -212,7 +212,7 @@ func TestWrongShardOrderIsRefused(t *testing.T) {
 			}
 		}
 		check("migration", storetest.Migrate(t.Context(), url, 30))
-		r := b.ReaderWith(read.ReaderConfig{URL: url, RetentionDays: 30, FenceWait: 1}, nil)
+		r := b.ReaderWith(cluster.Config{URL: url, RetentionDays: 30, FenceWait: 1}, nil)
 		_, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 1})
 		check("reader", err)
 		check("ping", r.Ping(t.Context()))

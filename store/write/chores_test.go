@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -53,7 +54,7 @@ func TestChoresUnderFaults(t *testing.T) {
 	b.Erased = erased.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	g := storetest.NewFaultProxy(b.Bench)
-	r := b.ReaderWith(read.ReaderConfig{URL: g.URL, RetentionDays: 7}, w)
+	r := b.ReaderWith(cluster.Config{URL: g.URL, RetentionDays: 7}, w)
 	kinds := []string{
 		"SELECT DISTINCT id FROM events ", "ALTER TABLE events UPDATE ", "SELECT DISTINCT id FROM attempts ",
 		"ALTER TABLE attempts UPDATE ",

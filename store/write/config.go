@@ -16,8 +16,8 @@ type WriterConfig struct {
 	// FlushBytes is the size of the buffered records that starts a flush, or a third of it, likewise; 0 = 24 MiB.
 	FlushBytes int
 	// FlushEvery is the longest time a row waits for a flush that no reader asks for; 0 = 10 s. From 5,000 rows on it is
-	// at most 2.5 s, at most 1 s while readers ask, and at least 5 s while the batch has rows of more than 8 days or flushes
-	// are throttled.
+	// at most 2.5 s, at most 1 s while readers ask, and at least 5 s while the batch has rows of more than 8 days or
+	// flushes are throttled.
 	FlushEvery time.Duration
 	// PollEvery is the shortest pause between two polls while no reader waits; it lets records gather in Kafka. It
 	// doubles up to 32 times that while few records come. 0 = 20 ms.

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -230,7 +231,7 @@ func TestErasedPayloadIsNotReadFromTheLog(t *testing.T) {
 	b := newBench(t)
 	erasures := newErasures()
 	b.Erased = erasures.erased
-	r := b.ReaderWith(read.ReaderConfig{
+	r := b.ReaderWith(cluster.Config{
 		URL: "http://127.0.0.1:1/unavailable", RetentionDays: 30, FenceWait: time.Millisecond},
 		nil)
 	e, _ := b.newEventWithPayload()
@@ -262,7 +263,7 @@ func TestEraserFindsLateRows(t *testing.T) {
 		t.Errorf("%d rows have a payload after the erasure", n)
 	}
 	stop()
-	lagging := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
+	lagging := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
 	b.ProduceEvents(e) // no writer stores it
 	if err := lagging.CaughtUp(t.Context()); !errors.Is(err, event.ErrUnavailable) {
 		t.Fatalf("CaughtUp of a lagging store returns %v, want ErrUnavailable", err)

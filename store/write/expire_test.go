@@ -11,7 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -35,7 +35,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 		b.Produce("events", e.ID.Partition(), r)
 		b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 7}, w)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 7}, w)
 	if rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1); len(rows) != 1 {
 		t.Fatalf("%+v", rows)
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/finding"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -19,7 +19,7 @@ func TestForgottenFindingsAreDeleted(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	table := write.NewFindingTable(r, func(ctx context.Context) error { return read.FindingsCaughtUp(ctx, r) })
+	table := write.NewFindingTable(r, findings.Reader{Cluster: r.Cluster}.CaughtUp)
 	old, young := time.Now().UTC().Add(-time.Hour).Truncate(time.Millisecond), time.Now().UTC().Truncate(time.Millisecond)
 	at := func(at time.Time) func(*finding.Hit) { return func(h *finding.Hit) { h.At = at } }
 	b.ProduceHits(b.Hit(1, at(old)), b.Hit(2, at(young)), b.Hit(2, at(old)))

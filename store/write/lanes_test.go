@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -47,11 +48,11 @@ func (b *lanesBench) produce(hit bool) {
 }
 
 // list lists events or findings. It returns how many there are and whether the list is complete.
-func (b *lanesBench) list(findings bool) (n int, complete bool) {
+func (b *lanesBench) list(hits bool) (n int, complete bool) {
 	b.Helper()
-	if findings {
-		page := must.Get(read.FindingReader{Reader: b.reader}.Findings(b.Context(), finding.Query{Account: storetest.Account,
-			Limit: 100, Keep: func(string) bool { return true }}))(b)
+	if hits {
+		q := finding.Query{Account: storetest.Account, Limit: 100, Keep: func(string) bool { return true }}
+		page := must.Get(findings.Reader{Cluster: b.reader.Cluster}.Findings(b.Context(), q))(b)
 		return len(page.Rows), page.AsOf.IsZero()
 	}
 	page := must.Get(b.reader.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 100}))(b)

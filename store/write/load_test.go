@@ -13,7 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -142,7 +142,7 @@ func TestWriterCatchesUp(t *testing.T) {
 	p, reg := storetest.NewProxy(t), prometheus.NewRegistry()
 	p.Cut()
 	w, _ := b.WriterWithMetrics(write.WriterConfig{URL: p.URL(b.Bench)}, reg)
-	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 50 * time.Millisecond}, w)
+	r := b.ReaderWith(cluster.Config{URL: p.URL(b.Bench), RetentionDays: 30, FenceWait: 50 * time.Millisecond}, w)
 	whole := b.Reader(w)
 	send := func(n int) (last *event.Event) {
 		for i := range n {

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -30,7 +30,7 @@ func TestRecordsStayInKafkaUntilAReaderAsks(t *testing.T) {
 	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got != 1 {
 		t.Errorf("%v rows were read, want only the first", got)
 	}
-	r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30}, w)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30}, w)
 	for n := 6; n <= 7; n++ {
 		page := must.Get(r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10}))(t)
 		if len(page.Rows) != n || !page.AsOf.IsZero() {

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -51,7 +52,7 @@ func TestRetention(t *testing.T) {
 	edge := time.Now().Add(-7 * day)
 	expired, readable := b.storeFailedEvent(edge.Add(-time.Minute), 1), b.storeFailedEvent(edge.Add(10*time.Minute), 2)
 	reading := func(days int) *read.Reader {
-		return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days}, w)
+		return b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: days}, w)
 	}
 	before, r := reading(30), reading(7)
 	ctx, since := t.Context(), time.Now().Add(-29*day)
@@ -217,7 +218,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 	edge := time.Now().UTC().Add(-7 * day).Truncate(day)
 	now := time.Now()
 	listed := func(days int) (n int) {
-		r := b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days}, w)
+		r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: days}, w)
 		return len(storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Limit: 10}, 1))
 	}
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
@@ -265,7 +266,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 func TestCheckReportsShortTableRetention(t *testing.T) {
 	b := newBench(t)
 	check := func(days int) error {
-		return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).
+		return b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: days, FenceWait: time.Second}, nil).
 			Check(t.Context())
 	}
 	for days, right := range map[int]bool{7: true, 30: true, 31: false} {
@@ -296,7 +297,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	b.Erased = erasures.erased
 	w, _ := b.Writer(write.WriterConfig{})
 	// The wait is long enough for a flush on a busy machine; with the unavailable shard each one ends late.
-	r := b.ReaderWith(read.ReaderConfig{
+	r := b.ReaderWith(cluster.Config{
 		URL: b.URL, RetentionDays: 7, FenceWait: time.Second, Timeout: 30 * time.Second}, w)
 	const day = 24 * time.Hour
 	expiredTime, recent := time.Now().Add(-20*day), time.Now().Add(-time.Hour)

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -138,7 +139,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	cfg := write.WriterConfig{URL: p.URL(b.Bench), FlushRows: 500}
 	w, _ := b.WriterWithMetrics(cfg, reg)
-	r := b.ReaderWith(read.ReaderConfig{URL: p.URL(b.Bench), RetentionDays: 30}, w)
+	r := b.ReaderWith(cluster.Config{URL: p.URL(b.Bench), RetentionDays: 30}, w)
 	before := b.Event(1)
 	b.ProduceEvents(before)
 	must.Get(r.Event(t.Context(), storetest.Account, before.ID))(t)
@@ -220,8 +221,8 @@ func TestReadOnNodeWithoutWriter(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour, PollEvery: time.Hour})
 	lost := 0
 	r := must.Get(read.NewReader(
-		read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
-		read.ReaderDeps{Log: b.Logger, Stream: b.Stream,
+		cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
+		cluster.Deps{Stream: b.Stream,
 			AskOthers: func(_ context.Context, targets map[stream.Partition]int64) error {
 				if lost++; lost == 1 {
 					return nil
@@ -253,7 +254,7 @@ func TestReadWithoutAnyWriter(t *testing.T) {
 	stop()
 	e := b.Event(1)
 	b.ProduceEvents(e)
-	r = b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
+	r = b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 200 * time.Millisecond}, nil)
 	page := must.Get(r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 5}))(t)
 	if len(page.Rows) != 1 || page.AsOf.IsZero() {
 		t.Fatalf("%+v", page)

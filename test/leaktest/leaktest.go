@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -56,19 +58,19 @@ func (w *World) AddKey(text string, key *config.Key) {
 func Fingerprint(text string) string { return Keys.Fingerprint(Keys.SaltedHash([]byte(text))) }
 
 // TripwireByFingerprint implements intake.Tripwires.
-func (w *World) TripwireByFingerprint(fingerprint string) *config.Tripwire {
+func (w *World) TripwireByFingerprint(fingerprint string) *leak.Tripwire {
 	if w.Canary == "" || w.Canary != fingerprint {
 		return nil
 	}
-	return &config.Tripwire{Meta: config.Meta{ID: "trw_1"}, Domain: "dom_1"}
+	return &leak.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_1"}
 }
 
 // TripwireByToken knows one tripwire.
-func (w *World) TripwireByToken(token string) *config.Tripwire {
+func (w *World) TripwireByToken(token string) *leak.Tripwire {
 	if token != CanaryToken {
 		return nil
 	}
-	return &config.Tripwire{}
+	return &leak.Tripwire{}
 }
 
 // LeakedKey implements the configuration of the stages.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -16,8 +18,9 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/schema"
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Database returns the name of the bench's database.
@@ -62,11 +65,11 @@ func (b *Bench) WaitCaughtUp(r *read.Reader) {
 		if err == nil {
 			var page audit.Page
 			// the topics audit and findings have fences of their own
-			var findings finding.Page
+			var hits finding.Page
 			if page, err = r.Audit(b.Context(), audit.Query{Account: Account, Limit: 1}); err == nil && page.AsOf.IsZero() {
-				findings, err = read.FindingReader{Reader: r}.Findings(b.Context(), finding.Query{IDs: []string{}})
+				hits, err = findings.Reader{Cluster: r.Cluster}.Findings(b.Context(), finding.Query{IDs: []string{}})
 			}
-			if err == nil && page.AsOf.IsZero() && findings.AsOf.IsZero() {
+			if err == nil && page.AsOf.IsZero() && hits.AsOf.IsZero() {
 				return
 			}
 		}
@@ -169,7 +172,7 @@ func (b *Bench) Selection(groups ...event.SelectionGroup) event.Selection {
 
 // ReaderWithSmallPages is a reader that selects for recovery jobs in pages of three candidates.
 func (b *Bench) ReaderWithSmallPages(w store.FlushRequester) *read.Reader {
-	return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: retentionDays, SelectPage: 3}, w)
+	return b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: retentionDays, SelectPage: 3}, w)
 }
 
 // ProduceReceipt produces a receipt and returns it with its offset.

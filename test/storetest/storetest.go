@@ -32,6 +32,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -220,15 +221,15 @@ func (b *Bench) WriterWithDeps(cfg write.WriterConfig, deps write.WriterDeps) (*
 // Reader returns a reader in the process of a writer, which may be nil.
 func (b *Bench) Reader(w store.FlushRequester) *read.Reader {
 	b.Helper()
-	return b.ReaderWith(read.ReaderConfig{URL: b.URL, RetentionDays: retentionDays}, w)
+	return b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: retentionDays}, w)
 }
 
 // ReaderWith is Reader with a configuration. Waits that it does not set are long, because the machine may be busy.
-func (b *Bench) ReaderWith(cfg read.ReaderConfig, w store.FlushRequester) *read.Reader {
+func (b *Bench) ReaderWith(cfg cluster.Config, w store.FlushRequester) *read.Reader {
 	b.Helper()
 	cfg.SearchIndex = cfg.SearchIndex || b.SearchIndex
 	cfg.FenceWait, cfg.Timeout = cmp.Or(cfg.FenceWait, hangs), cmp.Or(cfg.Timeout, 2*hangs)
-	r, err := read.NewReader(cfg, read.ReaderDeps{Log: b.Logger, Stream: b.Stream, Writer: w, Erased: b.Erased})
+	r, err := read.NewReader(cfg, cluster.Deps{Stream: b.Stream, Writer: w, Erased: b.Erased})
 	if err != nil {
 		b.Fatal(err)
 	}

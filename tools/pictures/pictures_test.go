@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -58,7 +58,7 @@ func TestDiagramsHaveEveryState(t *testing.T) {
 		}
 	}
 	recovery := drawRecovery().svg("")
-	for _, s := range config.RecoveryStates() {
+	for _, s := range jobs.RecoveryStates() {
 		if !strings.Contains(recovery, ">"+string(s)+"<") {
 			t.Errorf("the states of a recovery job have no %s", s)
 		}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/retry"
 )
 
 // measured is the commit whose figures the plots show. The measurements of a commit begin with "Commit" and its name.
@@ -22,8 +22,8 @@ func plotRetries() *picture {
 		p.add(`<path class="grid" d="M%d 46V206"/>`, at(seconds))
 		p.text(at(seconds), 226, "m s", duration(seconds))
 	}
-	for row, strategy := range config.RetryStrategyNames()[:2] {
-		policy, y, after := config.DefaultRetryPolicy(), 90+70*row, 0.0
+	for row, strategy := range retry.StrategyNames()[:2] {
+		policy, y, after := retry.Default(), 90+70*row, 0.0
 		policy.SetStrategy(strategy)
 		p.text(20, y+5, "t", strategy)
 		for n := 1; n <= policy.Attempts(); n++ {

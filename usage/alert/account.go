@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -51,7 +53,7 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	}
 	// Longer than any cooldown (24 hours), and longer than ended recovery jobs are looked for.
 	const quiet = maxOutcomeAge + time.Hour
-	for _, x := range a.deps.Config.Alerts(func(x *config.Alert) bool {
+	for _, x := range a.deps.Config.Alerts(func(x *alerting.Alert) bool {
 		return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet
 	}) {
 		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
@@ -64,22 +66,22 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 
 // announceRecovery announces once how a recovery job ended. The alert is stored as resolved at once, because nothing
 // would resolve it later.
-func (a *Alerts) announceRecovery(ctx context.Context, job *config.Recovery) error {
+func (a *Alerts) announceRecovery(ctx context.Context, job *jobs.Recovery) error {
 	about := subject{endpoint: job.Endpoint, destination: job.Destination, other: job.ID}
 	name := alertID(recoveryEnded, about)
 	if a.deps.Config.Alert(name) != nil {
 		return nil
 	}
-	overrides := config.EndpointAlerts{Enabled: true}
-	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == config.Present {
+	overrides := alerting.EndpointAlerts{Enabled: true}
+	if ep, presence := a.deps.Config.Endpoint(job.Endpoint); presence == entity.Present {
 		overrides = ep.AlertsOrDefault()
 	}
 	s, now := a.deps.Config.AlertSettings(), a.now()
 	f := evaluation{recoveryEnded, bad, string(job.State), nil}
 	_, announce := nextTransition(nil, f, s, overrides, logPosition{}, now)
-	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
+	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *alerting.Alert) error {
 		if !x.FiredAt.IsZero() {
-			return config.ErrAlertUnchanged
+			return alerting.ErrAlertUnchanged
 		}
 		writeTransition(x, about, f, resolve, logPosition{}, now)
 		x.Value, x.FiredAt = f.value, now
@@ -103,7 +105,7 @@ func (a *Alerts) evaluateUsage(ctx context.Context) error {
 	s := a.deps.Config.AlertSettings()
 	share, known, limited := a.usedPercent(ctx)
 	// The operator may have removed the allowance while an alert fires: it resolves without a notice.
-	overrides := config.EndpointAlerts{Enabled: limited}
+	overrides := alerting.EndpointAlerts{Enabled: limited}
 	for _, percent := range s.Rules.Usage.Percent {
 		f := evaluation{rule: usageShare, value: share, threshold: percent}
 		switch {
@@ -117,12 +119,12 @@ func (a *Alerts) evaluateUsage(ctx context.Context) error {
 		}
 	}
 	// Resolve the alerts of thresholds that were removed from the settings.
-	orphaned := a.deps.Config.Alerts(func(x *config.Alert) bool {
+	orphaned := a.deps.Config.Alerts(func(x *alerting.Alert) bool {
 		percent, _ := strconv.Atoi(x.Subject)
 		return x.Firing && x.Rule == usageShare.settingName() && !slices.Contains(s.Rules.Usage.Percent, percent)
 	})
 	for _, x := range orphaned {
-		if err := a.applyEvaluation(ctx, subject{other: x.Subject}, evaluation{rule: usageShare}, config.EndpointAlerts{},
+		if err := a.applyEvaluation(ctx, subject{other: x.Subject}, evaluation{rule: usageShare}, alerting.EndpointAlerts{},
 			logPosition{}); err != nil {
 			return err
 		}
@@ -184,8 +186,8 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 	}
 	evaluate := func(endpoint string, v ruleResult, n int) error {
 		ep, presence := a.deps.Config.Endpoint(endpoint)
-		overrides := config.EndpointAlerts{}
-		if presence == config.Present {
+		overrides := alerting.EndpointAlerts{}
+		if presence == entity.Present {
 			overrides = ep.AlertsOrDefault()
 		}
 		f := evaluation{processingMissing, v, n, rule.Minutes}
@@ -199,7 +201,7 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 	if !complete {
 		return nil
 	}
-	firing := a.deps.Config.Alerts(func(x *config.Alert) bool {
+	firing := a.deps.Config.Alerts(func(x *alerting.Alert) bool {
 		return x.Firing && x.Rule == processingMissing.settingName() && missing[x.Endpoint] == 0
 	})
 	for _, x := range firing {

@@ -45,6 +45,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -60,26 +64,26 @@ type Config struct {
 
 // Configuration is what the stage needs of the configuration log.
 type Configuration interface {
-	Endpoint(id string) (*config.Endpoint, config.Presence)
-	AlertSettings() *config.AlertSettings
-	Alert(id string) *config.Alert
-	Alerts(keep func(*config.Alert) bool) []*config.Alert
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
+	AlertSettings() *alerting.AlertSettings
+	Alert(id string) *alerting.Alert
+	Alerts(keep func(*alerting.Alert) bool) []*alerting.Alert
 	// ChangeAlert creates or changes an alert by a conditional record. It returns nil without an error if alter returned
 	// config.ErrAlertUnchanged.
-	ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error)
+	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
 }
 
 // Notices reads what is to be sent.
 type Notices interface {
 	// AlertsWithNotices returns the alerts that have notices and for which keep returns true (nil = all). It reads no
 	// other alert.
-	AlertsWithNotices(keep func(*config.Alert) bool) []*config.Alert
-	Finding(id string) (*config.Finding, config.Presence)
+	AlertsWithNotices(keep func(*alerting.Alert) bool) []*alerting.Alert
+	Finding(id string) (*leak.Finding, entity.Presence)
 }
 
 // History reads ended recovery jobs and deletes old alerts.
 type History interface {
-	EndedRecoveries(since time.Time) []*config.Recovery
+	EndedRecoveries(since time.Time) []*jobs.Recovery
 	ForgetAlert(ctx context.Context, id string) error
 }
 

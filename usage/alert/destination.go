@@ -3,7 +3,7 @@ package alert
 import (
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -125,7 +125,7 @@ const minHeld = 3 * time.Second
 // consumer lags. completeSince is since when all outcomes are known: the failure rate needs a whole window. It changes
 // only the window, which moves on to asOf, and the cached oldest delivery.
 func (d *destinationState) evaluate(
-	asOf, now, completeSince time.Time, r config.AlertRules, overrides config.EndpointAlerts) []evaluation {
+	asOf, now, completeSince time.Time, r alerting.AlertRules, overrides alerting.EndpointAlerts) []evaluation {
 	threshold := r.ConsecutiveFailures.Threshold
 	if overrides.ConsecutiveFailures != nil {
 		threshold = *overrides.ConsecutiveFailures
@@ -154,7 +154,7 @@ func (d *destinationState) evaluate(
 }
 
 func (d *destinationState) evaluateRate(
-	asOf, completeSince time.Time, r config.AlertRateRule, overrides config.EndpointAlerts) evaluation {
+	asOf, completeSince time.Time, r alerting.AlertRateRule, overrides alerting.EndpointAlerts) evaluation {
 	percent := r.Percent
 	if overrides.FailureRatePercent != nil {
 		percent = *overrides.FailureRatePercent
@@ -176,7 +176,7 @@ func (d *destinationState) evaluateRate(
 	return f
 }
 
-func (d *destinationState) evaluateAge(asOf, now time.Time, r config.AlertAgeRule) evaluation {
+func (d *destinationState) evaluateAge(asOf, now time.Time, r alerting.AlertAgeRule) evaluation {
 	age := int(d.oldestAge(asOf).Seconds())
 	f := evaluation{rule: backlogAge, value: age, threshold: r.Seconds}
 	switch {

@@ -11,7 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
@@ -49,7 +50,7 @@ func runEarlier(ctx context.Context, r *rig) {
 			}
 		}
 		if len(o.digestParts()) > 0 {
-			once(config.AlertMailBudget, func() { o.sendDigest(sending) })
+			once(alerting.AlertMailBudget, func() { o.sendDigest(sending) })
 		}
 		select {
 		case <-ctx.Done():
@@ -70,7 +71,7 @@ func (o *earlierNode) mark(name string, take bool) bool {
 }
 
 // next returns the first notice of an alert that the node may send, with the targets that it may send it to.
-func (o *earlierNode) next(x *config.Alert, b *config.AlertBudget) (config.AlertNotice, bool) {
+func (o *earlierNode) next(x *alerting.Alert, b *alerting.AlertBudget) (alerting.AlertNotice, bool) {
 	var before []string
 	now := o.deps.Now()
 	for _, n := range x.Notices {
@@ -84,19 +85,19 @@ func (o *earlierNode) next(x *config.Alert, b *config.AlertBudget) (config.Alert
 		}
 		before = append(before, n.PendingTargets...)
 	}
-	return config.AlertNotice{}, false
+	return alerting.AlertNotice{}, false
 }
 
 // sendOpen leases a notice if it is still the next of its alert, sends it, and records the result.
 func (o *earlierNode) sendOpen(ctx context.Context, alert, notice string) {
-	var n config.AlertNotice
+	var n alerting.AlertNotice
 	b := o.mailBudget()
-	x, err := o.deps.Config.ChangeAlert(ctx, alert, func(x *config.Alert) error {
+	x, err := o.deps.Config.ChangeAlert(ctx, alert, func(x *alerting.Alert) error {
 		var ok bool
 		if n, ok = o.next(x, b); !ok || n.ID != notice {
-			return config.ErrAlertUnchanged
+			return alerting.ErrAlertUnchanged
 		}
-		i := slices.IndexFunc(x.Notices, func(is config.AlertNotice) bool { return is.ID == n.ID })
+		i := slices.IndexFunc(x.Notices, func(is alerting.AlertNotice) bool { return is.ID == n.ID })
 		x.Notices[i].LeaseNode, x.Notices[i].LeaseUntil = o.cfg.Node, o.deps.Now().Add(leaseTime)
 		return nil
 	})
@@ -108,7 +109,7 @@ func (o *earlierNode) sendOpen(ctx context.Context, alert, notice string) {
 		delete(by, string(notify.Email))
 	}
 	done, tried := o.sendAll(ctx, by, o.message(x, n)), slices.Concat(slices.Collect(maps.Values(by))...)
-	o.recordUntil(ctx, alert, n.ID, func(n *config.AlertNotice) {
+	o.recordUntil(ctx, alert, n.ID, func(n *alerting.AlertNotice) {
 		retry, due := o.deps.Now().Add(min(firstPause<<min(n.Tries, 20), longestPause)), map[string]time.Time{}
 		n.PendingTargets = slices.DeleteFunc(n.PendingTargets, func(to string) bool { return done[to] })
 		for _, to := range n.PendingTargets {
@@ -146,8 +147,8 @@ func (o *earlierNode) sendAll(ctx context.Context, by map[string][]string, m not
 }
 
 // recordUntil changes a notice until the log has the change.
-func (o *earlierNode) recordUntil(ctx context.Context, alert, notice string, alter func(*config.AlertNotice)) {
-	p := part{&config.Alert{Meta: config.Meta{ID: alert}}, config.AlertNotice{ID: notice}, nil}
+func (o *earlierNode) recordUntil(ctx context.Context, alert, notice string, alter func(*alerting.AlertNotice)) {
+	p := part{&alerting.Alert{Meta: entity.Meta{ID: alert}}, alerting.AlertNotice{ID: notice}, nil}
 	for !o.changeNotice(ctx, &p, alter) && ctx.Err() == nil {
 		time.Sleep(pollEvery)
 	}
@@ -156,11 +157,11 @@ func (o *earlierNode) recordUntil(ctx context.Context, alert, notice string, alt
 // reserveOwn gives a notice a mail of its own.
 func (o *earlierNode) reserveOwn(ctx context.Context, notice string) bool {
 	return hasOwnMail(o.mailBudget(), notice, o.deps.Now()) ||
-		o.changeBudget(ctx, func(b *config.AlertBudget, now time.Time) bool {
+		o.changeBudget(ctx, func(b *alerting.AlertBudget, now time.Time) bool {
 			if isBudgetSpent(b, now) || b.Held(now) {
 				return false
 			}
-			b.RecordSent(config.AlertSent{ID: notice, At: now})
+			b.RecordSent(alerting.AlertSent{ID: notice, At: now})
 			return true
 		})
 }
@@ -202,7 +203,7 @@ func (o *earlierNode) isBusy(notice string) bool {
 
 // sendDigest mails the notices that have no mail of their own.
 func (o *earlierNode) sendDigest(ctx context.Context) {
-	if !o.changeBudget(ctx, func(b *config.AlertBudget, now time.Time) bool {
+	if !o.changeBudget(ctx, func(b *alerting.AlertBudget, now time.Time) bool {
 		if b.Held(now) || now.Before(b.NextAt) {
 			return false
 		}
@@ -221,12 +222,12 @@ func (o *earlierNode) sendDigest(ctx context.Context) {
 	}
 	o.notifier.sendDigest(ctx, channels, parts, done)
 	for _, p := range parts {
-		o.recordUntil(ctx, p.alert.ID, p.notice.ID, func(n *config.AlertNotice) {
+		o.recordUntil(ctx, p.alert.ID, p.notice.ID, func(n *alerting.AlertNotice) {
 			n.PendingTargets = slices.DeleteFunc(n.PendingTargets, func(to string) bool { return isMail(to) && done[to] })
 		})
 		o.mark(p.notice.ID, false)
 	}
-	o.changeBudget(context.WithoutCancel(ctx), func(b *config.AlertBudget, _ time.Time) bool {
+	o.changeBudget(context.WithoutCancel(ctx), func(b *alerting.AlertBudget, _ time.Time) bool {
 		ours := b.Holder == o.cfg.Node
 		if ours {
 			b.Holder, b.HeldUntil = "", time.Time{}
@@ -253,7 +254,7 @@ func TestEveryAlertIsAnnouncedDuringAnUpgrade(t *testing.T) {
 					switch what := w.rand.IntN(20); {
 					case what < 12:
 						writer := w.pick()
-						w.announce(w.rand.IntN(alerts), func(n *config.AlertNotice) {
+						w.announce(w.rand.IntN(alerts), func(n *alerting.AlertNotice) {
 							if isEarlier(writer) {
 								n.LeaseNode = writer
 							}
@@ -288,7 +289,7 @@ func TestNoticeOfAGoneNodeIsSentApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		w.modes[notify.Slack] = refuses
-		w.announce(0, func(n *config.AlertNotice) { n.LeaseNode = "earlier-a" })
+		w.announce(0, func(n *alerting.AlertNotice) { n.LeaseNode = "earlier-a" })
 		rigOn(t, "b", w.keys, w.config, &fakeSender{}).spendBudget()
 		w.start("b", func(ctx context.Context, r *rig) { _ = r.notifier.run(ctx) })
 		time.Sleep(digestDelay + 3*time.Second)

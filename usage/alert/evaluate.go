@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -24,7 +26,7 @@ const goneTimeout = 10 * time.Minute
 func (a *Alerts) evaluateDestination(
 	ctx context.Context, part *partitionState, destID string, dest *destinationState, asOf time.Time) error {
 	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
-	if presence != config.Present || ep.Destination(destID) == nil {
+	if presence != entity.Present || ep.Destination(destID) == nil {
 		return nil
 	}
 	if ep.Partition != part.partition && len(dest.open) == 0 {
@@ -62,7 +64,7 @@ func (a *Alerts) tick(ctx context.Context) error {
 		}
 		for endpoint, rejections := range part.rejections {
 			ep, presence := a.deps.Config.Endpoint(endpoint)
-			if presence != config.Present || events.IsZero() {
+			if presence != entity.Present || events.IsZero() {
 				continue
 			}
 			f := rejections.evaluate(events, a.deps.Config.AlertSettings().Rules.VerificationFailed.Threshold)
@@ -80,7 +82,7 @@ func (a *Alerts) tick(ctx context.Context) error {
 // deleted only goneTimeout after its last outcome: a new one may not have reached this node's configuration yet.
 func (a *Alerts) isDeleted(destID string, dest *destinationState) bool {
 	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
-	return presence == config.Deleted || presence == config.Present && ep.Destination(destID) == nil &&
+	return presence == entity.Deleted || presence == entity.Present && ep.Destination(destID) == nil &&
 		a.now().Sub(dest.lastOutcomeAt) > goneTimeout
 }
 
@@ -90,7 +92,7 @@ func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID 
 		return nil
 	}
 	ep, presence := a.deps.Config.Endpoint(dest.endpoint)
-	if presence != config.Present {
+	if presence != entity.Present {
 		return nil
 	}
 	d := ep.Destination(destID)
@@ -121,7 +123,7 @@ func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID 
 // recheckFiring re-checks the firing alerts of this node's partitions against the configuration. It resolves those
 // whose destination was enabled again or deleted, or whose rule was switched off: no outcome reports these changes.
 func (a *Alerts) recheckFiring(ctx context.Context) error {
-	firing := a.deps.Config.Alerts(func(x *config.Alert) bool {
+	firing := a.deps.Config.Alerts(func(x *alerting.Alert) bool {
 		return x.Firing && a.partitions[x.Partition] != nil && x.Endpoint != ""
 	})
 	for _, x := range firing {
@@ -131,14 +133,14 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 		if !known {
 			continue
 		}
-		f, overrides := evaluation{rule: r}, config.EndpointAlerts{}
+		f, overrides := evaluation{rule: r}, alerting.EndpointAlerts{}
 		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
-		if presence == config.Present {
+		if presence == entity.Present {
 			overrides = ep.AlertsOrDefault()
 			d := ep.Destination(x.Destination)
 			switch {
 			case x.Destination != "" && d == nil:
-				overrides = config.EndpointAlerts{} // deleted: the alert resolves without a notice
+				overrides = alerting.EndpointAlerts{} // deleted: the alert resolves without a notice
 			case r == destinationGone && d.Enabled:
 				f.result, f.value = good, "active"
 			case r == verificationFailed: // with a counter, tick evaluates the rule without new rejections too
@@ -157,7 +159,7 @@ func (a *Alerts) recheckFiring(ctx context.Context) error {
 // because offsets are committed after it. While the configuration log is unavailable it retries every second. An alert
 // beyond the maximum does not fire: waiting for room would keep those that fire from being resolved, which makes room.
 func (a *Alerts) applyEvaluation(
-	ctx context.Context, about subject, f evaluation, overrides config.EndpointAlerts, at logPosition) error {
+	ctx context.Context, about subject, f evaluation, overrides alerting.EndpointAlerts, at logPosition) error {
 	name := alertID(f.rule, about)
 	if f.result == inconclusive && overrides.Enabled && overrides.MutedUntil.IsZero() &&
 		f.rule.enabled(&a.deps.Config.AlertSettings().Rules) {
@@ -174,9 +176,9 @@ func (a *Alerts) applyEvaluation(
 		}
 		var change transition
 		var announce bool
-		changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *config.Alert) error {
+		changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *alerting.Alert) error {
 			if change, announce = nextTransition(x, f, s, overrides, at, now); change == unchanged {
-				return config.ErrAlertUnchanged
+				return alerting.ErrAlertUnchanged
 			}
 			writeTransition(x, about, f, change, at, now)
 			if announce {
@@ -211,7 +213,7 @@ func (a *Alerts) applyEvaluation(
 
 // writeTransition writes a transition into the alert.
 func writeTransition(
-	x *config.Alert, about subject, f evaluation, change transition, at logPosition, now time.Time) {
+	x *alerting.Alert, about subject, f evaluation, change transition, at logPosition, now time.Time) {
 	x.Rule, x.Endpoint, x.Destination, x.Subject = f.rule.settingName(), about.endpoint, about.destination, about.other
 	x.Firing, x.Since = change == fire, now
 	x.Partition, x.Position = at.partition, at.position
@@ -221,7 +223,7 @@ func writeTransition(
 }
 
 // addNotice adds the notice about a transition to the alert, if it goes anywhere.
-func (a *Alerts) addNotice(x *config.Alert, f evaluation, change transition, to []string, now time.Time) {
+func (a *Alerts) addNotice(x *alerting.Alert, f evaluation, change transition, to []string, now time.Time) {
 	if len(to) == 0 {
 		return
 	}
@@ -234,15 +236,15 @@ func (a *Alerts) addNotice(x *config.Alert, f evaluation, change transition, to 
 
 // newNotice returns a notice that is due at once. Its LeaseUntil keeps nodes of earlier versions, which do not know the
 // sender, from sending it for leaseTime.
-func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) config.AlertNotice {
-	return config.AlertNotice{
+func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) alerting.AlertNotice {
+	return alerting.AlertNotice{
 		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
 		NextAt: now, LeaseUntil: now.Add(leaseTime),
 	}
 }
 
 // reportTransition counts and logs a transition that is durable, and wakes the notifier.
-func (a *Alerts) reportTransition(x *config.Alert, f evaluation, change transition, announce bool) {
+func (a *Alerts) reportTransition(x *alerting.Alert, f evaluation, change transition, announce bool) {
 	to := "resolved"
 	if change == fire {
 		to = "firing"
@@ -259,7 +261,7 @@ const mailTarget = string(notify.Email) + ":"
 
 // targets returns where a notice goes: the enabled channels that the endpoint's settings allow. Every mail address is
 // a target of its own, so that a refused address delays no other.
-func targets(s *config.AlertSettings, overrides config.EndpointAlerts) (to []string) {
+func targets(s *alerting.AlertSettings, overrides alerting.EndpointAlerts) (to []string) {
 	for _, c := range s.Channels {
 		if !c.Enabled || overrides.Channels != nil && !slices.Contains(overrides.Channels, c.Kind) {
 			continue

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -47,10 +50,10 @@ const findingRule = "finding"
 // Announce returns what builds the message about a transition of a finding; see config.Announcer. It returns no message
 // while the rule is off, for findings below the rule's severity, and without channels.
 func (a *Alerts) Announce(t finding.Transition) config.Announcer {
-	return func(f *config.Finding, stored func(id string) *config.Alert) *config.FindingNotice {
+	return func(f *leak.Finding, stored func(id string) *alerting.Alert) *config.FindingNotice {
 		s, now := a.deps.Config.AlertSettings(), a.now()
 		least, err := finding.ParseSeverity(s.Rules.Finding.MinSeverity)
-		to := targets(s, config.EndpointAlerts{})
+		to := targets(s, alerting.EndpointAlerts{})
 		if !s.Rules.Finding.Enabled || err != nil || f.Severity < least || len(to) == 0 {
 			return nil
 		}
@@ -67,7 +70,7 @@ func (a *Alerts) Announce(t finding.Transition) config.Announcer {
 			if firedBefore(id, pause) {
 				return nil
 			}
-			return &config.FindingNotice{Alert: id, Write: func(x *config.Alert) { addNotice(x, n, now) }}
+			return &config.FindingNotice{Alert: id, Write: func(x *alerting.Alert) { addNotice(x, n, now) }}
 		}
 		switch {
 		case f.Kind == finding.Tripwire && !f.Test:
@@ -87,14 +90,14 @@ func (a *Alerts) Announce(t finding.Transition) config.Announcer {
 			}
 		}
 		n.Type, n.Finding = manyType, ""
-		group := config.FindingGroup{Severity: f.Severity, Rule: f.Rule, App: f.First.Label, Count: 1}
-		return &config.FindingNotice{Alert: findingDigest, Write: func(x *config.Alert) { countInDigest(x, n, group, now) }}
+		group := alerting.FindingGroup{Severity: f.Severity, Rule: f.Rule, App: f.First.Label, Count: 1}
+		return &config.FindingNotice{Alert: findingDigest, Write: func(x *alerting.Alert) { countInDigest(x, n, group, now) }}
 	}
 }
 
 // slotsOf returns the slots that the message about a finding may take, in their order. All are open to urgent findings,
 // those of our own API keys, critical ones and floods: made-up keys must not use up their messages.
-func slotsOf(f *config.Finding) []int {
+func slotsOf(f *leak.Finding) []int {
 	all := make([]int, findingSlots)
 	for i := range all {
 		all[i] = i
@@ -107,19 +110,19 @@ func slotsOf(f *config.Finding) []int {
 }
 
 // addNotice adds a notice to an alert, which is resolved at once: nothing would resolve it later.
-func addNotice(x *config.Alert, n config.AlertNotice, now time.Time) {
+func addNotice(x *alerting.Alert, n alerting.AlertNotice, now time.Time) {
 	x.Rule, x.Subject, x.Since, x.FiredAt = findingRule, n.Finding, now, now
 	x.Notices = append(x.Notices, n)
 }
 
 // countInDigest counts a finding in the digest that still gathers, or begins one, which is due an hour after the last.
-func countInDigest(x *config.Alert, n config.AlertNotice, group config.FindingGroup, now time.Time) {
+func countInDigest(x *alerting.Alert, n alerting.AlertNotice, group alerting.FindingGroup, now time.Time) {
 	if i := slices.IndexFunc(x.Notices, gathers); i >= 0 {
 		x.Notices[i].Count++
 		x.Notices[i].Groups = addToGroups(x.Notices[i].Groups, group)
 		return
 	}
-	n.Count, n.Groups, n.NextAt = 1, []config.FindingGroup{group}, now.Add(findingDigestDelay)
+	n.Count, n.Groups, n.NextAt = 1, []alerting.FindingGroup{group}, now.Add(findingDigestDelay)
 	if due := x.FiredAt.Add(findingEvery); due.After(n.NextAt) {
 		n.NextAt = due
 	}
@@ -129,8 +132,8 @@ func countInDigest(x *config.Alert, n config.AlertNotice, group config.FindingGr
 
 // addToGroups counts a finding in the groups of a digest, worst first. When there are maxGroups, a new group takes the
 // place of a less severe one.
-func addToGroups(groups []config.FindingGroup, added config.FindingGroup) []config.FindingGroup {
-	i := slices.IndexFunc(groups, func(g config.FindingGroup) bool {
+func addToGroups(groups []alerting.FindingGroup, added alerting.FindingGroup) []alerting.FindingGroup {
+	i := slices.IndexFunc(groups, func(g alerting.FindingGroup) bool {
 		return g.Rule == added.Rule && g.Severity == added.Severity
 	})
 	switch last := len(groups) - 1; {
@@ -141,22 +144,22 @@ func addToGroups(groups []config.FindingGroup, added config.FindingGroup) []conf
 	case groups[last].Severity < added.Severity:
 		groups[last] = added
 	}
-	slices.SortStableFunc(groups, func(a, b config.FindingGroup) int {
+	slices.SortStableFunc(groups, func(a, b alerting.FindingGroup) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Count, a.Count))
 	})
 	return groups
 }
 
 // gathers reports whether a notice is a digest that is not being sent yet: its count may still grow.
-func gathers(n config.AlertNotice) bool { return n.Type == manyType && n.LeaseNode == "" }
+func gathers(n alerting.AlertNotice) bool { return n.Type == manyType && n.LeaseNode == "" }
 
 // isAboutFinding reports whether a notice is about findings.
-func isAboutFinding(n config.AlertNotice) bool {
+func isAboutFinding(n alerting.AlertNotice) bool {
 	return strings.HasPrefix(n.Type, findingType) || n.Type == tripwireType
 }
 
 // findingHeadline returns one line that says what happened.
-func findingHeadline(n config.AlertNotice) string {
+func findingHeadline(n alerting.AlertNotice) string {
 	switch n.Type {
 	case manyType:
 		return fmt.Sprintf("%d more findings were opened", n.Count)
@@ -172,7 +175,7 @@ func findingHeadline(n config.AlertNotice) string {
 }
 
 // findingFacts adds what is known of the finding of a notice as facts, and returns the name of its rule.
-func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (rule string) {
+func (nf *notifier) findingFacts(n alerting.AlertNotice, fact func(string, any)) (rule string) {
 	for _, g := range n.Groups[:min(len(n.Groups), maxNamedGroups)] {
 		name := fmt.Sprintf("%s, %s", g.Rule, g.Severity)
 		if g.App != "" {
@@ -181,7 +184,7 @@ func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (
 		fact(name, g.Count)
 	}
 	f, presence := nf.deps.Notices.Finding(n.Finding)
-	if presence != config.Present {
+	if presence != entity.Present {
 		return ""
 	}
 	fact("Severity", f.Severity.String())
@@ -196,7 +199,7 @@ func (nf *notifier) findingFacts(n config.AlertNotice, fact func(string, any)) (
 }
 
 // findingLink returns the page of a notice about findings.
-func (nf *notifier) findingLink(n config.AlertNotice) string {
+func (nf *notifier) findingLink(n alerting.AlertNotice) string {
 	link := nf.cfg.BaseURL + "/app/findings"
 	if _, err := id.Parse(finding.Prefix, n.Finding); err != nil {
 		return link

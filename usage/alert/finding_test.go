@@ -8,18 +8,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
 // announce announces a transition of a finding as config.DecideFinding does, and reports whether there is a message.
-func (r *rig) announce(f *config.Finding, t finding.Transition) bool {
+func (r *rig) announce(f *leak.Finding, t finding.Transition) bool {
 	r.t.Helper()
 	r.config.set(func(m *fakeConfig) {
 		if m.findings == nil {
-			m.findings = map[string]*config.Finding{}
+			m.findings = map[string]*leak.Finding{}
 		}
 		m.findings[f.ID] = f
 	})
@@ -27,7 +29,7 @@ func (r *rig) announce(f *config.Finding, t finding.Transition) bool {
 	if n == nil {
 		return false
 	}
-	if _, err := r.config.ChangeAlert(r.t.Context(), n.Alert, func(x *config.Alert) error {
+	if _, err := r.config.ChangeAlert(r.t.Context(), n.Alert, func(x *alerting.Alert) error {
 		n.Write(x)
 		return nil
 	}); err != nil {
@@ -36,10 +38,10 @@ func (r *rig) announce(f *config.Finding, t finding.Transition) bool {
 	return true
 }
 
-func newFinding(alter func(*config.Finding)) *config.Finding {
-	f := &config.Finding{Meta: config.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret,
+func newFinding(alter func(*leak.Finding)) *leak.Finding {
+	f := &leak.Finding{Meta: entity.Meta{ID: id.Random(finding.Prefix)}, Kind: finding.Secret,
 		Rule: "stripe-secret-live", Severity: finding.High, Status: finding.Open, Masked: "sk_live_***abcd",
-		First: config.FirstHit{Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
+		First: leak.FirstHit{Source: finding.Drain, Sender: "drn_1", Label: "shop"}}
 	if alter != nil {
 		alter(f)
 	}
@@ -100,16 +102,16 @@ func TestUrgentFindingsHaveSlots(t *testing.T) {
 		r := newRig(t)
 		runNotifiers(t, r)
 		for i := range 1000 {
-			r.announce(newFinding(func(f *config.Finding) {
+			r.announce(newFinding(func(f *leak.Finding) {
 				f.Rule, f.First.Label = fmt.Sprint("rule-", i%20), fmt.Sprint("app-", i)
 			}), finding.Opened)
 		}
-		for _, alter := range []func(*config.Finding){
-			func(f *config.Finding) { f.KeyID = "key_1" },
-			func(f *config.Finding) { f.Severity = finding.Critical },
-			func(f *config.Finding) { f.Rule = finding.RuleFlood },
-			func(f *config.Finding) { f.Rule = finding.RuleFlood },
-			func(f *config.Finding) { f.KeyID = "key_2" },
+		for _, alter := range []func(*leak.Finding){
+			func(f *leak.Finding) { f.KeyID = "key_1" },
+			func(f *leak.Finding) { f.Severity = finding.Critical },
+			func(f *leak.Finding) { f.Rule = finding.RuleFlood },
+			func(f *leak.Finding) { f.Rule = finding.RuleFlood },
+			func(f *leak.Finding) { f.KeyID = "key_2" },
 		} {
 			f := newFinding(alter)
 			transition := finding.Opened
@@ -119,7 +121,7 @@ func TestUrgentFindingsHaveSlots(t *testing.T) {
 			r.announce(f, transition)
 		}
 		for range 3 {
-			r.announce(newFinding(func(f *config.Finding) { f.Severity, f.First.Label = finding.Critical, "shop" }),
+			r.announce(newFinding(func(f *leak.Finding) { f.Severity, f.First.Label = finding.Critical, "shop" }),
 				finding.Opened)
 		}
 		time.Sleep(10 * time.Minute)
@@ -179,7 +181,7 @@ func TestMessagesOfFindings(t *testing.T) {
 			t.Errorf("%d alerts have notices left", n)
 		}
 
-		medium := newFinding(func(f *config.Finding) { f.Severity = finding.Medium })
+		medium := newFinding(func(f *leak.Finding) { f.Severity = finding.Medium })
 		if r.announce(medium, finding.Opened) {
 			t.Error("announced below the severity of the rule")
 		}
@@ -203,14 +205,14 @@ func TestMessagesOutsideTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		unverified := func(sender string) bool {
-			return r.announce(newFinding(func(f *config.Finding) {
+			return r.announce(newFinding(func(f *leak.Finding) {
 				f.Unverified, f.First.Sender = true, sender
 			}), finding.Opened)
 		}
 		tripwire := func() bool {
-			return r.announce(newFinding(func(f *config.Finding) {
+			return r.announce(newFinding(func(f *leak.Finding) {
 				f.Kind, f.Severity, f.TripwireID = finding.Tripwire, finding.Critical, "trw_1"
-				f.First = config.FirstHit{Source: finding.FromTripwire, Sender: "trw_1"}
+				f.First = leak.FirstHit{Source: finding.FromTripwire, Sender: "trw_1"}
 			}), finding.Reopened)
 		}
 		if !unverified("dsn_1") || unverified("dsn_1") || !unverified("dsn_2") {
@@ -219,7 +221,7 @@ func TestMessagesOutsideTheSlots(t *testing.T) {
 		if !tripwire() || tripwire() {
 			t.Error("a tripwire")
 		}
-		time.Sleep(config.DefaultAlertCooldown * time.Second)
+		time.Sleep(alerting.DefaultAlertCooldown * time.Second)
 		if !tripwire() || unverified("dsn_1") {
 			t.Error("after the cooldown")
 		}

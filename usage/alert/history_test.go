@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -111,8 +112,8 @@ func (w *world) fail(n *worldNode) {
 	n.failed = append(n.failed, time.Now())
 }
 
-func (n *worldNode) ChangeAlert(ctx context.Context, id string, alter func(*config.Alert) error) (
-	*config.Alert, error) {
+func (n *worldNode) ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (
+	*alerting.Alert, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -188,13 +189,13 @@ func (n *worldNode) receive(c notify.Channel, m notify.Message, ok bool) {
 }
 
 // announce lets an alert fire, or resolve when it fires. lease is what the notice's node writes into it.
-func (w *world) announce(alert int, lease func(*config.AlertNotice)) {
+func (w *world) announce(alert int, lease func(*alerting.AlertNotice)) {
 	about := subject{other: fmt.Sprintf("rec_%d", alert)}
 	name := fmt.Sprintf("n%d", len(w.notices))
-	to := targets(w.config.AlertSettings(), config.EndpointAlerts{Enabled: true})
+	to := targets(w.config.AlertSettings(), alerting.EndpointAlerts{Enabled: true})
 	w.notices = append(w.notices, worldNotice{name, about.other, to})
 	r := rigOn(w.t, "writer", w.keys, w.config, &fakeSender{})
-	_, err := w.config.ChangeAlert(w.t.Context(), alertID(recoveryEnded, about), func(x *config.Alert) error {
+	_, err := w.config.ChangeAlert(w.t.Context(), alertID(recoveryEnded, about), func(x *alerting.Alert) error {
 		f, change := evaluation{recoveryEnded, bad, name, nil}, fire
 		if x.Firing {
 			change = resolve
@@ -296,7 +297,7 @@ func TestEveryAlertIsAnnounced(t *testing.T) {
 				for range 150 {
 					switch what := w.rand.IntN(20); {
 					case what < 12:
-						w.announce(w.rand.IntN(alerts), func(*config.AlertNotice) {})
+						w.announce(w.rand.IntN(alerts), func(*alerting.AlertNotice) {})
 					case what < 16:
 						w.step()
 					default:
@@ -321,14 +322,14 @@ func TestSlowRecordsEndTheLease(t *testing.T) {
 		w := newWorld(t, 1)
 		run := func(ctx context.Context, r *rig) { _ = r.notifier.run(ctx) }
 		w.start("a", run)
-		w.announce(0, func(*config.AlertNotice) {})
+		w.announce(0, func(*alerting.AlertNotice) {})
 		time.Sleep(leaseTime/2 - time.Second/2)
 		w.start("b", run)
 		w.live["a"].delay.Store(int64(recordTimeout - time.Millisecond))
 		w.mu.Lock()
 		w.modes[notify.Email] = isSlow
 		w.mu.Unlock()
-		w.announce(1, func(*config.AlertNotice) {})
+		w.announce(1, func(*alerting.AlertNotice) {})
 		w.live["a"].rig.notifier.wakeUp()
 		time.Sleep(time.Minute)
 		w.settle()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -38,8 +38,8 @@ func (r *rig) process(records ...*stream.Record) {
 func TestLateOutcomesAreEvaluatedAtTheirTime(t *testing.T) {
 	late := func(t *testing.T, unread bool) {
 		inBubble(t, func(r *rig) {
-			r.enableOnly(func(rules *config.AlertRules) {
-				rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
+			r.enableOnly(func(rules *alerting.AlertRules) {
+				rules.BacklogAge = alerting.AlertAgeRule{Enabled: true, Seconds: 300}
 				rules.DestinationState.Enabled = true
 			})
 			e := r.ids.NewUnbounded(0)
@@ -76,7 +76,9 @@ func TestLateOutcomesAreEvaluatedAtTheirTime(t *testing.T) {
 // another delivery still waits.
 func TestLateSuccessDoesNotResolveBacklogAge(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300} })
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.BacklogAge = alerting.AlertAgeRule{Enabled: true, Seconds: 300}
+		})
 		r.deliver(noEvent)
 		waits := r.outcome(noEvent, event.Retrying, "", r.attempt(false))
 		time.Sleep(299*time.Second + 900*time.Millisecond)
@@ -93,7 +95,7 @@ func TestLateSuccessDoesNotResolveBacklogAge(t *testing.T) {
 // An outcome that is more than a day old causes no alert, now or later.
 func TestOutcomesOlderThanADayAreIgnored(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.DeliveryFailed.Enabled = true })
 		old := r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.NotRetryable, r.attempt(false))
 		time.Sleep(maxOutcomeAge)
 		r.process(old)

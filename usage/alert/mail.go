@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -30,8 +30,8 @@ const (
 func isMail(target string) bool { return strings.HasPrefix(target, mailTarget) }
 
 // mailBudget returns the budget of mails; nil if it has not changed for 25 hours.
-func (nf *notifier) mailBudget() *config.AlertBudget {
-	if a := nf.deps.Config.Alert(config.AlertMailBudget); a != nil {
+func (nf *notifier) mailBudget() *alerting.AlertBudget {
+	if a := nf.deps.Config.Alert(alerting.AlertMailBudget); a != nil {
 		return a.Budget
 	}
 	return nil
@@ -39,13 +39,13 @@ func (nf *notifier) mailBudget() *config.AlertBudget {
 
 // changeBudget changes the budget of mails by a conditional record, unless alter returns false. It reports whether it
 // was changed.
-func (nf *notifier) changeBudget(ctx context.Context, alter func(b *config.AlertBudget, now time.Time) bool) bool {
+func (nf *notifier) changeBudget(ctx context.Context, alter func(b *alerting.AlertBudget, now time.Time) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
-	changed, err := nf.deps.Config.ChangeAlert(ctx, config.AlertMailBudget, func(x *config.Alert) error {
-		return x.ChangeBudget(func(b *config.AlertBudget) error {
+	changed, err := nf.deps.Config.ChangeAlert(ctx, alerting.AlertMailBudget, func(x *alerting.Alert) error {
+		return x.ChangeBudget(func(b *alerting.AlertBudget) error {
 			if !alter(b, nf.deps.Now().UTC()) {
-				return config.ErrAlertUnchanged
+				return alerting.ErrAlertUnchanged
 			}
 			return nil
 		})
@@ -57,12 +57,12 @@ func (nf *notifier) changeBudget(ctx context.Context, alter func(b *config.Alert
 }
 
 // hasOwnMail reports whether a notice was given a mail of its own within the window. All retries of the notice use it.
-func hasOwnMail(b *config.AlertBudget, notice string, now time.Time) bool {
-	return slices.ContainsFunc(b.SentWithin(now, mailWindow), func(s config.AlertSent) bool { return s.ID == notice })
+func hasOwnMail(b *alerting.AlertBudget, notice string, now time.Time) bool {
+	return slices.ContainsFunc(b.SentWithin(now, mailWindow), func(s alerting.AlertSent) bool { return s.ID == notice })
 }
 
 // isBudgetSpent reports whether maxMails notices got a mail of their own within the window.
-func isBudgetSpent(b *config.AlertBudget, now time.Time) bool {
+func isBudgetSpent(b *alerting.AlertBudget, now time.Time) bool {
 	return len(b.SentWithin(now, mailWindow)) >= maxMails
 }
 
@@ -72,14 +72,14 @@ func (nf *notifier) reserveMail(ctx context.Context, r request) bool {
 	if !r.digest && hasOwnMail(nf.mailBudget(), notice, nf.deps.Now()) {
 		return true
 	}
-	return nf.changeBudget(ctx, func(b *config.AlertBudget, now time.Time) bool {
+	return nf.changeBudget(ctx, func(b *alerting.AlertBudget, now time.Time) bool {
 		switch {
 		case r.digest && now.Before(b.NextAt), !r.digest && isBudgetSpent(b, now):
 			return false
 		case r.digest:
 			b.NextAt = now.Add(digestEvery)
 		default:
-			b.RecordSent(config.AlertSent{ID: notice, At: now})
+			b.RecordSent(alerting.AlertSent{ID: notice, At: now})
 		}
 		return true
 	})

@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -17,8 +18,8 @@ import (
 // fireAlert fires an alert about a recovery job of that name, with a notice to all channels.
 func (r *rig) fireAlert(name string) {
 	r.t.Helper()
-	about, to := subject{other: name}, targets(r.config.AlertSettings(), config.EndpointAlerts{Enabled: true})
-	_, err := r.config.ChangeAlert(r.t.Context(), alertID(recoveryEnded, about), func(x *config.Alert) error {
+	about, to := subject{other: name}, targets(r.config.AlertSettings(), alerting.EndpointAlerts{Enabled: true})
+	_, err := r.config.ChangeAlert(r.t.Context(), alertID(recoveryEnded, about), func(x *alerting.Alert) error {
 		f := evaluation{recoveryEnded, bad, "completed", nil}
 		writeTransition(x, about, f, fire, logPosition{}, r.now())
 		r.addNotice(x, f, fire, to, r.now())
@@ -48,7 +49,7 @@ func (r *rig) fireTwice(name string) (first string) {
 
 // openNotices counts the notices that have open targets.
 func (r *rig) openNotices() (n int) {
-	for _, a := range r.config.Alerts(func(*config.Alert) bool { return true }) {
+	for _, a := range r.config.Alerts(func(*alerting.Alert) bool { return true }) {
 		n += len(a.Notices)
 	}
 	return n
@@ -250,11 +251,11 @@ func TestDigestKeepsTheOrderOfAnAlert(t *testing.T) {
 // spendBudget lets the limit of mails be reached.
 func (r *rig) spendBudget() {
 	r.config.set(func(m *fakeConfig) {
-		b := &config.AlertBudget{}
+		b := &alerting.AlertBudget{}
 		for i := range maxMails {
-			b.RecordSent(config.AlertSent{ID: fmt.Sprint("alrt_other", i), At: time.Now()})
+			b.RecordSent(alerting.AlertSent{ID: fmt.Sprint("alrt_other", i), At: time.Now()})
 		}
-		m.alerts[config.AlertMailBudget] = &config.Alert{Meta: config.Meta{ID: config.AlertMailBudget}, Budget: b}
+		m.alerts[alerting.AlertMailBudget] = &alerting.Alert{Meta: entity.Meta{ID: alerting.AlertMailBudget}, Budget: b}
 	})
 }
 
@@ -264,9 +265,9 @@ func TestDigestIsBounded(t *testing.T) {
 	now := time.Now()
 	var all []part
 	for i := range 1000 {
-		x := &config.Alert{Meta: config.Meta{ID: alertID(deliveryFailed, subject{endpoint: testEndpoint,
+		x := &alerting.Alert{Meta: entity.Meta{ID: alertID(deliveryFailed, subject{endpoint: testEndpoint,
 			destination: testDest})}, Endpoint: testEndpoint, Destination: testDest}
-		all = append(all, part{x, config.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
+		all = append(all, part{x, alerting.AlertNotice{ID: fmt.Sprint(i), Type: "alert.delivery.failed", At: now,
 			Merged: i % 2}, nil})
 	}
 	r.config.set(func(m *fakeConfig) { m.endpoint.Name = strings.Repeat("a\n", 50) })

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -56,8 +56,8 @@ func newNotifier(cfg Config, deps Deps, m *metrics) *notifier {
 
 // part is a notice with its targets in one channel.
 type part struct {
-	alert  *config.Alert
-	notice config.AlertNotice
+	alert  *alerting.Alert
+	notice alerting.AlertNotice
 	to     []string
 }
 
@@ -138,7 +138,7 @@ func (nf *notifier) stop(sends *sync.WaitGroup) {
 	if b := nf.mailBudget(); b.Held(nf.deps.Now()) && b.Holder == nf.cfg.Node {
 		ctx, cancel := context.WithTimeout(context.Background(), pollEvery)
 		defer cancel()
-		nf.changeBudget(ctx, func(b *config.AlertBudget, _ time.Time) bool {
+		nf.changeBudget(ctx, func(b *alerting.AlertBudget, _ time.Time) bool {
 			b.HeldUntil = time.Time{}
 			return true
 		})
@@ -154,7 +154,7 @@ func (nf *notifier) isSender(ctx context.Context) bool {
 	if b := nf.mailBudget(); b.Held(nf.deps.Now()) && b.Holder != nf.cfg.Node {
 		return false
 	}
-	if nf.changeBudget(ctx, func(b *config.AlertBudget, now time.Time) bool {
+	if nf.changeBudget(ctx, func(b *alerting.AlertBudget, now time.Time) bool {
 		if b.Held(now) && b.Holder != nf.cfg.Node {
 			return false
 		}
@@ -282,7 +282,7 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 }
 
 // isLeased reports whether a node of an earlier version sends a notice alone now.
-func (nf *notifier) isLeased(n config.AlertNotice) bool {
+func (nf *notifier) isLeased(n alerting.AlertNotice) bool {
 	return n.LeaseNode != "" && n.LeaseNode != senderLease && n.LeaseNode != nf.cfg.Node &&
 		nf.deps.Now().Before(n.LeaseUntil)
 }
@@ -294,7 +294,7 @@ func (nf *notifier) hold(ctx context.Context, p *part, digest bool) (held bool) 
 	if !gathers(p.notice) && (digest || p.notice.LeaseUntil.Sub(nf.deps.Now()) > leaseTime/2) {
 		return true
 	}
-	return nf.changeNotice(ctx, p, func(n *config.AlertNotice) {
+	return nf.changeNotice(ctx, p, func(n *alerting.AlertNotice) {
 		to := slices.DeleteFunc(slices.Clone(p.to), func(to string) bool { return !slices.Contains(n.PendingTargets, to) })
 		if held = len(to) > 0 && !nf.isLeased(*n); held {
 			p.to = to
@@ -353,7 +353,7 @@ func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, di
 		failed = nil
 	}
 	settled := without(p.to, failed)
-	for !nf.changeNotice(ctx, &p, func(n *config.AlertNotice) {
+	for !nf.changeNotice(ctx, &p, func(n *alerting.AlertNotice) {
 		n.PendingTargets = without(n.PendingTargets, settled)
 		if !digest {
 			nf.pause(n, failed)
@@ -368,7 +368,7 @@ func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, di
 
 // pause sets when failed targets are tried next. The pause is firstPause longer than all earlier pauses of the target
 // together, at most longestPause: 10 s, 20 s, 40 s and so on. The other targets stay due as they are.
-func (nf *notifier) pause(n *config.AlertNotice, failed []string) {
+func (nf *notifier) pause(n *alerting.AlertNotice, failed []string) {
 	now, leased := nf.deps.Now().UTC(), nf.isLeased(*n)
 	due := map[string]time.Time{}
 	maps.Copy(due, n.DueAt)
@@ -384,13 +384,13 @@ func (nf *notifier) pause(n *config.AlertNotice, failed []string) {
 
 // changeNotice changes a notice in the configuration log and removes it once it has no pending target. It returns true
 // if the change was recorded or the notice no longer exists.
-func (nf *notifier) changeNotice(ctx context.Context, p *part, alter func(*config.AlertNotice)) bool {
+func (nf *notifier) changeNotice(ctx context.Context, p *part, alter func(*alerting.AlertNotice)) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 	defer cancel()
-	_, err := nf.deps.Config.ChangeAlert(ctx, p.alert.ID, func(x *config.Alert) error {
-		i := slices.IndexFunc(x.Notices, func(n config.AlertNotice) bool { return n.ID == p.notice.ID })
+	_, err := nf.deps.Config.ChangeAlert(ctx, p.alert.ID, func(x *alerting.Alert) error {
+		i := slices.IndexFunc(x.Notices, func(n alerting.AlertNotice) bool { return n.ID == p.notice.ID })
 		if i < 0 {
-			return config.ErrAlertUnchanged
+			return alerting.ErrAlertUnchanged
 		}
 		if alter(&x.Notices[i]); len(x.Notices[i].PendingTargets) == 0 {
 			x.Notices = slices.Delete(x.Notices, i, i+1)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -32,7 +32,7 @@ func runNotifiers(t *testing.T, rigs ...*rig) (stop func()) {
 }
 
 func failDelivery(r *rig) {
-	r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
+	r.enableOnly(func(rules *alerting.AlertRules) { rules.DeliveryFailed.Enabled = true })
 	r.outcome(noEvent, event.Failed, event.NotRetryable, r.attempt(false))
 }
 

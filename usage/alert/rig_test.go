@@ -14,6 +14,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -36,10 +40,10 @@ const (
 type fakeConfig struct {
 	mu          sync.Mutex // guards the rest
 	endpoint    *config.Endpoint
-	settings    config.AlertSettings
-	alerts      map[string]*config.Alert
-	findings    map[string]*config.Finding
-	jobs        []*config.Recovery
+	settings    alerting.AlertSettings
+	alerts      map[string]*alerting.Alert
+	findings    map[string]*leak.Finding
+	jobs        []*jobs.Recovery
 	writes      int
 	most        int  // alerts; 0 = any number
 	unavailable bool // takes no record
@@ -51,34 +55,34 @@ func newFakeConfig(k *seal.Keyring) *fakeConfig {
 			{ID: testDest, Enabled: true, URL: "https://example.com/hush"},
 			{ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
 		}},
-		settings: config.AlertSettings{
-			Meta: config.Meta{ID: testAccount, Account: testAccount}, Rules: config.DefaultAlertRules(),
-			CooldownSeconds: config.DefaultAlertCooldown},
-		alerts: map[string]*config.Alert{},
+		settings: alerting.AlertSettings{
+			Meta: entity.Meta{ID: testAccount, Account: testAccount}, Rules: alerting.DefaultAlertRules(),
+			CooldownSeconds: alerting.DefaultAlertCooldown},
+		alerts: map[string]*alerting.Alert{},
 	}
-	m.settings.Channels = []config.AlertChannel{
+	m.settings.Channels = []alerting.AlertChannel{
 		{Kind: string(notify.Email), Enabled: true, To: []string{"a@example.com", "b@example.com"}},
 		{Kind: string(notify.Slack), Enabled: true,
-			URL: k.SealString(testAccount, config.FieldAlertURL("slack"), "https://hooks.slack.com/services/x")},
+			URL: k.SealString(testAccount, alerting.FieldAlertURL("slack"), "https://hooks.slack.com/services/x")},
 		{Kind: string(notify.Webhook), Enabled: true,
-			URL:    k.SealString(testAccount, config.FieldAlertURL("webhook"), "https://ops.example.com/x"),
-			Secret: k.SealString(testAccount, config.FieldAlertSecret("webhook"), sign.NewSecret().Reveal())},
+			URL:    k.SealString(testAccount, alerting.FieldAlertURL("webhook"), "https://ops.example.com/x"),
+			Secret: k.SealString(testAccount, alerting.FieldAlertSecret("webhook"), sign.NewSecret().Reveal())},
 	}
 	return m
 }
 
-func (m *fakeConfig) Endpoint(id string) (*config.Endpoint, config.Presence) {
+func (m *fakeConfig) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.endpoint == nil || id != m.endpoint.ID {
-		return nil, config.Deleted
+		return nil, entity.Deleted
 	}
 	e := *m.endpoint
 	e.Destinations = slices.Clone(e.Destinations)
-	return &e, config.Present
+	return &e, entity.Present
 }
 
-func (m *fakeConfig) AlertSettings() *config.AlertSettings {
+func (m *fakeConfig) AlertSettings() *alerting.AlertSettings {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.settings
@@ -86,26 +90,26 @@ func (m *fakeConfig) AlertSettings() *config.AlertSettings {
 	return &s
 }
 
-func (m *fakeConfig) Alert(id string) *config.Alert {
+func (m *fakeConfig) Alert(id string) *alerting.Alert {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return copied(m.alerts[id])
 }
 
 // decoded returns an alert as it is read back from the log.
-func decoded(a *config.Alert) *config.Alert {
+func decoded(a *alerting.Alert) *alerting.Alert {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
 	}
-	var c config.Alert
+	var c alerting.Alert
 	if err := json.Unmarshal(b, &c); err != nil {
 		panic(err)
 	}
 	return &c
 }
 
-func copied(a *config.Alert) *config.Alert {
+func copied(a *alerting.Alert) *alerting.Alert {
 	if a == nil {
 		return nil
 	}
@@ -122,7 +126,7 @@ func copied(a *config.Alert) *config.Alert {
 	return &c
 }
 
-func (m *fakeConfig) Alerts(keep func(*config.Alert) bool) (all []*config.Alert) {
+func (m *fakeConfig) Alerts(keep func(*alerting.Alert) bool) (all []*alerting.Alert) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, a := range m.alerts {
@@ -133,20 +137,21 @@ func (m *fakeConfig) Alerts(keep func(*config.Alert) bool) (all []*config.Alert)
 	return all
 }
 
-func (m *fakeConfig) AlertsWithNotices(keep func(*config.Alert) bool) []*config.Alert {
-	return m.Alerts(func(a *config.Alert) bool { return len(a.Notices) > 0 && (keep == nil || keep(a)) })
+func (m *fakeConfig) AlertsWithNotices(keep func(*alerting.Alert) bool) []*alerting.Alert {
+	return m.Alerts(func(a *alerting.Alert) bool { return len(a.Notices) > 0 && (keep == nil || keep(a)) })
 }
 
-func (m *fakeConfig) Finding(id string) (*config.Finding, config.Presence) {
+func (m *fakeConfig) Finding(id string) (*leak.Finding, entity.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if f := m.findings[id]; f != nil {
-		return f, config.Present
+		return f, entity.Present
 	}
-	return nil, config.Unknown
+	return nil, entity.Unknown
 }
 
-func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*config.Alert) error) (*config.Alert, error) {
+func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*alerting.Alert) error) (
+	*alerting.Alert, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unavailable {
@@ -157,10 +162,10 @@ func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*confi
 		return nil, config.ErrStateFull
 	}
 	if a == nil {
-		a = &config.Alert{Meta: config.Meta{ID: id}}
+		a = &alerting.Alert{Meta: entity.Meta{ID: id}}
 	}
 	if err := alter(a); err != nil {
-		if errors.Is(err, config.ErrAlertUnchanged) {
+		if errors.Is(err, alerting.ErrAlertUnchanged) {
 			err = nil
 		}
 		return nil, err
@@ -171,7 +176,7 @@ func (m *fakeConfig) ChangeAlert(_ context.Context, id string, alter func(*confi
 	return copied(a), nil
 }
 
-func (m *fakeConfig) EndedRecoveries(since time.Time) (jobs []*config.Recovery) {
+func (m *fakeConfig) EndedRecoveries(since time.Time) (jobs []*jobs.Recovery) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, j := range m.jobs {
@@ -374,11 +379,11 @@ func (r *rig) wantNotices(about rule, types ...string) {
 }
 
 // enableOnly switches all rules off, and on those that alter enables.
-func (r *rig) enableOnly(alter func(*config.AlertRules)) {
+func (r *rig) enableOnly(alter func(*alerting.AlertRules)) {
 	r.config.set(func(m *fakeConfig) {
-		m.settings.Rules = config.AlertRules{
-			FailureRate:         config.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
-			ConsecutiveFailures: config.AlertThresholdRule{Threshold: 20}, VerificationFailed: config.AlertThresholdRule{
+		m.settings.Rules = alerting.AlertRules{
+			FailureRate:         alerting.AlertRateRule{WindowSeconds: 300, Percent: 50, MinAttempts: 20},
+			ConsecutiveFailures: alerting.AlertThresholdRule{Threshold: 20}, VerificationFailed: alerting.AlertThresholdRule{
 				Threshold: 10}}
 		alter(&m.settings.Rules)
 	})

@@ -3,7 +3,7 @@ package alert
 import (
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 )
 
 // rule is one kind of alert. The setting destination_state has two rules: held and gone.
@@ -30,75 +30,75 @@ const resolvedSuffix = ".resolved"
 var ruleTable = [ruleCount]struct {
 	messageType string // of its notices, without the prefix "alert."
 	setting     string // its name in the settings
-	enabled     func(*config.AlertRules) bool
+	enabled     func(*alerting.AlertRules) bool
 	fired, over string // titles of its notices; over is empty if there is none
 }{
 	deliveryFailed: {
 		messageType: "delivery.failed",
 		setting:     "delivery_failed",
-		enabled:     func(s *config.AlertRules) bool { return s.DeliveryFailed.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.DeliveryFailed.Enabled },
 		fired:       "A delivery failed for good",
 		over:        "Deliveries arrive again",
 	},
 	consecutiveFailures: {
 		messageType: "destination.failing",
 		setting:     "consecutive_failures",
-		enabled:     func(s *config.AlertRules) bool { return s.ConsecutiveFailures.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.ConsecutiveFailures.Enabled },
 		fired:       "Several attempts in a row failed",
 		over:        "Attempts succeed again",
 	},
 	failureRate: {
 		messageType: "destination.failure_rate",
 		setting:     "failure_rate",
-		enabled:     func(s *config.AlertRules) bool { return s.FailureRate.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.FailureRate.Enabled },
 		fired:       "Too many attempts fail",
 		over:        "Fewer attempts fail again",
 	},
 	backlogAge: {
 		messageType: "destination.backlog",
 		setting:     "backlog_age",
-		enabled:     func(s *config.AlertRules) bool { return s.BacklogAge.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.BacklogAge.Enabled },
 		fired:       "Deliveries have waited too long",
 		over:        "The backlog is back to normal",
 	},
 	destinationHeld: {
 		messageType: "destination.held",
 		setting:     "destination_state",
-		enabled:     func(s *config.AlertRules) bool { return s.DestinationState.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.DestinationState.Enabled },
 		fired:       "Deliveries are held: the circuit breaker is open",
 		over:        "Deliveries have resumed",
 	},
 	destinationGone: {
 		messageType: "destination.disabled",
 		setting:     "destination_state",
-		enabled:     func(s *config.AlertRules) bool { return s.DestinationState.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.DestinationState.Enabled },
 		fired:       "The destination is gone (410) and was disabled",
 		over:        "The destination is enabled again",
 	},
 	verificationFailed: {
 		messageType: "endpoint.verification_failed",
 		setting:     "verification_failed",
-		enabled:     func(s *config.AlertRules) bool { return s.VerificationFailed.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.VerificationFailed.Enabled },
 		fired:       "Incoming events are rejected: their signatures are invalid",
 		over:        "Signatures of incoming events are valid again",
 	},
 	usageShare: {
 		messageType: "usage.threshold",
 		setting:     "usage",
-		enabled:     func(s *config.AlertRules) bool { return s.Usage.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.Usage.Enabled },
 		fired:       "A usage threshold is reached",
 		over:        "Usage is below the threshold again",
 	},
 	recoveryEnded: {
 		messageType: "recovery.ended",
 		setting:     "recovery",
-		enabled:     func(s *config.AlertRules) bool { return s.Recovery.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.Recovery.Enabled },
 		fired:       "A recovery job has ended",
 	},
 	processingMissing: {
 		messageType: "processing.missing",
 		setting:     "processing_missing",
-		enabled:     func(s *config.AlertRules) bool { return s.ProcessingMissing.Enabled },
+		enabled:     func(s *alerting.AlertRules) bool { return s.ProcessingMissing.Enabled },
 		fired:       "Delivered events were not processed",
 		over:        "Delivered events are processed again",
 	},
@@ -109,7 +109,7 @@ func (r rule) messageType() string { return ruleTable[r].messageType }
 func (r rule) settingName() string { return ruleTable[r].setting }
 
 // enabled reports whether the rule is switched on.
-func (r rule) enabled(s *config.AlertRules) bool { return ruleTable[r].enabled(s) }
+func (r rule) enabled(s *alerting.AlertRules) bool { return ruleTable[r].enabled(s) }
 
 // headline returns the title of a notice: over is false when the alert fires and true when it is resolved.
 func (r rule) headline(over bool) string {
@@ -180,7 +180,7 @@ const rereadTime = time.Hour
 // fired. An alert changes only when its condition does. It fires again only after the cooldown, never for a record
 // from before its last transition, and never while the endpoint is muted or the rule is off: then a firing alert is
 // resolved without a notice.
-func nextTransition(a *config.Alert, f evaluation, s *config.AlertSettings, overrides config.EndpointAlerts,
+func nextTransition(a *alerting.Alert, f evaluation, s *alerting.AlertSettings, overrides alerting.EndpointAlerts,
 	at logPosition,
 	now time.Time) (
 	_ transition, announce bool) {

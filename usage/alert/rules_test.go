@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -26,7 +28,7 @@ func TestRuleTable(t *testing.T) {
 		}
 		settings = append(settings, r.settingName())
 	}
-	if diff := cmp.Diff(config.AlertRuleNames(), slices.Compact(settings)); diff != "" {
+	if diff := cmp.Diff(alerting.AlertRuleNames(), slices.Compact(settings)); diff != "" {
 		t.Errorf("-settings +table:\n%s", diff)
 	}
 }
@@ -34,9 +36,10 @@ func TestRuleTable(t *testing.T) {
 // TestNextTransition goes through the cases of nextTransition.
 func TestNextTransition(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
-	s := &config.AlertSettings{Rules: config.DefaultAlertRules(), CooldownSeconds: 60}
-	all, here := config.EndpointAlerts{Enabled: true}, logPosition{1, 100}
-	f := func(name string, a *config.Alert, v ruleResult, overrides config.EndpointAlerts, at logPosition, want transition,
+	s := &alerting.AlertSettings{Rules: alerting.DefaultAlertRules(), CooldownSeconds: 60}
+	all, here := alerting.EndpointAlerts{Enabled: true}, logPosition{1, 100}
+	f := func(name string, a *alerting.Alert, v ruleResult, overrides alerting.EndpointAlerts, at logPosition,
+		want transition,
 		wantAnnounce bool) {
 		t.Helper()
 		f := evaluation{rule: deliveryFailed, result: v}
@@ -45,10 +48,10 @@ func TestNextTransition(t *testing.T) {
 			t.Errorf("%s: %v, announced %v", name, got, announce)
 		}
 	}
-	firing := &config.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1,
+	firing := &alerting.Alert{Firing: true, FiredAt: now.Add(-time.Hour), Since: now.Add(-time.Minute), Partition: 1,
 		Position: 90}
-	over := func(ago time.Duration) *config.Alert {
-		return &config.Alert{FiredAt: now.Add(-ago), Since: now.Add(-rereadTime + 1), Partition: 1, Position: 90}
+	over := func(ago time.Duration) *alerting.Alert {
+		return &alerting.Alert{FiredAt: now.Add(-ago), Since: now.Add(-rereadTime + 1), Partition: 1, Position: 90}
 	}
 	f("the first time", nil, bad, all, here, fire, true)
 	f("inconclusive from the start", nil, inconclusive, all, here, unchanged, false)
@@ -65,12 +68,12 @@ func TestNextTransition(t *testing.T) {
 	f("in a log that was recreated", &old, bad, all, logPosition{1, 5}, fire, true)
 	f("at the same place later", over(time.Hour), bad, all, logPosition{1, 90}, fire, true)
 	f("in another partition", over(time.Hour), bad, all, logPosition{2, 5}, fire, true)
-	f("muted", nil, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, unchanged, false)
-	f("no longer muted", nil, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now}, here, fire, true)
-	f("muted while it fires", firing, bad, config.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here,
+	f("muted", nil, bad, alerting.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, unchanged, false)
+	f("no longer muted", nil, bad, alerting.EndpointAlerts{Enabled: true, MutedUntil: now}, here, fire, true)
+	f("muted while it fires", firing, bad, alerting.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here,
 		resolve, false)
-	f("switched off", nil, bad, config.EndpointAlerts{}, here, unchanged, false)
-	f("switched off while it fires", firing, good, config.EndpointAlerts{}, here, resolve, false)
+	f("switched off", nil, bad, alerting.EndpointAlerts{}, here, unchanged, false)
+	f("switched off while it fires", firing, good, alerting.EndpointAlerts{}, here, resolve, false)
 	s.Rules.DeliveryFailed.Enabled = false
 	f("rule is off", nil, bad, all, here, unchanged, false)
 	f("rule is switched off", firing, inconclusive, all, here, resolve, false)
@@ -83,7 +86,7 @@ func inBubble(t *testing.T, f func(*rig)) {
 
 func TestConsecutiveFailures(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
 		r.failAttempts(19)
 		r.wantNotices(consecutiveFailures)
 		r.deliver(id.ID{}) // not in a row
@@ -113,10 +116,12 @@ func TestConsecutiveFailures(t *testing.T) {
 // An endpoint may override thresholds and channels, and may be muted.
 func TestEndpointOverrides(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.ConsecutiveFailures.Enabled = true })
 		three := 3
-		overrides := func(alerts config.EndpointAlerts) { r.config.set(func(m *fakeConfig) { m.endpoint.Alerts = &alerts }) }
-		overrides(config.EndpointAlerts{
+		overrides := func(alerts alerting.EndpointAlerts) {
+			r.config.set(func(m *fakeConfig) { m.endpoint.Alerts = &alerts })
+		}
+		overrides(alerting.EndpointAlerts{
 			Enabled: true, ConsecutiveFailures: &three, Channels: []string{"slack"}, MutedUntil: time.Now().Add(time.Minute)})
 		r.failAttempts(3)
 		r.advance(30 * time.Second)
@@ -127,12 +132,12 @@ func TestEndpointOverrides(t *testing.T) {
 		if n := a.Notices[0]; len(n.PendingTargets) != 1 || n.PendingTargets[0] != "slack" || n.Threshold != 3.0 {
 			t.Errorf("%+v", n)
 		}
-		overrides(config.EndpointAlerts{})
+		overrides(alerting.EndpointAlerts{})
 		r.advance(2 * time.Second)
 		if a = r.config.Alert(a.ID); a.Firing || len(a.Notices) != 1 {
 			t.Errorf("switched off while it fires: %+v", a)
 		}
-		overrides(config.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{}})
+		overrides(alerting.EndpointAlerts{Enabled: true, ConsecutiveFailures: &three, Channels: []string{}})
 		r.advance(16 * time.Minute)
 		if a = r.config.Alert(a.ID); !a.Firing || len(a.Notices) != 1 {
 			t.Errorf("without channels: %+v", a)
@@ -142,7 +147,7 @@ func TestEndpointOverrides(t *testing.T) {
 
 func TestDeliveryFailed(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.DeliveryFailed.Enabled = true })
 		r.failAttempts(5)
 		r.wantNotices(deliveryFailed) // retried
 		r.outcome(id.ID{}, event.Failed, event.AttemptsExhausted, r.attempt(false))
@@ -173,7 +178,7 @@ func TestDestinationTestsAreNotCounted(t *testing.T) {
 
 func TestFailureRate(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.FailureRate.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.FailureRate.Enabled = true })
 		for range 10 {
 			r.deliver(id.ID{})
 		}
@@ -200,8 +205,8 @@ func TestFailureRate(t *testing.T) {
 // The old partition of a moved endpoint is evaluated only while it has open deliveries.
 func TestMovedEndpointIsEvaluatedByItsNewOwner(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) {
-			rules.ConsecutiveFailures = config.AlertThresholdRule{Enabled: true, Threshold: 3}
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.ConsecutiveFailures = alerting.AlertThresholdRule{Enabled: true, Threshold: 3}
 		})
 		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
 		r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
@@ -220,7 +225,7 @@ func TestMovedEndpointIsEvaluatedByItsNewOwner(t *testing.T) {
 // A new owner that knows only a part of the window does not evaluate the failure rate.
 func TestFailureRateNeedsTheWholeWindow(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.FailureRate.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.FailureRate.Enabled = true })
 		r.partitions[0].completeSince = time.Now()
 		for range 30 {
 			r.failAttempts(10)
@@ -234,7 +239,9 @@ func TestFailureRateNeedsTheWholeWindow(t *testing.T) {
 
 func TestBacklogAge(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300} })
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.BacklogAge = alerting.AlertAgeRule{Enabled: true, Seconds: 300}
+		})
 		first := r.outcome(id.ID{}, event.Pending, event.LaneFull, nil)
 		r.advance(time.Minute)
 		second := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
@@ -263,8 +270,8 @@ func TestBacklogThatIsNotDeliveredIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				r.enableOnly(func(rules *config.AlertRules) {
-					rules.BacklogAge = config.AlertAgeRule{Enabled: true, Seconds: 300}
+				r.enableOnly(func(rules *alerting.AlertRules) {
+					rules.BacklogAge = alerting.AlertAgeRule{Enabled: true, Seconds: 300}
 				})
 				first := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
 				second := r.outcome(id.ID{}, event.Retrying, "", r.attempt(false))
@@ -283,7 +290,7 @@ func TestBacklogThatIsNotDeliveredIsOver(t *testing.T) {
 // When there is no room for another alert, those that fire are still resolved, and then the other one fires.
 func TestFullAlertsDoNotBlock(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) {
+		r.enableOnly(func(rules *alerting.AlertRules) {
 			rules.ConsecutiveFailures.Enabled, rules.DeliveryFailed.Enabled = true, true
 		})
 		r.failAttempts(20)
@@ -313,7 +320,7 @@ func TestOpenDeliveriesAreBounded(t *testing.T) {
 
 func TestDestinationHeld(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.DestinationState.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.DestinationState.Enabled = true })
 		e := r.outcome(id.ID{}, event.Held, event.BreakerOpen, nil)
 		r.advance(2 * time.Second)
 		r.deliver(e) // parked just before a success
@@ -330,7 +337,7 @@ func TestDestinationHeld(t *testing.T) {
 
 func TestDestinationGone(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.DestinationState.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.DestinationState.Enabled = true })
 		set := func(enabled bool, reason string) {
 			r.config.set(func(m *fakeConfig) {
 				m.endpoint.Destinations[0].Enabled, m.endpoint.Destinations[0].StateReason = enabled, reason
@@ -365,7 +372,7 @@ func TestDestinationGone(t *testing.T) {
 		again()
 		announced = append(announced, "alert.destination.disabled.resolved")
 		r.wantNotices(destinationGone, announced...)
-		r.advance(config.DefaultAlertCooldown * time.Second)
+		r.advance(alerting.DefaultAlertCooldown * time.Second)
 		announced = append(announced, "alert.destination.disabled")
 		r.wantNotices(destinationGone, announced...)
 
@@ -374,7 +381,7 @@ func TestDestinationGone(t *testing.T) {
 			m.alerts[alertID(destinationGone, subject{endpoint: testEndpoint, destination: testDest})].Firing = false
 		})
 		r.partitions[0] = newPartitionState(0)
-		r.advance(config.DefaultAlertCooldown * time.Second)
+		r.advance(alerting.DefaultAlertCooldown * time.Second)
 		r.process(last)
 		r.advance(time.Second)
 		r.wantNotices(destinationGone, announced...)
@@ -389,7 +396,7 @@ func TestDeletionResolvesWithoutANotice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(r *rig) {
-				r.enableOnly(func(rules *config.AlertRules) { rules.DeliveryFailed.Enabled = true })
+				r.enableOnly(func(rules *alerting.AlertRules) { rules.DeliveryFailed.Enabled = true })
 				r.outcome(id.ID{}, event.Failed, event.NotRetryable, r.attempt(false))
 				r.config.set(remove)
 				r.advance(time.Second)
@@ -408,7 +415,7 @@ func TestDeletionResolvesWithoutANotice(t *testing.T) {
 
 func TestVerificationFailed(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.VerificationFailed.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.VerificationFailed.Enabled = true })
 		reject := func(n int, v event.Verdict) {
 			for range n {
 				e := must.Get(r.ids.New(0))(t)
@@ -440,8 +447,8 @@ func (f usageFunc) Used(context.Context) (int64, int64, error) { return f() }
 
 func TestUsage(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) {
-			rules.Usage = config.AlertUsageRule{Enabled: true, Percent: []int{80, 100}}
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.Usage = alerting.AlertUsageRule{Enabled: true, Percent: []int{80, 100}}
 		})
 		var used, allowance int64 = 79, 100
 		var unavailable error
@@ -476,8 +483,8 @@ func TestUsage(t *testing.T) {
 // When the operator removes the allowance, the alert about it is over, and nobody gets a message about that.
 func TestUsageWithoutAnAllowanceIsResolved(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) {
-			rules.Usage = config.AlertUsageRule{Enabled: true, Percent: []int{80}}
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.Usage = alerting.AlertUsageRule{Enabled: true, Percent: []int{80}}
 		})
 		var allowance int64 = 100
 		r.deps.Usage = usageFunc(func() (int64, int64, error) { return 90, allowance, nil })
@@ -499,8 +506,8 @@ func (f eventsFunc) Events(_ context.Context, q event.Query) (event.Page, error)
 
 func TestProcessingMissing(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) {
-			rules.ProcessingMissing = config.AlertProcessingRule{Enabled: true, Minutes: 30}
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.ProcessingMissing = alerting.AlertProcessingRule{Enabled: true, Minutes: 30}
 		})
 		var page event.Page
 		var unavailable error
@@ -532,23 +539,23 @@ func TestProcessingMissing(t *testing.T) {
 
 func TestRecoveryEnds(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
-		job := func(name string, state config.RecoveryState, ago time.Duration) {
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.Recovery.Enabled = true })
+		job := func(name string, state jobs.RecoveryState, ago time.Duration) {
 			r.config.set(func(m *fakeConfig) {
-				m.jobs = append(m.jobs, &config.Recovery{
-					Meta: config.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
+				m.jobs = append(m.jobs, &jobs.Recovery{
+					Meta: entity.Meta{ID: name}, Endpoint: testEndpoint, State: state, FinishedAt: time.Now().Add(-ago)})
 			})
 		}
-		job("rec_1", config.RecoveryCompleted, 25*time.Hour)
+		job("rec_1", jobs.RecoveryCompleted, 25*time.Hour)
 		r.advance(10 * time.Second)
 		r.wantNotices(recoveryEnded)
-		job("rec_2", config.RecoveryStopped, time.Second)
+		job("rec_2", jobs.RecoveryStopped, time.Second)
 		r.advance(time.Minute)
 		r.wantNotices(recoveryEnded, "alert.recovery.ended")
-		r.enableOnly(func(*config.AlertRules) {})
-		job("rec_3", config.RecoveryCompleted, 0)
+		r.enableOnly(func(*alerting.AlertRules) {})
+		job("rec_3", jobs.RecoveryCompleted, 0)
 		r.advance(time.Minute)
-		r.enableOnly(func(rules *config.AlertRules) { rules.Recovery.Enabled = true })
+		r.enableOnly(func(rules *alerting.AlertRules) { rules.Recovery.Enabled = true })
 		r.advance(time.Minute)
 		// jobs that ended while the rule was off are not announced later
 		r.wantNotices(recoveryEnded, "alert.recovery.ended")
@@ -562,8 +569,8 @@ func TestRestartRepeatsNoTransition(t *testing.T) {
 		m, o := newFakeConfig(k), &fakeSender{}
 		m.settings.CooldownSeconds = 0
 		first := rigOn(t, "a", k, m, o)
-		first.enableOnly(func(rules *config.AlertRules) {
-			rules.ConsecutiveFailures = config.AlertThresholdRule{Enabled: true, Threshold: 3}
+		first.enableOnly(func(rules *alerting.AlertRules) {
+			rules.ConsecutiveFailures = alerting.AlertThresholdRule{Enabled: true, Threshold: 3}
 		})
 		var log []*stream.Record
 		for i := range 40 {
@@ -615,8 +622,8 @@ func wantRounds(n int, half bool) (types []string) {
 // While the configuration log is unavailable evaluation waits; a condition that was bad then is announced afterwards.
 func TestEvaluationWaitsForTheConfigurationLog(t *testing.T) {
 	inBubble(t, func(r *rig) {
-		r.enableOnly(func(rules *config.AlertRules) {
-			rules.ConsecutiveFailures = config.AlertThresholdRule{Enabled: true, Threshold: 3}
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.ConsecutiveFailures = alerting.AlertThresholdRule{Enabled: true, Threshold: 3}
 		})
 		r.config.set(func(m *fakeConfig) { m.unavailable = true })
 		back := time.AfterFunc(10*time.Second, func() { r.config.set(func(m *fakeConfig) { m.unavailable = false }) })

@@ -10,7 +10,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -35,13 +37,13 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 		m, o := newFakeConfig(k), &fakeSender{}
 		m.endpoint.Partition = 1
 		writer := rigOn(t, "writer", k, m, o)
-		writer.enableOnly(func(rules *config.AlertRules) {
+		writer.enableOnly(func(rules *alerting.AlertRules) {
 			rules.Recovery.Enabled = true
-			rules.ConsecutiveFailures, rules.VerificationFailed = config.AlertThresholdRule{Enabled: true, Threshold: 6},
-				config.AlertThresholdRule{Enabled: true, Threshold: 4}
+			rules.ConsecutiveFailures, rules.VerificationFailed = alerting.AlertThresholdRule{Enabled: true, Threshold: 6},
+				alerting.AlertThresholdRule{Enabled: true, Threshold: 4}
 		})
-		m.jobs = []*config.Recovery{
-			{Meta: config.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: config.RecoveryCompleted, FinishedAt: time.Now()}}
+		m.jobs = []*jobs.Recovery{
+			{Meta: entity.Meta{ID: "rec_1"}, Endpoint: testEndpoint, State: jobs.RecoveryCompleted, FinishedAt: time.Now()}}
 		produceOutcome := func(ok bool) {
 			t.Helper()
 			e := must.Get(writer.ids.New(1))(t)

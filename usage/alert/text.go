@@ -5,12 +5,13 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/notify"
 )
 
 // message returns the message of a notice, as text and as data.
-func (nf *notifier) message(x *config.Alert, n config.AlertNotice) notify.Message {
+func (nf *notifier) message(x *alerting.Alert, n alerting.AlertNotice) notify.Message {
 	where := nf.link(x)
 	if isAboutFinding(n) {
 		where = nf.findingLink(n)
@@ -59,7 +60,7 @@ const (
 )
 
 // headline returns one line that says what happened.
-func headline(x *config.Alert, n config.AlertNotice) string {
+func headline(x *alerting.Alert, n alerting.AlertNotice) string {
 	if isAboutFinding(n) {
 		return findingHeadline(n)
 	}
@@ -72,9 +73,9 @@ func headline(x *config.Alert, n config.AlertNotice) string {
 }
 
 // facts adds the endpoint and the destination of an alert as facts, and returns the endpoint's name.
-func (nf *notifier) facts(x *config.Alert, fact func(string, any)) (name string) {
+func (nf *notifier) facts(x *alerting.Alert, fact func(string, any)) (name string) {
 	ep, presence := nf.deps.Config.Endpoint(x.Endpoint)
-	if presence != config.Present {
+	if presence != entity.Present {
 		fact("Endpoint", x.Endpoint)
 		fact(factDestination, x.Destination)
 		return x.Endpoint
@@ -90,7 +91,7 @@ func (nf *notifier) facts(x *config.Alert, fact func(string, any)) (name string)
 	return ep.Name
 }
 
-func (nf *notifier) link(x *config.Alert) string {
+func (nf *notifier) link(x *alerting.Alert) string {
 	if x.Endpoint == "" {
 		return nf.cfg.BaseURL + "/app"
 	}

@@ -3,6 +3,7 @@
 package require
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"reflect"
@@ -78,3 +79,13 @@ func OneOf(name, value string, words ...string) error {
 	}
 	return fmt.Errorf("%s must be one of %[3]s, not %.100[2]q", name, value, strings.Join(words, ", "))
 }
+
+const (
+	// MaxName is the maximum length of names, in characters.
+	MaxName = 100
+	// MaxDestinations is the maximum number of destinations of an endpoint.
+	MaxDestinations = 50
+)
+
+// Hash requires the length of a SHA-256.
+func Hash(hash []byte) error { return Range("length of hash", len(hash), sha256.Size, sha256.Size) }

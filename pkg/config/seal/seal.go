@@ -173,3 +173,6 @@ func (k *Keyring) OpenString(entity, field string, s Secret) (string, error) {
 	plain, err := k.Open(entity+"/"+field, s)
 	return string(plain), err
 }
+
+// ErrMissingKey means that a living node lacks a master key that it needs.
+var ErrMissingKey = errors.New("a node lacks a master key")

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/conflog"
+)
+
+// The traits of the table.
+const (
+	exported          = entity.Exported
+	holdsSecrets      = entity.HoldsSecrets
+	needsHash         = entity.NeedsHash
+	expires           = entity.Expires
+	expiresInAnyOrder = entity.ExpiresInAnyOrder
+)
+
+// kindTable has every kind.
+var kindTable = &entity.Table{
+	// registered by the log itself
+	entity.KindLog:     entity.Row[LogSecret]("log", conflog.AuditNone, holdsSecrets, conflog.Bounds{}),
+	entity.KindAccount: entity.Row[entity.Account]("account", conflog.AuditAll, exported, conflog.Bounds{Singleton: true}),
+	entity.KindEndpoint: entity.Row[Endpoint]("endpoint", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: MaxEndpoints, ErrCount: ErrTooManyEndpoints}),
+	entity.KindKey: entity.Row[Key]("key", conflog.AuditAll, exported|needsHash, conflog.Bounds{}),
+	// Creating and cancelling a run is audited; its progress is not.
+	entity.KindRun: entity.Row[jobs.Run]("run", conflog.AuditRequested, expires,
+		conflog.Bounds{AllowGrowthWhenFull: true}),
+	entity.KindAnswer: entity.Row[Answer]("answer", conflog.AuditNone, holdsSecrets|expires,
+		conflog.Bounds{MaxBytes: MaxAnswersBytes, ReservedBytes: answersReserve, ErrBytes: ErrAnswersFull}),
+	entity.KindRecovery: entity.Row[jobs.Recovery]("recovery", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: MaxRecoveries, ErrCount: ErrRecoveryHistoryFull, AllowGrowthWhenFull: true}),
+	entity.KindAlertSettings: entity.Row[alerting.AlertSettings]("alert_settings", conflog.AuditAll, exported|holdsSecrets,
+		conflog.Bounds{}),
+	// Alerts are small, and alerting must work when the configuration is full.
+	entity.KindAlert: entity.Row[alerting.Alert]("alert", conflog.AuditNone, exported,
+		conflog.Bounds{MaxCount: maxAlerts, ErrCount: ErrStateFull, AllowWhenFull: true}),
+	entity.KindUser: entity.Row[User]("user", conflog.AuditAll, exported,
+		conflog.Bounds{MaxCount: MaxUsers, ErrCount: ErrTooManyUsers}),
+	// Erasures are small, and must always be possible.
+	entity.KindErasure: entity.Row[Erasure]("erasure", conflog.AuditCreateDelete, exported|expires,
+		conflog.Bounds{MaxCount: MaxErasures, ErrCount: ErrTooManyErasures, AllowWhenFull: true, AllowWhenOutboxFull: true}),
+	entity.KindSettings: entity.Row[Settings]("settings", conflog.AuditAll, exported, conflog.Bounds{}),
+	entity.KindServiceSecret: entity.Row[ServiceSecret]("service_secret", conflog.AuditAll, exported|holdsSecrets,
+		conflog.Bounds{}),
+	// Changes that the service makes by itself are not audited. The status of a finding can always be changed: it grows
+	// by a few bytes.
+	entity.KindFinding: entity.Row[leak.Finding]("finding", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: leak.MaxFindings, ErrCount: leak.ErrTooManyFindings, AllowGrowthWhenFull: true,
+			MaxPending: leak.MaxOutstandingFindings, ErrPending: leak.ErrTooManyFindings}),
+	entity.KindDrain: entity.Row[leak.Drain]("drain", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDrains, ErrCount: leak.ErrTooManyDrains}),
+	entity.KindDSN: entity.Row[leak.DSN]("dsn", conflog.AuditAll, exported|holdsSecrets|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDSNs, ErrCount: leak.ErrTooManyDSNs}),
+	// The daily checks are not audited, and must be possible when the configuration is full: a domain may expire.
+	entity.KindDomain: entity.Row[leak.Domain]("domain", conflog.AuditRequested, exported|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDomains, ErrCount: leak.ErrTooManyDomains, AllowGrowthWhenFull: true}),
+	entity.KindScan: entity.Row[leak.Scan]("scan", conflog.AuditRequested, exported,
+		conflog.Bounds{MaxCount: leak.MaxStoredScans, ErrCount: leak.ErrTooManyScans, AllowGrowthWhenFull: true}),
+	// That it was tripped is not audited, and must be recorded when the configuration is full.
+	entity.KindTripwire: entity.Row[leak.Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
+		conflog.Bounds{MaxCount: leak.MaxDomains * leak.MaxTripwires, ErrCount: leak.ErrTooManyTripwires,
+			AllowGrowthWhenFull: true}),
+	// The end of an action, which a node may record by itself, is not audited: the change that it made is.
+	entity.KindAction: entity.Row[Action]("act", conflog.AuditRequested, expires,
+		conflog.Bounds{MaxCount: MaxActions, ErrCount: ErrTooManyActions, AllowGrowthWhenFull: true}),
+	// Removing expired fixtures is not audited: their creation says when they expire.
+	entity.KindFixture: entity.Row[Fixture]("fixture", conflog.AuditRequested, exported|expiresInAnyOrder,
+		conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures, MaxBytes: MaxFixturesBytes,
+			ErrBytes: ErrFixturesFull}),
+}
+
+func (*LogSecret) EntityKind() entity.Kind     { return entity.KindLog }
+func (*Endpoint) EntityKind() entity.Kind      { return entity.KindEndpoint }
+func (*Key) EntityKind() entity.Kind           { return entity.KindKey }
+func (*Answer) EntityKind() entity.Kind        { return entity.KindAnswer }
+func (*User) EntityKind() entity.Kind          { return entity.KindUser }
+func (*Erasure) EntityKind() entity.Kind       { return entity.KindErasure }
+func (*Settings) EntityKind() entity.Kind      { return entity.KindSettings }
+func (*ServiceSecret) EntityKind() entity.Kind { return entity.KindServiceSecret }
+func (*Action) EntityKind() entity.Kind        { return entity.KindAction }
+func (*Fixture) EntityKind() entity.Kind       { return entity.KindFixture }
+
+// LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
+type LogSecret struct {
+	entity.Plain
+	ID     string      `json:"id"`
+	Secret seal.Secret `json:"secret"`
+}
+
+func (l *LogSecret) Common() entity.CommonFields { return entity.CommonFields{ID: &l.ID} }
+
+func (l *LogSecret) EachSealed(f func(entity, field string, s *seal.Secret)) {
+	f(l.ID, FieldLogSecret, &l.Secret)
+}
