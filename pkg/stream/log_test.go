@@ -286,7 +286,8 @@ func TestLogInThisProcessAfterRestart(t *testing.T) {
 
 	c.Embedded = localLog(t, dir)
 	r := reader(t, c)
-	starts, ends := must.Get(r.Starts(t.Context(), Events, Dead, Nodes))(t), must.Get(r.Ends(t.Context(), Events, Nodes))(t)
+	starts := must.Get(r.Starts(t.Context(), Events, Dead, Nodes))(t)
+	ends := must.Get(r.Ends(t.Context(), Events, Nodes))(t)
 	if starts[at] != 2 || ends[at] != 4 || starts[Partition{Topic: Dead}] != 0 || starts[Partition{Topic: Nodes}] != 4 ||
 		ends[Partition{Topic: Nodes}] != 4 {
 		t.Errorf("starts %v, ends %v", starts, ends)
