@@ -61,7 +61,7 @@ func convertLog(ctx context.Context, s settings, sockets string, log *slog.Logge
 
 // copyKafka copies the log of an embedded Kafka into a new directory.
 func copyKafka(ctx context.Context, s settings, from, to, sockets string, log *slog.Logger) error {
-	broker, err := newKafka(engineFlags{listen: "unix:" + filepath.Join(sockets, "kafka.sock"), data: from}, log, nil)
+	broker, err := newKafka(engineFlags{listen: "unix:" + filepath.Join(sockets, "kafka.sock"), data: from}, log)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func TestConvertLog(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	s := settings{Config: node.Config{DataDir: dir, TopicPrefix: "relay.", Fsync: true}}
 	old := filepath.Join(dir, kafkaDir)
-	broker := must.Get(newKafka(engineFlags{listen: "unix:" + filepath.Join(dir, "kafka.sock"), data: old}, quiet, nil))(t)
+	broker := must.Get(newKafka(engineFlags{listen: "unix:" + filepath.Join(dir, "kafka.sock"), data: old}, quiet))(t)
 	stop := runs(t, broker.Run)
 	<-broker.Ready()
 	c := stream.Config{Brokers: []string{broker.Addr()}, DialFunc: broker.DialContext, Prefix: "relay."}

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/kafka"
@@ -61,7 +59,7 @@ func runEngine(ctx context.Context, c call) error {
 	}
 	log := newLogger(c.stderr, c.getenv("RELAY_LOG_FORMAT"), slog.LevelInfo,
 		cmp.Or(c.getenv("RELAY_NODE_NAME"), "engine-"+name))
-	engine, err := newEngine(name, f, log, prometheus.NewRegistry())
+	engine, err := newEngine(name, f, log)
 	if err != nil {
 		return usageError{err}
 	}
@@ -125,10 +123,10 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 	return f, nil
 }
 
-func newEngine(name string, f engineFlags, log *slog.Logger, metrics prometheus.Registerer) (embeddedEngine, error) {
+func newEngine(name string, f engineFlags, log *slog.Logger) (embeddedEngine, error) {
 	switch name {
 	case "kafka":
-		return newKafka(f, log, metrics)
+		return newKafka(f, log)
 	case "redis":
 		return redis.New(redis.Config{Listen: f.listen}, redis.Deps{Log: log})
 	case "clickhouse":
@@ -143,9 +141,9 @@ func newEngine(name string, f engineFlags, log *slog.Logger, metrics prometheus.
 	return nil, fmt.Errorf("unknown engine %q: kafka, redis or clickhouse", name)
 }
 
-func newKafka(f engineFlags, log *slog.Logger, metrics prometheus.Registerer) (*kafka.Server, error) {
+func newKafka(f engineFlags, log *slog.Logger) (*kafka.Server, error) {
 	cfg := kafka.DefaultConfig()
 	cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.Secret = f.listen, f.data, f.fsync, f.key
 	cfg.MaxMessageBytes = stream.MaxMessageBytes
-	return kafka.New(cfg, kafka.Deps{Log: log, Metrics: metrics})
+	return kafka.New(cfg, kafka.Deps{Log: log})
 }

@@ -46,7 +46,7 @@ func TestAlertHistory(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
 	b.get("/app/alerts").wantRedirect(frame.AlertHistoryPath)
-	page := b.get(frame.AlertHistoryPath+"?state=firing").want(200, "Failed attempts in a row",
+	page := b.get(frame.AlertHistoryPath+"?endpoint_id=ep_1").want(200, "Failed attempts in a row",
 		"23\u00a0failed attempts in a row",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
 		`href="/app/recoveries/rec_1"`, "A recovery has ended: ready", "ep_gone", "in 24\u00a0h")

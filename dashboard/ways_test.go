@@ -137,7 +137,8 @@ func TestAlertsAreGroupedByCause(t *testing.T) {
 	if n := strings.Count(page, `<li class="why`); n != 1 {
 		t.Errorf("%d causes, want 1", n)
 	}
-	page = b.get(frame.AlertHistoryPath + "?state=firing").want(200).main()
+	b.get(frame.AlertHistoryPath+"?state=firing").want(200, "What fires, by cause")
+	page = b.get(frame.AlertHistoryPath + "?endpoint_id=ep_1").want(200).main()
 	if n := strings.Count(page, "<td class=\"nb\"><span class=\"st failed on\">"); n != 2 {
 		t.Errorf("%d alerts, want 2", n)
 	}

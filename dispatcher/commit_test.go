@@ -15,7 +15,7 @@ import (
 // A commit follows commitAfterRecords finished records, so that a crash repeats few of them, and a pause follows each
 // commit. Fewer records wait for CommitEvery.
 func TestCommitFollowsFewRecords(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		commits := countCommits(w)
 		url, _ := w.serve(80, &sink{})
 		w.endpoint(url)
@@ -48,7 +48,7 @@ func TestCommitFollowsFewRecords(t *testing.T) {
 
 // However many records finish, and whether they or CommitEvery ask for it: four commits a second at most.
 func TestCommitsAreFew(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		commits := countCommits(w)
 		url, _ := w.serve(80, &sink{})
 		w.endpoint(url)

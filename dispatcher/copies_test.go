@@ -21,7 +21,7 @@ import (
 func TestCrashWhilePacedReplayQueues(t *testing.T) {
 	f := func(name string, answers time.Duration, failures int) {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				tries := map[string]int{}
 				s := &sink{}
 				s.answer = func(_ int, r received) int {
@@ -126,7 +126,7 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 // Kafka takes follow-ups and no outcomes. A follow-up is due while the attempt before it is not recorded: it is no
 // copy, and the delivery is made.
 func TestFollowUpIsNoCopy(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(n int, _ received) int {
 			if n <= 4 {
 				return 500

@@ -38,7 +38,7 @@ func (w *world) spread(partition int32, body string) *event.Event {
 // committed offsets reach the end of the log.
 func TestRebalanceInMidFlight(t *testing.T) {
 	const partitions = 4
-	bubble(t, partitions, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, partitions, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(n int, _ received) int {
 			time.Sleep(300 * time.Millisecond)
 			if n%7 == 0 {

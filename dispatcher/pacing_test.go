@@ -116,7 +116,7 @@ func TestRateIsHeldThroughARebalance(t *testing.T) {
 // At one delivery every ten seconds, a delivery arrives every ten seconds, and waiting ones are re-checked as seldom
 // as other parked deliveries.
 func TestSlowRate(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)

@@ -25,7 +25,7 @@ func (w *bubbleWorld) refuse(key kmsg.Key, topic string) (accept func()) {
 
 // While the log does not accept the outcome, nothing is committed. Then the outcome is produced again.
 func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
@@ -52,7 +52,7 @@ func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
 
 // No outcome reports a retry that is not in the log.
 func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(n int, _ received) int { return []int{500, 200}[min(n, 2)-1] }}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
@@ -75,7 +75,7 @@ func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
 
 // Refused commits cost nothing if a later one succeeds.
 func TestCommitIsTriedAgain(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
@@ -99,7 +99,7 @@ func TestCommitIsTriedAgain(t *testing.T) {
 
 // When nothing can be recorded, the node fills its memory and stops reading. Afterwards it continues.
 func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
@@ -129,7 +129,7 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 // A member that the group has expelled commits nothing of what it had. It joins again and continues from the committed
 // offsets.
 func TestLostMembership(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(int, received) int { time.Sleep(8 * time.Second); return 200 }}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)

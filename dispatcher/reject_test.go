@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -55,7 +56,7 @@ func (p *picky) requests() int {
 func pickyWorld(t *testing.T, answers map[string]int, f func(w *bubbleWorld, p *picky, held *heldNow)) {
 	t.Helper()
 	bubble(t, 1, func(_ *testing.T, w *bubbleWorld) {
-		p := &picky{answers: answers}
+		p := &picky{answers: maps.Clone(answers)}
 		url, _ := w.serve(80, p.sink())
 		w.endpoint(url).RetryPolicy = retry.Default()
 		var held heldNow

@@ -13,7 +13,7 @@ import (
 // A node whose clock was an hour ahead and is set right accepts no new events for an hour. Accepted ones are delivered
 // all the same, at once.
 func TestDeliveryAfterTheClockWasAhead(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{})
 		w.endpoint(url)
 		ev := w.newEvent(`{}`)

@@ -37,7 +37,7 @@ func TestReleaseIsBounded(t *testing.T) {
 		"lost": {commitTimeout, func(d *Dispatcher) { d.onLost(d.assignment.all()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				s := &sink{answer: func(_ int, r received) int {
 					if string(r.body) == "slow" {
 						time.Sleep(50 * time.Second)
@@ -73,7 +73,7 @@ func TestReleaseIsBounded(t *testing.T) {
 func TestCommitWithoutGaps(t *testing.T) {
 	for _, refusal := range []*kerr.Error{kerr.OffsetMetadataTooLarge, kerr.InvalidCommitOffsetSize} {
 		t.Run(refusal.Message, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				s := &sink{answer: func(n int, r received) int {
 					if string(r.body) == "slow" {
 						time.Sleep(10 * time.Second)

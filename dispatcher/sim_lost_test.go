@@ -23,7 +23,7 @@ func (w *bubbleWorld) expireMembership() {
 // and one hanging request. When the partitions return, it repeats only that request, and the offsets reach the end of
 // the log.
 func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		s.answer = func(_ int, r received) int {
 			switch {

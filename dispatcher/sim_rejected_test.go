@@ -63,7 +63,7 @@ func recordHeader(record *stream.Record, key string) string {
 func TestFollowUpThatBrokersReject(t *testing.T) {
 	for _, refusal := range []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord} {
 		t.Run(refusal.Message, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				s := &sink{answer: func(_ int, r received) int {
 					if r.header.Get("Relay-Attempt") == "1" {
 						return 500
@@ -136,7 +136,7 @@ func TestOutcomeThatBrokersReject(t *testing.T) {
 		"attempt":  {"localhost", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				answer := func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "the answer") }
 				url, _ := w.serve(80, http.HandlerFunc(answer))
 				w.endpoint(url)
@@ -163,7 +163,7 @@ func TestOutcomeThatBrokersReject(t *testing.T) {
 
 // An outcome that cannot be made smaller is retried until Kafka accepts it.
 func TestSmallestOutcomeIsRetriedUntilProduced(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}
 		url, _ := w.serve(80, s)
 		w.endpoint(url)
@@ -192,7 +192,7 @@ func TestDeadLetterThatBrokersReject(t *testing.T) {
 		"any dead letter": {"relay-dead", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				s := &sink{answer: func(int, received) int { return 500 }}
 				url, _ := w.serve(80, s)
 				w.endpoint(url)

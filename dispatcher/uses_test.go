@@ -18,7 +18,7 @@ import (
 // it, even if brokers reject the hit: a node that is killed meanwhile leaves the use to the next one. Events do not
 // wait for it.
 func TestUses(t *testing.T) {
-	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+	kafkaBubble(t, 2, func(t *testing.T, w *bubbleWorld) {
 		dest := &sink{}
 		url, _ := w.serve(80, dest)
 		w.endpoint(url)

@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 )
 
-// embeddedLogMax is how many bytes of committed records the embedded log keeps: the engine reads all of them when it
-// starts, a gigabyte in 1.4 s.
+// embeddedLogMax is how many bytes of committed records the embedded log keeps: it reads all of them when it starts, a
+// gigabyte in 0.3 s.
 const embeddedLogMax = 1 << 30
 
 // newTrimmer creates the trimmer, which deletes records that every consumer group has committed. It works only while

@@ -87,7 +87,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg := kafka.DefaultConfig()
 	cfg.DataDir, cfg.Fsync, cfg.MaxMessageBytes = *data, *fsync, stream.MaxMessageBytes
-	broker, err := kafka.New(cfg, kafka.Deps{Log: log, Metrics: registry})
+	broker, err := kafka.New(cfg, kafka.Deps{Log: log})
 	if err != nil {
 		return err
 	}

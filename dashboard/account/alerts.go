@@ -29,7 +29,8 @@ type alertHistory struct {
 	Spans  []frame.Option  // for how long an endpoint can be muted
 	Silent bool            // no channel is on, so nothing is sent
 	Live   string          // path of the first page, which is followed; empty: it is another one
-	// Needs are the causes of the alerts that fire, and Rows the others, on the first page without filters.
+	// Needs are the causes of the alerts that fire, and Rows the others, on a first page that is not filtered by rule or
+	// endpoint.
 	Needs []model.Need
 }
 
@@ -71,7 +72,8 @@ func listAlerts(v *frame.Visit) error {
 	if err := model.NameAlerts(v, p.Rows); err != nil {
 		return err
 	}
-	if p.First && !p.Filtered {
+	if state := p.Filters.Value("state"); p.First && (!p.Filtered || state == "firing" &&
+		p.Filters.Value("rule") == "" && p.Filters.Value("endpoint_id") == "") {
 		p.group(v)
 	}
 	p.EndpointChoices = frame.NewEndpointChoices(v, "")

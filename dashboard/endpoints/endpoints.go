@@ -41,6 +41,9 @@ func listEndpoints(v *frame.Visit) (err error) {
 		if p.NoTraffic, err = addTraffic(v, p.Rows); err != nil {
 			return err
 		}
+		for _, e := range p.Rows {
+			e.away = p.NoTraffic
+		}
 		rejecting, err := model.RejectingEndpoints(v)
 		if err != nil {
 			return err
@@ -108,6 +111,7 @@ type endpointRow struct {
 	// sent are the requests of the last hour by destination.
 	sent    map[string]wire.DestinationRequests
 	failing map[string]bool // destinations for whose failures an alert fires
+	away    bool            // nothing about its requests can be read at the moment
 	// rejecting says that most of its requests were rejected; empty: they were not.
 	rejecting string
 }
@@ -171,6 +175,8 @@ func (e *endpointRow) Status() frame.Status {
 		}
 	}
 	switch n := &e.LastHour; {
+	case e.away:
+		return frame.Status{Word: "not known", Mark: "note"}
 	case e.unknown:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:

@@ -295,6 +295,13 @@ func (p *workbenchPage) before(v *frame.Visit) string {
 	return *x.OutputText
 }
 
+// ChangesNothing reports whether there are operations, and none changes the sample.
+func (p *workbenchPage) ChangesNothing() bool {
+	return len(p.Preview.Steps) > 0 && !slices.ContainsFunc(p.Preview.Steps, func(s stepData) bool {
+		return s.ChangedTotal > 0
+	})
+}
+
 // shownBody is a body as the page shows it, indented.
 type shownBody struct {
 	Name, Text string

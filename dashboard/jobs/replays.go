@@ -144,7 +144,7 @@ func newReplayForm(v *frame.Visit) error {
 	if shown.Get("since") == "" {
 		shown.Set("since", v.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
 	}
-	if shown.Get("status") == "failed" {
+	if status := shown.Get("status"); status == "" || status == "failed" {
 		shown.Set(onlyUndelivered, "true")
 	}
 	if shown.Get("rate_per_second") == "" {

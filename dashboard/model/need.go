@@ -27,6 +27,7 @@ type Need struct {
 	Newest, NewestText string
 
 	facts []string
+	state bool // a fact is the state of the destination
 }
 
 // Causes are what is wrong, by destination: its state, and each alert that fires for it. An alert that is about no
@@ -67,6 +68,7 @@ func NameOfWaiting(d *wire.WaitingDestination) string {
 // AddWaiting says why the deliveries of a destination wait.
 func (x *Causes) AddWaiting(subject string, d *wire.WaitingDestination) {
 	c := x.at(d.DestinationID, subject)
+	c.state = true
 	c.Path = frame.DestinationPageOf(d.EndpointID, d.DestinationID)
 	switch {
 	case d.State == "held":
@@ -89,7 +91,7 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 	if c.Since.IsZero() || time.Time(a.FiredAt).Before(time.Time(c.Since)) {
 		c.Since = a.FiredAt
 	}
-	stateIsKnown := a.Rule == "destination_state" && len(c.facts) > 0
+	stateIsKnown := a.Rule == "destination_state" && c.state
 	rateIsKnown := a.Rule == "failure_rate" && x.requests[c.DestinationID].Failed > 0
 	if text := a.Text(); !stateIsKnown && !rateIsKnown {
 		c.facts = append(c.facts, strings.ToLower(text[:1])+text[1:])
@@ -101,10 +103,11 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 	return c
 }
 
-// link adds a link, unless the cause has one of that name; an empty path is none.
+// link adds a link, unless the cause has one of that name; an empty path is none. Links are in the order of their names.
 func (c *Need) link(path, name string) {
 	if path != "" && !slices.ContainsFunc(c.Links, func(x frame.MenuItem) bool { return x.Name == name }) {
 		c.Links = append(c.Links, frame.MenuItem{Path: path, Name: name})
+		slices.SortFunc(c.Links, func(a, b frame.MenuItem) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 

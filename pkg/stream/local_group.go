@@ -31,7 +31,7 @@ type localGroup struct {
 	owned  []*ownedPartition // those first that have waited longest
 }
 
-// ownedPartition is a partition that a member reads. localGroup.mu guards next and paused.
+// ownedPartition is a partition that a member reads. localGroup.mu guards next, which only Poll changes, and paused.
 type ownedPartition struct {
 	Partition
 	log    *segment.Partition
@@ -166,20 +166,21 @@ func (m *localGroup) fetch(each func(Partition, []*Record)) (found bool, err err
 		records []*Record
 	}
 	var batches []batch
-	var frames []segment.Frame
 	bytes, count := int(m.cfg.MaxBytes), m.cfg.MaxPoll
+	var ready []*ownedPartition
 	m.mu.Lock()
-	owned := slices.Clone(m.owned)
-	m.mu.Unlock()
-	for _, p := range owned {
-		from, paused := m.position(p)
-		if paused || from >= p.log.End() {
-			continue
+	for _, p := range m.owned {
+		if !p.paused && p.next < p.log.End() {
+			ready = append(ready, p)
 		}
+	}
+	m.mu.Unlock()
+	var frames []segment.Frame
+	for _, p := range ready {
 		if bytes <= 0 || count <= 0 {
 			break
 		}
-		frames, err = p.log.Read(from, segment.Most{Bytes: min(bytes, int(m.cfg.MaxPartitionBytes)), Frames: count,
+		frames, err = p.log.Read(p.next, segment.Most{Bytes: min(bytes, int(m.cfg.MaxPartitionBytes)), Frames: count,
 			One: len(batches) == 0}, frames[:0])
 		if errors.Is(err, segment.ErrOutOfRange) { // it was trimmed beyond what the group has committed
 			frames, err = p.log.Read(p.log.Start(), segment.Most{Bytes: bytes, Frames: count, One: true}, frames[:0])
@@ -214,12 +215,6 @@ func (m *localGroup) fetch(each func(Partition, []*Record)) (found bool, err err
 		each(b.of.Partition, b.records)
 	}
 	return true, nil
-}
-
-func (m *localGroup) position(p *ownedPartition) (next int64, paused bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return p.next, p.paused
 }
 
 func (m *localGroup) find(p Partition) *ownedPartition {

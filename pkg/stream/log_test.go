@@ -31,7 +31,7 @@ func testRecordsComeBack(t *testing.T, c Config, p *Producer) {
 	}
 	for i, r := range want {
 		must.Do(t, p.ProduceSync(t.Context(), Events, 1, r))
-		if r.Offset != int64(i) || r.Topic != "t."+Events {
+		if r.Offset != int64(i) || r.Topic != c.Prefix+Events {
 			t.Errorf("record %d has offset %d of %s", i, r.Offset, r.Topic)
 		}
 	}
@@ -112,7 +112,7 @@ func testGroupsReadEverythingInOrder(t *testing.T, c Config, p *Producer) {
 			for len(seen) < many {
 				must.Do(t, g.Poll(t.Context(), func(p Partition, records []*Record) {
 					for _, r := range records {
-						if r.Offset != next[p] || seen[string(r.Value)] || r.Topic != "t."+p.Topic {
+						if r.Offset != next[p] || seen[string(r.Value)] || r.Topic != c.Prefix+p.Topic {
 							t.Errorf("%v: %s at %d, want offset %d", p, r.Value, r.Offset, next[p])
 						}
 						next[p], seen[string(r.Value)] = r.Offset+1, true
@@ -286,7 +286,8 @@ func TestLogInThisProcessAfterRestart(t *testing.T) {
 
 	c.Embedded = localLog(t, dir)
 	r := reader(t, c)
-	starts, ends := must.Get(r.Starts(t.Context(), Events, Dead, Nodes))(t), must.Get(r.Ends(t.Context(), Events, Nodes))(t)
+	starts := must.Get(r.Starts(t.Context(), Events, Dead, Nodes))(t)
+	ends := must.Get(r.Ends(t.Context(), Events, Nodes))(t)
 	if starts[at] != 2 || ends[at] != 4 || starts[Partition{Topic: Dead}] != 0 || starts[Partition{Topic: Nodes}] != 4 ||
 		ends[Partition{Topic: Nodes}] != 4 {
 		t.Errorf("starts %v, ends %v", starts, ends)

@@ -54,7 +54,8 @@ func commitAs(t *testing.T, c Config, group, topic string, at int64) {
 // The log is deleted up to what every group that reads it has committed, whatever else reads it. The last record stays.
 func TestTrimFollowsCommits(t *testing.T) { onEachLog(t, 1, trimGoesByCommits) }
 
-// TestOnApacheKafka checks with a real broker that trimming follows commits and that wrong settings are fixed.
+// TestOnApacheKafka checks with a real broker what the other tests check with a fake one, and that wrong settings are
+// fixed.
 func TestOnApacheKafka(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts an Apache Kafka")
@@ -68,6 +69,18 @@ func TestOnApacheKafka(t *testing.T) {
 		trimGoesByCommits(t, c, p)
 		sizesFollowRecords(t, c, p)
 	})
+	for name, test := range map[string]func(*testing.T, Config, *Producer){
+		"records": testRecordsComeBack, "refused": testRefusedRecords, "groups": testGroupsReadEverythingInOrder,
+		"pause": testPause, "owners": testNextOwner,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := Config{Brokers: brokers, Prefix: id.Random(name+".") + "."}
+			must.Get(Migrate(t.Context(), c, 3, 1))(t)
+			p := must.Get(NewProducer(c, "test"))(t)
+			t.Cleanup(p.Close)
+			test(t, c, p)
+		})
+	}
 	t.Run("settings", func(t *testing.T) {
 		fixWrongSettings(t, Config{Brokers: brokers, Prefix: id.Random("fixed.") + "."}, map[string]map[string]string{
 			Events:     {"retention.ms": "1000", "max.message.bytes": "100", "min.insync.replicas": "2"},

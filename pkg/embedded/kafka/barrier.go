@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"sync"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -18,9 +17,8 @@ type target interface{ sync() error }
 // A barrier syncs targets in rounds, one round after the other (group commit). Targets that are joined while a round
 // runs share the next one, so the busier the disk, the more targets share an fdatasync.
 type barrier struct {
-	wake    chan struct{} // capacity 1; full while a round waits
-	fail    func(error)
-	observe func(targets int, took time.Duration)
+	wake chan struct{} // capacity 1; full while a round waits
+	fail func(error)
 
 	mu   sync.Mutex // guards the fields below
 	next *round     // the round that collects targets; nil if none waits
@@ -34,8 +32,8 @@ type round struct {
 	err     error
 }
 
-func newBarrier(fail func(error), observe func(int, time.Duration)) *barrier {
-	return &barrier{wake: make(chan struct{}, 1), fail: fail, observe: observe}
+func newBarrier(fail func(error)) *barrier {
+	return &barrier{wake: make(chan struct{}, 1), fail: fail}
 }
 
 // join adds targets to the next round, which starts after this call, and returns that round. Without targets the round
@@ -78,9 +76,7 @@ func (b *barrier) execute() {
 		return
 	}
 	if err == nil && len(r.targets) > 0 {
-		start := time.Now()
 		err = syncTargets(r.targets)
-		b.observe(len(r.targets), time.Since(start))
 	}
 	if err != nil {
 		b.mu.Lock()

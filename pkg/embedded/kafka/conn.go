@@ -141,7 +141,6 @@ func (c *conn) nextRequest() error {
 	if kmsg.NameForKey(h.key) == "Unknown" { // kfake would panic
 		return fmt.Errorf("request of unknown kind %d", h.key)
 	}
-	c.gate.count(kmsg.Key(h.key))
 	if c.gate.enabled && isCommit(h.key) {
 		c.gate.unanswered.wait(c.closing)
 	}

@@ -12,7 +12,6 @@ type gate struct {
 	disk      *disk
 	isDurable func(topic string) bool
 	enabled   bool // false: nothing waits
-	count     func(kmsg.Key)
 
 	durable    *barrier // syncs durable topics, before they are acknowledged
 	lazy       *barrier // syncs other topics and the broker's state, around offset commits
@@ -26,11 +25,11 @@ type gate struct {
 	dirty map[*partition]struct{} // of other topics, acknowledged since the last offset commit
 }
 
-func newGate(d *disk, m *metrics, isDurable func(string) bool, on bool) *gate {
-	g := &gate{disk: d, isDurable: isDurable, enabled: on, count: m.counter(), unanswered: newProduceTracker(),
+func newGate(d *disk, isDurable func(string) bool, on bool) *gate {
+	g := &gate{disk: d, isDurable: isDurable, enabled: on, unanswered: newProduceTracker(),
 		broken: make(chan struct{}), dirty: make(map[*partition]struct{})}
-	g.durable = newBarrier(g.fail, m.observer("durable"))
-	g.lazy = newBarrier(g.fail, m.observer("other"))
+	g.durable = newBarrier(g.fail)
+	g.lazy = newBarrier(g.fail)
 	return g
 }
 

@@ -53,7 +53,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
@@ -62,16 +61,12 @@ import (
 )
 
 // Deps are the dependencies of a Server.
-type Deps struct {
-	Log     *slog.Logger
-	Metrics prometheus.Registerer // nil: no metrics
-}
+type Deps struct{ Log *slog.Logger }
 
 // Server is one embedded broker.
 type Server struct {
 	cfg   Config
 	log   *slog.Logger
-	stats *metrics
 	disk  *disk
 	probe func(ctx context.Context, root string) error // probeLayout
 	ready chan struct{}
@@ -92,7 +87,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		cfg: cfg, log: deps.Log, stats: newMetrics(deps.Metrics),
+		cfg: cfg, log: deps.Log,
 		disk: newDisk(cfg.DataDir), probe: probeLayout, ready: make(chan struct{}),
 	}, nil
 }
@@ -123,7 +118,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 
-	g := newGate(s.disk, s.stats, s.cfg.Durable, durability == groupBarrier)
+	g := newGate(s.disk, s.cfg.Durable, durability == groupBarrier)
 	ln := &gatedListener{gate: g}
 	cluster, err := s.startBroker(ln, durability)
 	if err != nil {

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -168,30 +166,6 @@ func (l *syncLog) check(t *testing.T, when string, want ...string) {
 		t.Errorf("%s: %v were synced", when, l.seen)
 	}
 	l.seen = nil
-}
-
-func TestMetrics(t *testing.T) {
-	reg := prometheus.NewRegistry()
-	s := serve(t, testConfig(t), func(s *Server) { s.stats = newMetrics(reg) })
-	createTopics(t, s.Addr(), 1, nil, "relay.events")
-	for range 3 {
-		produce(t, client(t, s.Addr()), "relay.events", 0, []byte("x"))
-	}
-	if got := testutil.ToFloat64(s.stats.files.WithLabelValues("durable")); got != 3 {
-		t.Errorf("%v files synced for 3 records, one after the other", got)
-	}
-	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("produce")); got != 3 {
-		t.Errorf("%v requests to produce 3 records, one after the other", got)
-	}
-	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("fetch")); got != 0 {
-		t.Errorf("%v fetches without a consumer", got)
-	}
-	if got := testutil.ToFloat64(s.stats.requests.WithLabelValues("other")); got < 4 {
-		t.Errorf("%v other requests: the topic was created, and each client asked for it", got)
-	}
-	if n, err := testutil.GatherAndCount(reg); err != nil || n != 7 {
-		t.Errorf("%d series, %v", n, err)
-	}
 }
 
 // A topic that is deleted and created again has new files with the old names, and is synced like any other.
