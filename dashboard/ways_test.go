@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
 )
@@ -113,6 +114,7 @@ func TestEndpointThatRejectsSaysSo(t *testing.T) {
 	}
 	b.get("/app/endpoints").want(200, state)
 	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":6,"statuses":{"delivered":4,"rejected":2}}`)
+	r.now = r.now.Add(time.Minute) // it is asked for every ten seconds
 	for _, path := range []string{"/app", "/app/endpoints", "/app/endpoints/ep_1"} {
 		if page := b.get(path).want(200).main(); strings.Contains(page, "were rejected") {
 			t.Errorf("%s says it of an endpoint that accepts most", path)

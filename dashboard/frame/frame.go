@@ -64,6 +64,7 @@ type Dashboard struct {
 	pages  *pages
 	front  http.Handler
 	forms  openForms
+	memory memory
 }
 
 // New returns a dashboard of the site. It starts nothing.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
@@ -19,8 +20,12 @@ type Rejecting struct {
 const maxRejecting = 5
 
 // RejectingEndpoints finds endpoints that reject most of their requests, among the newest rejected events of the last
-// hour. It finds none while the store does not answer within a second.
-func RejectingEndpoints(v *frame.Visit) (all []Rejecting, err error) {
+// hour. It finds none while the store does not answer within a second, and asks at most once in ten seconds.
+func RejectingEndpoints(v *frame.Visit) ([]Rejecting, error) {
+	return frame.Remember(v, "rejecting", 10*time.Second, func() ([]Rejecting, error) { return findRejecting(v) })
+}
+
+func findRejecting(v *frame.Visit) (all []Rejecting, err error) {
 	var list wire.List[*EventRow]
 	err = v.GetSoon("/v1/events", url.Values{"status": {"rejected"}, "since": {"1h"}, "limit": {"100"}}, &list)
 	if err != nil {
