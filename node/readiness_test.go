@@ -1,11 +1,15 @@
 package node
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/eventrelay/relay/store/read"
+)
 
 // Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready. No
 // other check is optional.
 func TestStoreIsNotRequired(t *testing.T) {
-	n := &Node{settings: Config{Roles: []string{"api"}}}
+	n := &Node{settings: Config{Roles: []string{"api"}}, reader: &read.Reader{}}
 	found := false
 	for _, c := range n.checks() {
 		found = found || c.Name == "store"

@@ -151,6 +151,9 @@ func (g *generator) input() bool { return g.suffix != "" }
 // name returns the name of the schema of a type.
 func (g *generator) name(t reflect.Type) string {
 	name := t.Name()
+	if t == reflect.TypeFor[retry.Policy]() {
+		name = "RetryPolicy" // the package is a part of its name
+	}
 	if outer, item, generic := strings.Cut(name, "["); generic {
 		name = strings.TrimSuffix(item[strings.LastIndexByte(item, '.')+1:], "]") + outer
 	}

@@ -103,7 +103,7 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 	return c
 }
 
-// link adds a link, unless the cause has one of that name; an empty path is none. Links are in the order of their names.
+// link adds a link, unless the cause has one of that name; an empty path is none. Links are in the order of names.
 func (c *Need) link(path, name string) {
 	if path != "" && !slices.ContainsFunc(c.Links, func(x frame.MenuItem) bool { return x.Name == name }) {
 		c.Links = append(c.Links, frame.MenuItem{Path: path, Name: name})

@@ -12,7 +12,8 @@ import (
 func FuzzDrain(f *testing.F) {
 	headers := []string{"", vercelSignature, vercelVerify, herokuFrame, firehoseRequest, "Content-Encoding"}
 	for _, body := range []string{
-		"level=error key=" + leakedKey(1) + "\n", gzipped(gzipped("a\n" + leakedKey(2))), `{"message":"` + leakedKey(3) + `"}`,
+		"level=error key=" + leakedKey(1) + "\n", gzipped(gzipped("a\n" + leakedKey(2))),
+		`{"message":"` + leakedKey(3) + `"}`,
 		`[{"id":"1","message":"x","timestamp":1}]`, "\x1f\x8b\x08", "83 <40>1 2012-11-30T06:45:29+00:00 host app web.3 - x\n",
 		`{"requestId":"a","records":[{"data":"QQ=="}]}`, `{"RayID":"a"}`} {
 		for i := range headers {

@@ -211,7 +211,8 @@ func TestWhatIsSkipped(t *testing.T) {
 // Events that are scanned again make the same hits. Secrets of one event merge by finding and location.
 func TestScanningAgainCountsOnce(t *testing.T) {
 	w := newWorld(t)
-	e := received(fmt.Sprintf(`{"list":["%s","%s"],"other":"%s"}`, leakedKey(1), leakedKey(1), leakedKey(2)), "X-Debug", leakedKey(1))
+	body := fmt.Sprintf(`{"list":["%s","%s"],"other":"%s"}`, leakedKey(1), leakedKey(1), leakedKey(2))
+	e := received(body, "X-Debug", leakedKey(1))
 	w.scan(e)
 	first := w.Hits()
 	w.scan(e, e)

@@ -2,9 +2,11 @@ package doctor
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -116,7 +118,12 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			t.Errorf("%s: %+v, want %s %q %q", name, c, f.state, f.text, f.advice)
 		}
 	}
-	if c := certificate(in(30 * 24 * time.Hour)); c.State != StateOK {
+	ofRSA := writeCertificateOf(t, must.Get(rsa.GenerateKey(rand.Reader, 2048))(t), now.Add(-time.Hour),
+		now.Add(30*24*time.Hour))
+	if c := certificate(ofRSA); c.State != StateOK || !strings.Contains(c.Text, "its key is RSA") {
+		t.Errorf("a certificate with an RSA key: %+v", c)
+	}
+	if c := certificate(in(30 * 24 * time.Hour)); c.State != StateOK || strings.Contains(c.Text, "RSA") {
 		t.Errorf("a valid certificate: %+v", c)
 	}
 	c := checkBounds([]config.BoundUsage{{Name: "a", Used: 9, Limit: 10}, {Name: "b", Used: 10, Limit: 10}})
@@ -128,10 +135,14 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 // writeCertificate writes a self-signed certificate and returns its file.
 func writeCertificate(t *testing.T, from, until time.Time) string {
 	t.Helper()
-	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	return writeCertificateOf(t, must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t), from, until)
+}
+
+func writeCertificateOf(t *testing.T, key crypto.Signer, from, until time.Time) string {
+	t.Helper()
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "relay"}, NotBefore: from,
 		NotAfter: until}
-	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
 	file := filepath.Join(t.TempDir(), "cert.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	must.Do(t, os.WriteFile(file, text, 0o600))

@@ -125,7 +125,8 @@ func TestUnknownMembersSurvive(t *testing.T) {
 func TestUnknownMembersSurviveTheAPI(t *testing.T) {
 	n := node(t, broker(t), Config{Node: "a"})
 	e := n.create(t)
-	raw := strings.Replace(string(n.Value(n.View().FindLiving(entity.KindEndpoint, e.ID))), `"url":`, `"of_tomorrow":1,"url":`, 1)
+	raw := string(n.Value(n.View().FindLiving(entity.KindEndpoint, e.ID)))
+	raw = strings.Replace(raw, `"url":`, `"of_tomorrow":1,"url":`, 1)
 	raw = strings.Replace(raw, `"name":`, `"of_tomorrow":1,"name":`, 1)
 	old := n.View().FindLiving(entity.KindEndpoint, e.ID)
 	change := conflog.BatchChange{Kind: entity.KindEndpoint, ID: e.ID, Old: old, Value: []byte(raw)}

@@ -281,7 +281,8 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		"kind":                      func(x *leak.Tripwire) { x.Kind = "x" },
 		"file":                      func(x *leak.Tripwire) { x.File = "/x" },
 		"file#of a key":             func(x *leak.Tripwire) { x.Kind, x.URL = leak.TripwireKey, nil },
-		"label":                     func(x *leak.Tripwire) { x.Label = "" }, "placement": func(x *leak.Tripwire) { x.Placement += "x" },
+		"label":                     func(x *leak.Tripwire) { x.Label = "" },
+		"placement":                 func(x *leak.Tripwire) { x.Placement += "x" },
 	})
 	refuses(t, func() *leak.Finding { f := newFinding(); f.Version, f.Note = 1, long(leak.MaxFindingNote); return &f },
 		map[string]func(*leak.Finding){

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,31 @@ const (
 	manyUnanswered  = 8
 )
 
+const (
+	// fastest is the level of zstd: the next one takes more CPU for a few percent.
+	fastest = 1
+	// maxExpansion bounds how much larger than its bytes in the log a batch may be. Fetches are bounded in those bytes: a
+	// mebibyte of zeros takes some hundred of them, so a fetch of many would fill the memory of whoever reads them.
+	maxExpansion = 10
+)
+
+// boundedCompressor leaves batches as they are that would become too large when they are read.
+type boundedCompressor struct{ kgo.Compressor }
+
+func newCompressor() (kgo.Compressor, error) {
+	zstd, err := kgo.DefaultCompressor(kgo.ZstdCompression().WithLevel(fastest))
+	return boundedCompressor{zstd}, err
+}
+
+func (c boundedCompressor) Compress(to *bytes.Buffer, batch []byte, flags ...kgo.CompressFlag) ([]byte,
+	kgo.CompressionCodecType) {
+	out, codec := c.Compressor.Compress(to, batch, flags...)
+	if len(out)*maxExpansion < len(batch) {
+		return batch, kgo.CodecNone
+	}
+	return out, codec
+}
+
 // outcomeLinger is the linger of outcomes and retries, and so how much later a finished delivery becomes visible.
 const outcomeLinger = 5 * time.Millisecond
 
@@ -52,11 +78,15 @@ const (
 
 // newKafkaProducer creates a producer. It connects with the first record.
 func newKafkaProducer(c Config, clientID string) (*kafkaProducer, error) {
+	compressor, err := newCompressor()
+	if err != nil {
+		return nil, err
+	}
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.WithCompressor(compressor),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(c.ProducerBufferBytes),
 		kgo.RecordDeliveryTimeout(DeliveryTimeout),

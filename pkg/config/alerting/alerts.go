@@ -44,7 +44,6 @@ func FieldAlertURL(kind string) string { return "alerts/" + kind }
 // FieldAlertSecret returns the field under which the secret of a channel is sealed.
 func FieldAlertSecret(kind string) string { return FieldAlertURL(kind) + "/secret" }
 
-// EntityKind returns the kind.
 func (*AlertSettings) EntityKind() entity.Kind { return entity.KindAlertSettings }
 
 // Channel returns the channel of a kind, nil when none is saved.
@@ -238,7 +237,6 @@ type AlertNotice struct {
 	LeaseUntil time.Time `json:"until"`
 }
 
-// EntityKind returns the kind.
 func (*Alert) EntityKind() entity.Kind { return entity.KindAlert }
 
 // IsPending: it has messages to send.

@@ -121,6 +121,7 @@ func Write(
 	return nil
 }
 
+// MAC returns the HMAC-SHA256 of a value.
 func MAC(key, value []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write(value)

@@ -29,7 +29,6 @@ func (a *Account) Validate() error {
 	return nil
 }
 
-// EntityKind returns the kind.
 func (*Account) EntityKind() Kind { return KindAccount }
 
 // Account returns the account; nil before Ready.

@@ -48,6 +48,7 @@ type KindInfo struct {
 // Traits are properties of all values of a kind.
 type Traits uint8
 
+// Traits.
 const (
 	Exported          Traits = 1 << iota // part of an export: configuration, not remembered requests
 	HoldsSecrets                         // may hold sealed secrets; Value.EachSealed finds them

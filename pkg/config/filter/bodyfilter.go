@@ -36,6 +36,7 @@ type bodyCondition struct {
 	want   any
 }
 
+// NewBodyFilters returns the body conditions of filters, one for each destination; nil: it has none.
 func NewBodyFilters(filters []*Filter) *BodyFilters {
 	b := &BodyFilters{filterCount: len(filters)}
 	for i, f := range filters {

@@ -147,7 +147,6 @@ func (c CanaryResult) End() int { return c.From + c.Total }
 // Contains reports whether an item is one of the canary.
 func (c CanaryResult) Contains(seq int) bool { return c.From <= seq && seq < c.End() }
 
-// EntityKind returns the kind.
 func (*Recovery) EntityKind() entity.Kind { return entity.KindRecovery }
 
 // IsPending: it is not settled.

@@ -74,7 +74,6 @@ type Run struct {
 	LastQueuedEvent string `json:"reached,omitempty"`
 }
 
-// EntityKind returns the kind.
 func (*Run) EntityKind() entity.Kind { return entity.KindRun }
 
 // Cancelled reports whether the run was cancelled: deliveries that were not sent are not sent any more.

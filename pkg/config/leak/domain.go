@@ -92,7 +92,6 @@ const (
 	maxDomainSeen     = 400 // bytes
 )
 
-// EntityKind returns the kind.
 func (*Domain) EntityKind() entity.Kind { return entity.KindDomain }
 
 func (d *Domain) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &d.Hash} }

@@ -33,7 +33,6 @@ type Drain struct {
 	CreatedBy      string `json:"created_by"` // key_… or usr_…
 }
 
-// EntityKind returns the kind.
 func (*Drain) EntityKind() entity.Kind { return entity.KindDrain }
 
 func (d *Drain) Hashed() entity.HashedSecret {

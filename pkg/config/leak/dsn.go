@@ -38,7 +38,6 @@ type DSN struct {
 	CreatedBy    string `json:"created_by"` // key_… or usr_…
 }
 
-// EntityKind returns the kind.
 func (*DSN) EntityKind() entity.Kind { return entity.KindDSN }
 
 func (d *DSN) Hashed() entity.HashedSecret {

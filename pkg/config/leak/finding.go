@@ -74,7 +74,6 @@ const (
 	attrSender     = attrIgnore + attrIgnoreBits // the rest: a hash of the sender
 )
 
-// EntityKind returns the kind.
 func (*Finding) EntityKind() entity.Kind { return entity.KindFinding }
 
 // IsPending: somebody still has to act on it.

@@ -67,8 +67,9 @@ const (
 )
 
 const (
-	// MaxScans is the number of scans that are kept, and MaxStoredScans what there may be until the oldest are removed.
-	MaxScans       = 100
+	// MaxScans is the number of scans that are kept.
+	MaxScans = 100
+	// MaxStoredScans is the number of scans that there may be until the oldest are removed.
 	MaxStoredScans = MaxScans + 20
 	// MaxScansPerDay bounds the scans that people start in 24 hours.
 	MaxScansPerDay = 5
@@ -82,7 +83,6 @@ var (
 	ErrScanTaken = errors.New("another node has the scan")
 )
 
-// EntityKind returns the kind.
 func (*Scan) EntityKind() entity.Kind { return entity.KindScan }
 
 func (s *Scan) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &s.Hash} }

@@ -87,7 +87,6 @@ const (
 	urlHashPrefix = "url "
 )
 
-// EntityKind returns the kind.
 func (*Tripwire) EntityKind() entity.Kind { return entity.KindTripwire }
 
 // Hashed has the hash of the API key, or of the URL if there is no key.

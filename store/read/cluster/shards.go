@@ -139,4 +139,5 @@ func ScanID(rows driver.Rows) (d id.ID, err error) {
 	return d, err
 }
 
+// CeilMilli rounds a time up to a millisecond: ids and columns have no finer time.
 func CeilMilli(t time.Time) time.Time { return time.UnixMilli(t.Add(time.Millisecond - 1).UnixMilli()) }

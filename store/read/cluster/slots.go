@@ -26,6 +26,7 @@ type slotPool struct {
 	users int
 }
 
+// NewSlots returns slots; size is the number of each key, what names the things that run.
 func NewSlots(size int, wait time.Duration, what string) *Slots {
 	return &Slots{size: size, wait: wait, what: what, pools: make(map[string]*slotPool)}
 }

@@ -56,6 +56,7 @@ type endedWait struct {
 	targets map[stream.Partition]int64
 }
 
+// New returns a fence. askOthers asks the writers of other nodes to flush; nil: there are none. limit bounds a wait.
 func New(topic *stream.Reader, writer store.FlushRequester,
 	askOthers func(context.Context, map[stream.Partition]int64) error, limit time.Duration) *Fence {
 	return &Fence{topic: topic, writer: writer, limit: limit,

@@ -50,6 +50,7 @@ type Unreported struct {
 	last time.Time  // a bound from an earlier load that still holds; zero = none
 }
 
+// NewUnreported returns an Unreported. wait bounds what a list waits for it.
 func NewUnreported(topic *stream.Reader, wait time.Duration) *Unreported {
 	u := &Unreported{topic: topic, Now: time.Now, wait: wait, MaxRecords: 10_000, MaxBytes: 16 << 20}
 	u.shared = newCoalescer(u.load)
