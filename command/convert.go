@@ -70,9 +70,9 @@ func copyKafka(ctx context.Context, s settings, from, to, sockets string, log *s
 		return err
 	}
 	running, ctx := errgroup.WithContext(ctx)
-	ctx, stop := context.WithCancel(ctx)
-	running.Go(func() error { return broker.Run(ctx) })
-	running.Go(func() error { return embedded.Run(ctx) })
+	until, stop := context.WithCancel(context.WithoutCancel(ctx)) // the copy has ended
+	running.Go(func() error { return broker.Run(until) })
+	running.Go(func() error { return embedded.Run(until) })
 	running.Go(func() error {
 		defer stop()
 		select {
