@@ -78,15 +78,19 @@ const (
 
 // newKafkaProducer creates a producer. It connects with the first record.
 func newKafkaProducer(c Config, clientID string) (*kafkaProducer, error) {
-	compressor, err := newCompressor()
-	if err != nil {
-		return nil, err
+	compression := kgo.ProducerBatchCompression(kgo.NoCompression()) // for a broker in this process
+	if c.DialFunc == nil {
+		compressor, err := newCompressor()
+		if err != nil {
+			return nil, err
+		}
+		compression = kgo.WithCompressor(compressor)
 	}
 	opts := []kgo.Opt{
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.ProducerBatchMaxBytes(MaxMessageBytes),
-		kgo.WithCompressor(compressor),
+		compression,
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.MaxBufferedBytes(c.ProducerBufferBytes),
 		kgo.RecordDeliveryTimeout(DeliveryTimeout),

@@ -185,8 +185,7 @@ func keyRows(rows []*eventRow) []*eventRow {
 	all := make([]eventRow, 0, 2*len(rows))
 	for _, r := range rows {
 		add := func(key string) {
-			all = append(all, *r)
-			all[len(all)-1].key = key
+			all = append(all, eventRow{Event: r.Event, source: r.source, key: key}) // the scan writes to others of its fields
 		}
 		add("type:" + r.Type)
 		for _, dest := range r.Dests {
