@@ -113,9 +113,9 @@ func (n *testNode) inject(k entity.Kind, what string, to int64) {
 		field := set.FieldByName("bytes")
 		switch what {
 		case "len":
-			field = set.FieldByName("bySeq").FieldByName("len")
+			field = set.FieldByName("bySeq").FieldByName("Len")
 		case "pending":
-			field = set.FieldByName("pending").FieldByName("len")
+			field = set.FieldByName("pending").FieldByName("Len")
 		}
 		opened(field).SetInt(to)
 		if at.CompareAndSwap(old, &view) {
