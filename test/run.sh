@@ -186,7 +186,25 @@ packages() {
 # Every test of a package that starts goroutines runs in `raced` or in `repeated`, because both get the same expressions.
 # Three packages at a time: those of the store wait for ClickHouse most of the time.
 raced() {
-	CGO_ENABLED=1 tests -race -p 3 -skip "$norace${containers:+|$contained}" $(packages | grep -Ev "$pure")
+	CGO_ENABLED=1 tests -race -p 3 -skip "$norace${containers:+|$contained}" $(packages | grep -Ev "$pure|$bubbles")
+	detected
+}
+
+# In its bubbles of fake time the race detector of Go 1.26 itself crashes in three of eight runs: a SIGSEGV outside of Go code,
+# or a failed check of ThreadSanitizer. No other failure is tried again.
+bubbles='^[.]/usage/alert$'
+detected() {
+	local said
+	said=$(mktemp)
+	for _ in 1 2 3 4; do
+		if CGO_ENABLED=1 tests -race -skip "$norace" $(packages | grep -E "$bubbles") >"$said" 2>&1; then
+			cat "$said"
+			return
+		fi
+		cat "$said"
+		grep -qE '^ *(SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed)' "$said" || return 1
+	done
+	return 1
 }
 
 repeated() {
