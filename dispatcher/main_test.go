@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/eventrelay/relay/test/kit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // Every test that the package comment names for an invariant exists, here or in package lane.
 func TestInvariantsNameTheirTests(t *testing.T) {
