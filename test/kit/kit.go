@@ -21,9 +21,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package that starts goroutines and fails when one is still running afterwards. One of franz-go
-// is left out: on a busy machine that of a closed client waits for a fetch that was given up. A client that is not closed
-// has others.
+// Main runs the tests of a package that starts goroutines and fails when one is still running afterwards. One of
+// franz-go is left out: on a busy machine that of a closed client waits for a fetch that was given up. A client that is
+// not closed has others.
 func Main(m *testing.M, options ...goleak.Option) {
 	const fetches = "github.com/twmb/franz-go/pkg/kgo.(*fetchManager).manageFetchConcurrency"
 	goleak.VerifyTestMain(m, append(options, goleak.IgnoreTopFunction(fetches))...)
