@@ -229,7 +229,7 @@ func (l *Log) addPartitions(t Topic) {
 		if l.partitions[key] != nil {
 			continue
 		}
-		p := &Partition{log: l, key: key, seed: seedOf(key.String()), acks: &l.other}
+		p := &Partition{log: l, key: key, seed: seedOf(t.ID + key.String()), acks: &l.other}
 		if l.cfg.Durable == nil || l.cfg.Durable(t.Name) {
 			p.acks = &l.durable
 		}
