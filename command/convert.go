@@ -17,46 +17,58 @@ import (
 
 // Directories in the data directory of dev that hold a log.
 const (
-	logDir        = "log"
-	newLogDir     = "log.new" // a conversion that has not ended
-	kafkaDir      = "kafka"   // of versions that ran an embedded Kafka
-	convertedFile = "converted"
+	logDir    = "log"
+	newLogDir = "log.new"   // a copy; all of it if oldKafka exists
+	kafkaDir  = "kafka"     // of versions that ran an embedded Kafka
+	oldKafka  = "kafka.old" // one that was copied
 )
 
 // convertLog turns the log of an embedded Kafka, which versions up to 0.1 had, into the log of this version. It copies
-// all of it, switches by renaming the copy, and removes the old one. A conversion that was interrupted begins anew.
+// all of it, takes the old one away, renames the copy, and removes the old one. A conversion that was interrupted before
+// the copy was whole begins anew. Older versions know kafkaDir only: one that is started later makes an empty log there,
+// and nothing that it accepts is removed.
 func convertLog(ctx context.Context, s settings, sockets string, log *slog.Logger) error {
-	old, copied, to := filepath.Join(s.DataDir, kafkaDir), filepath.Join(s.DataDir, newLogDir),
-		filepath.Join(s.DataDir, logDir)
-	if !exists(old) {
+	in := func(name string) string { return filepath.Join(s.DataDir, name) }
+	if exists(in(oldKafka)) { // interrupted
+		if err := switchLog(s.DataDir); err != nil {
+			return err
+		}
+	}
+	if !exists(in(kafkaDir)) {
 		return nil
 	}
-	if exists(to) {
-		// The mark is from before the switch. Without it an older version has made a log of its own since then.
-		if !exists(filepath.Join(old, convertedFile)) {
-			return fmt.Errorf("%s has two logs: an older version of relay ran after this one had converted it to %s. "+
-				"Restore a copy of the data directory, or remove the directory %s, and with it what the older version accepted",
-				s.DataDir, to, old)
-		}
-		return removeAll(old)
+	if exists(in(logDir)) {
+		return fmt.Errorf("%s has two logs: an older version of relay ran after this one had converted its log to %s. "+
+			"Restore a copy of the data directory, or remove the directory %s, and with it what the older version accepted",
+			s.DataDir, in(logDir), in(kafkaDir))
 	}
 	began := time.Now()
-	log.Info("converting the log of an older version", "from", old, "to", to)
-	if err := removeAll(copied); err != nil {
+	log.Info("converting the log of an older version", "from", in(kafkaDir), "to", in(logDir))
+	if err := removeAll(in(newLogDir)); err != nil {
 		return err
 	}
-	if err := copyKafka(ctx, s, old, copied, sockets, log); err != nil {
-		return fmt.Errorf("convert the log in %s: %w", old, err)
+	if err := copyKafka(ctx, s, in(kafkaDir), in(newLogDir), sockets, log); err != nil {
+		return fmt.Errorf("convert the log in %s: %w", in(kafkaDir), err)
 	}
-	if err := os.WriteFile(filepath.Join(old, convertedFile), nil, 0o600); err != nil {
-		return fmt.Errorf("mark the old log: %w", err)
+	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), syncDir(s.DataDir)); err != nil {
+		return fmt.Errorf("take the old log away: %w", err)
 	}
-	err := errors.Join(syncDir(old), os.Rename(copied, to), syncDir(s.DataDir))
-	if err != nil {
-		return fmt.Errorf("switch to the converted log: %w", err)
+	if err := switchLog(s.DataDir); err != nil {
+		return err
 	}
 	log.Info("converted the log of an older version", "took", time.Since(began))
-	return removeAll(old)
+	return nil
+}
+
+// switchLog makes the copy the log, unless it is, and removes what it was copied from.
+func switchLog(dir string) error {
+	to := filepath.Join(dir, logDir)
+	if !exists(to) {
+		if err := errors.Join(os.Rename(filepath.Join(dir, newLogDir), to), syncDir(dir)); err != nil {
+			return fmt.Errorf("switch to the converted log: %w", err)
+		}
+	}
+	return removeAll(filepath.Join(dir, oldKafka))
 }
 
 // copyKafka copies the log of an embedded Kafka into a new directory.

@@ -102,19 +102,29 @@ func TestConvertLog(t *testing.T) {
 	}
 	converted := must.Get(stream.OpenLog(stream.LogConfig{Dir: filepath.Join(dir, logDir), Fsync: true}))(t)
 	stop = runs(t, converted.Run)
-	defer stop()
 	got := contentsOf(t, stream.Config{Embedded: converted, Prefix: "relay."})
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
 
-	must.Do(t, os.Mkdir(old, 0o700)) // an older version ran on the directory
+	stop()
+	for _, interrupted := range []func(){
+		func() { must.Do(t, os.Mkdir(filepath.Join(dir, oldKafka), 0o700)) },
+		func() {
+			must.Do(t, os.Mkdir(filepath.Join(dir, oldKafka), 0o700))
+			must.Do(t, os.Rename(filepath.Join(dir, logDir), filepath.Join(dir, newLogDir)))
+		},
+	} {
+		interrupted()
+		if err := convert(t.Context()); err != nil || exists(filepath.Join(dir, oldKafka)) ||
+			!exists(filepath.Join(dir, logDir, "state.log")) {
+			t.Errorf("interrupted after the copy was whole: %v", err)
+		}
+	}
+	must.Do(t, os.Mkdir(old, 0o700)) // an older version ran on the directory, even before the old log was removed
+	must.Do(t, os.Mkdir(filepath.Join(dir, oldKafka), 0o700))
 	if err := convert(t.Context()); err == nil || !strings.Contains(err.Error(), "two logs") || !exists(old) {
 		t.Errorf("with two logs: %v", err)
-	}
-	must.Do(t, os.WriteFile(filepath.Join(old, convertedFile), nil, 0o600)) // interrupted after the switch
-	if err := convert(t.Context()); err != nil || exists(old) {
-		t.Errorf("interrupted after the switch: %v", err)
 	}
 }
 
