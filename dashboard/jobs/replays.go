@@ -237,8 +237,8 @@ func startReplay(v *frame.Visit, f *frame.Form) error {
 type replayPageData struct {
 	*runData
 	Polled string // path that the page is fetched from again while the run goes on; empty: it has ended
-	// Failures is the list of the events of the run that failed, Newest what was answered to the newest of them, and Again
-	// the form that selects what failed of the same events; all are empty if none failed.
+	// Failures is the path of the run's failed events, Newest the answer to the newest of them, and Again the path of a
+	// new replay with the same selection and the status failed; all are empty without a failure.
 	Failures, Newest, Again string
 }
 

@@ -21,13 +21,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package that starts goroutines and fails when one is still running afterwards. One of
-// franz-go is left out: on a busy machine that of a closed client waits for a fetch that was given up. A client that is
-// not closed has others.
-func Main(m *testing.M, options ...goleak.Option) {
-	const fetches = "github.com/twmb/franz-go/pkg/kgo.(*fetchManager).manageFetchConcurrency"
-	goleak.VerifyTestMain(m, append(options, goleak.IgnoreTopFunction(fetches))...)
-}
+// Main runs the tests of a package that starts goroutines and fails when one is still running afterwards.
+func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(m, options...) }
 
 // SkipMissing skips a test because something outside the project is missing, and logs what. With
 // RELAY_TEST_ENGINES=required it fails the test instead.
