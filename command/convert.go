@@ -24,9 +24,9 @@ const (
 )
 
 // convertLog turns the log of an embedded Kafka, which versions up to 0.1 had, into the log of this version. It copies
-// all of it, takes the old one away, renames the copy, and removes the old one. A conversion that was interrupted before
-// the copy was whole begins anew. Older versions know kafkaDir only: one that is started later makes an empty log there,
-// and nothing that it accepts is removed.
+// all of it, takes the old one away, renames the copy, and removes the old one. A conversion that was interrupted
+// before the copy was whole begins anew. Older versions know kafkaDir only: one that is started later makes an empty
+// log there, and nothing that it accepts is removed.
 func convertLog(ctx context.Context, s settings, sockets string, log *slog.Logger) error {
 	in := func(name string) string { return filepath.Join(s.DataDir, name) }
 	if exists(in(oldKafka)) { // interrupted

@@ -29,8 +29,8 @@ const (
 	day        = 24 * time.Hour
 )
 
-// One goroutine of franz-go may outlive its client: on a busy machine it waits for a fetch that the closed client has given
-// up. A client that is not closed has others.
+// One goroutine of franz-go may outlive its client: on a busy machine it waits for a fetch that the closed client has
+// given up. A client that is not closed has others.
 func TestMain(m *testing.M) {
 	kit.Main(m, goleak.IgnoreTopFunction("github.com/twmb/franz-go/pkg/kgo.(*fetchManager).manageFetchConcurrency"))
 }

@@ -14,8 +14,8 @@ type Frame struct {
 
 // A frame on disk, little-endian: length of all that follows the checksum (4 bytes), its CRC-32C (4), offset (8), the
 // offset up to which the partition was on disk when this was written (8), time (8), payload. The checksum begins with a
-// seed from the topic's random id and the partition's name: after a power cut a file may have blocks of another one that
-// was deleted, and a body may have bytes that look like a frame.
+// seed from the topic's random id and the partition's name: after a power cut a file may have blocks of another one
+// that was deleted, and a body may have bytes that look like a frame.
 const (
 	prefixBytes = 8
 	headerBytes = prefixBytes + 24
