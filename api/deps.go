@@ -100,6 +100,7 @@ type Configuration interface {
 	jobs.Recoveries
 	events.Fixtures
 	leaksConfiguration
+	Account() *entity.Account // nil before there is one
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error
 	entity.Access // for config.Get, List, Create, Update and Delete

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -345,6 +346,83 @@ func TestRotateSecret(t *testing.T) {
 	for _, bad := range []string{"-1", "604801", "1.5", `"1"`} {
 		c.do("POST", target, `{"overlap_seconds":`+bad+`}`).wantError(400, "invalid_request", "overlap_seconds")
 	}
+}
+
+// A destination may get Ed25519 signatures: nobody sees the private key, everyone may read the public one. The
+// algorithm changes by a rotation, with both signatures, or at once.
+func TestSigningWithEd25519(t *testing.T) {
+	now := time.Date(2026, 8, 21, 22, 0, 0, 0, time.UTC)
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Now = func() time.Time { return now } })
+	created := c.do("POST", "/v1/endpoints",
+		`{"destinations":[{"url":"https://a.example","signing":{"algorithm":"ed25519"}}]}`).want(201)
+	ep, dst := created.text("id"), created.text("destinations.0.id")
+	first := created.text("destinations.0.signing.public_key")
+	if created.text("destinations.0.signing.algorithm") != "ed25519" || !strings.HasPrefix(first, "whpk_") ||
+		created.get("destinations.0.signing.secret") != nil || strings.Contains(string(created.raw), "whsk_") {
+		t.Errorf("%s", created.raw)
+	}
+	target := "/v1/endpoints/" + ep + "/destinations/" + dst
+	keys := func(query string) (x []string) {
+		a := c.do("GET", "/.well-known/jwks.json"+query, nil).want(200)
+		for i := range a.get("keys").([]any) {
+			at := fmt.Sprintf("keys.%d.", i)
+			if a.text(at+"kty") != "OKP" || a.text(at+"crv") != "Ed25519" || a.text(at+"use") != "sig" ||
+				a.text(at+"alg") != "EdDSA" || len(a.text(at+"kid")) != 43 {
+				t.Errorf("%s", a.raw)
+			}
+			raw, err := base64.RawURLEncoding.DecodeString(a.text(at + "x"))
+			if err != nil {
+				t.Error(err)
+			}
+			x = append(x, "whpk_"+base64.StdEncoding.EncodeToString(raw))
+		}
+		return x
+	}
+	of := "?endpoint_id=" + ep
+	if got := keys(of); !slices.Equal(got, []string{first}) {
+		t.Errorf("the keys are %q", got)
+	}
+	if got := keys(""); !slices.Contains(got, first) {
+		t.Errorf("all keys are %q", got)
+	}
+	c.do("GET", "/.well-known/jwks.json?endpoint_id=ep_nope", nil).wantError(404, "not_found", "")
+
+	second := c.do("POST", target+"/rotate_secret", `{}`).want(200).text("signing.public_key")
+	if got := keys(of); second == first || !slices.Equal(got, []string{second, first}) {
+		t.Errorf("during the overlap the keys are %q", got)
+	}
+	back := c.do("POST", target+"/rotate_secret", `{"algorithm":"hmac-sha256"}`).want(200)
+	if !strings.HasPrefix(back.text("signing.secret"), "whsec_") || back.get("signing.public_key") != nil ||
+		back.text("signing.algorithm") != "hmac-sha256" {
+		t.Errorf("%s", back.raw)
+	}
+	if got := keys(of); !slices.Equal(got, []string{second}) {
+		t.Errorf("before the end of the overlap the keys are %q", got)
+	}
+	now = now.Add(25 * time.Hour)
+	if got := keys(of); len(got) != 0 {
+		t.Errorf("after the overlap the keys are %q", got)
+	}
+	// A read that is sent back changes nothing; another algorithm, or another key, is used at once.
+	read := c.do("GET", "/v1/endpoints/"+ep, nil).want(200)
+	c.do("PATCH", "/v1/endpoints/"+ep, string(read.raw)).want(200)
+	atOnce := c.do("PATCH", target, `{"signing":{"algorithm":"ed25519"}}`).want(200)
+	given := sign.New(sign.Ed25519)
+	moved := c.do("PATCH", target, `{"signing":{"secret":"`+given.Reveal()+`"}}`).want(200)
+	if atOnce.text("signing.public_key") == "" || moved.text("signing.public_key") != *given.PublicText() {
+		t.Errorf("%s %s", atOnce.raw, moved.raw)
+	}
+	if masked := c.do("PATCH", target, `{"signing":{"secret":"`+given.String()+`"}}`).want(200); masked.text(
+		"signing.public_key") != *given.PublicText() {
+		t.Errorf("%s", masked.raw)
+	}
+	c.do("PATCH", target, `{"signing":{"algorithm":"rsa"}}`).wantError(400, "invalid_request", "signing.algorithm")
+	c.do("PATCH", target, `{"signing":{"algorithm":"ed25519","secret":"`+sign.NewSecret().Reveal()+`"}}`).wantError(
+		400, "invalid_request", "signing.algorithm")
+	c.do("PATCH", target, `{"signing":{"secret":"whsk_AAAA"}}`).wantError(400, "invalid_request", "signing.secret")
+	c.do("POST", target+"/rotate_secret", `{"algorithm":1}`).wantError(400, "invalid_request", "algorithm")
+	c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"url":"https://a.example","secret":"`+given.Reveal()+`"}}}`).
+		wantError(400, "invalid_request", "channels.webhook.secret")
 }
 
 // Endpoints are found by what people know of them. What is masked for some keys, or often a credential, finds nothing.

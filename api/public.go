@@ -17,15 +17,17 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// public serves everything outside of /v1: health checks and documentation.
+// public serves everything outside of /v1: health checks, public keys and documentation.
 type public struct {
 	ready *Readiness
+	keys  *keySet
 	pages func() (map[string]*page, error) // by path; built at the first request
 }
 
 // newPublic makes the pages of a version.
-func newPublic(cfg *Config, ready *Readiness, deprecated *deprecationTable) *public {
-	return &public{ready: ready, pages: sync.OnceValues(func() (map[string]*page, error) {
+func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable) *public {
+	keys := &keySet{config: deps.Config, keyring: deps.Keyring, now: deps.Now}
+	return &public{ready: deps.Ready, keys: keys, pages: sync.OnceValues(func() (map[string]*page, error) {
 		pages, err := publicPages(deprecated, cfg)
 		if err == nil {
 			err = addTools(pages, cfg.Version)
@@ -52,6 +54,8 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 		web.InfoOf(r).Route = r.URL.Path
 		a.serveReadiness(w)
 		return nil
+	case keySetPath:
+		return a.keys.serve(w, r)
 	}
 	return a.servePage(w, r)
 }

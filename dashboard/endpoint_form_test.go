@@ -117,6 +117,8 @@ func TestFormsSendOnlyWhatChanged(t *testing.T) {
 		{destination, "/v1/endpoints/ep_1/destinations/dst_1",
 			url.Values{"rate_limit.per_second": {"2.5"}, "rate_limit.burst": {""}},
 			`{"rate_limit":{"per_second":2.5,"burst":3}}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"signing.algorithm": {"ed25519"}},
+			`{"signing":{"algorithm":"ed25519"}}`},
 		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"signing.secret": {"whsec_x"}},
 			`{"signing":{"secret":"whsec_x"}}`},
 	} {

@@ -438,6 +438,8 @@ func TestEndpointActions(t *testing.T) {
 		{dst + "/purge", "", "POST", dst + "/purge", `{}`, false},
 		{dst + "/purge", "before=2026-08-21T22:24", "POST", dst + "/purge", `{"before":"2026-08-21T22:24:00Z"}`, false},
 		{dst + "/rotate", "overlap_seconds=0", "POST", dst + "/rotate_secret", `{"overlap_seconds":0}`, true},
+		{dst + "/rotate", "overlap_seconds=0&algorithm=ed25519", "POST", dst + "/rotate_secret",
+			`{"algorithm":"ed25519","overlap_seconds":0}`, true},
 		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64", "POST",
 			ep + "/destinations", `{"url":"https://a.example.com"}`, true},
 	} {

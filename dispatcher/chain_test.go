@@ -112,6 +112,39 @@ func TestRetryAfterOverHTTP(t *testing.T) {
 	})
 }
 
+// A receiver ends a delivery that it has not accepted, or disables its destination, with a header of its answer. An
+// event that it has accepted is delivered all the same; other words mean nothing.
+func TestReceiverSteersItsDeliveries(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		answers := []struct {
+			status int
+			asks   string
+		}{{500, "abort-message"}, {200, "Abort-Message"}, {503, "stop"}, {200, ""}, {503, "Disable"}}
+		n := 0
+		url, _ := w.serve(80, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+			answer := answers[min(n, len(answers)-1)]
+			n++
+			rw.Header().Set("webhook-delivery", answer.asks)
+			rw.WriteHeader(answer.status)
+		}))
+		w.endpoint(url)
+		w.start(testConfig())
+		for range 5 {
+			w.accept(w.newEvent(`{}`))
+			time.Sleep(time.Minute)
+		}
+		want := []string{"failed receiver_aborted", "delivered", "retrying", "delivered", "failed receiver_disabled",
+			"skipped destination_disabled"}
+		if d := cmp.Diff(want, statuses(w.outcomes(count(5, event.Delivered, event.Failed, event.Skipped)))); d != "" {
+			t.Error(d)
+		}
+		e, _ := w.view.Endpoint(testEndpoint)
+		if d := e.Destinations[0]; d.Enabled || d.StateReason != "receiver_disabled" || n != len(answers) {
+			t.Errorf("%d requests, then %+v", n, d)
+		}
+	})
+}
+
 // A destination is down under traffic for one second less than its breaker needs to open: everything arrives, and
 // nothing is sent early.
 func TestDestinationDownFor29Seconds(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/eventrelay/relay/pkg/event"
 )
@@ -16,6 +17,26 @@ const (
 	classRetryable              // another attempt may succeed
 	classFinal                  // no other attempt is made
 )
+
+// headerSteer is the header of an answer by which a receiver steers its deliveries: abort-message ends one that it has
+// not accepted, disable also disables the destination.
+const (
+	headerSteer  = "Webhook-Delivery"
+	steerAbort   = "abort-message"
+	steerDisable = "disable"
+)
+
+// steer applies what a receiver asks for to the classification of its answer.
+func (c classification) steer(asked string) classification {
+	switch {
+	case c.class == classDelivered:
+	case strings.EqualFold(asked, steerAbort):
+		c.class, c.reason = classFinal, event.ReceiverAborted
+	case strings.EqualFold(asked, steerDisable):
+		c.class, c.reason = classFinal, event.ReceiverDisabled
+	}
+	return c
+}
 
 // classification is the result of classify. The recorded attempt, the metric and the log share it.
 type classification struct {

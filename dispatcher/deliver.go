@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
@@ -66,7 +67,8 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	}
 	crash.At(crashSent)
 	policy := policyOf(work, decision.Eligibility.Endpoint)
-	classified := classify(attempt.Code, attempt.ErrorCode, policy.RetryOn)
+	asked := attempt.ResponseHeader.Value(headerSteer)
+	classified := classify(attempt.Code, attempt.ErrorCode, policy.RetryOn).steer(asked)
 	attempt.OK, attempt.ErrorCode = classified.class == classDelivered, classified.code
 	if !attempt.OK && attempt.Code != 0 {
 		attempt.ErrorMessage = statusMessage(attempt.Code)
@@ -74,6 +76,9 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	now := d.now()
 	next := decide(work, classified, policy, attempt.RetryAfter, now, d.rules.expiry(work), rand.Float64())
 	d.recordAttempt(delivery, attempt, next, now)
+	if strings.EqualFold(asked, steerDisable) {
+		d.disabler.request(work, decision.Eligibility.Destination.URL, event.ReceiverDisabled)
+	}
 	return lane.Result{Delivery: delivery, Kind: resultOf(attempt), Code: attempt.Code,
 		URL: decision.Eligibility.Destination.URL}
 }

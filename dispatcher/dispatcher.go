@@ -131,16 +131,16 @@ type Dispatcher struct {
 	useHit  func(context.Context, *event.Event) (int32, *stream.Record, error)
 	tiers   []stream.Tier
 
-	metrics      *metrics
-	assignment   assignment
-	committer    *committer
-	lanes        *lane.Lanes
-	tierMemory   tierMemory
-	finisher     *finisher
-	rules        *rules
-	goneDisabler *goneDisabler
-	client       *client
-	filters      bodyFilters // used by the reader only
+	metrics    *metrics
+	assignment assignment
+	committer  *committer
+	lanes      *lane.Lanes
+	tierMemory tierMemory
+	finisher   *finisher
+	rules      *rules
+	disabler   *disabler
+	client     *client
+	filters    bodyFilters // used by the reader only
 
 	transformations transformations
 
@@ -189,7 +189,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased,
 		bodiesRead: d.metrics.filterEvaluations,
 	}
-	d.goneDisabler = &goneDisabler{
+	d.disabler = &disabler{
 		log: deps.Log, updater: deps.Updater, disabled: d.metrics.destinationsDisabled,
 		queue: make(chan disableRequest, maxDisableRequests),
 	}
@@ -197,9 +197,9 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
 		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wakeTimer,
-		OnGone: d.goneDisabler.requestDisable,
+		OnGone: func(work *event.Work, url string) { d.disabler.request(work, url, event.Gone410) },
 	})
-	d.goneDisabler.resetGone = d.lanes.ForgetGone
+	d.disabler.resetGone = d.lanes.ForgetGone
 	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.connectionWait)
 	d.client.spans = deps.Spans
 	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
@@ -255,7 +255,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
 	readers.Go(func() error { d.lanes.Run(readCtx); return nil })
-	readers.Go(func() error { d.goneDisabler.run(readCtx); return nil })
+	readers.Go(func() error { d.disabler.run(readCtx); return nil })
 	err = readers.Wait()
 
 	d.releasePartitions(background, d.assignment.all(), d.cfg.Drain)

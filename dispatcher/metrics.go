@@ -72,7 +72,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) (*metrics, erro
 		omittedRecords: gauge("commit_omitted_records",
 			"Completed records that did not fit into the metadata of the last commit; a crash now would repeat them."),
 		destinationsDisabled: counter(
-			"destinations_disabled_total", "Destinations disabled because they answered 410 (Gone)."),
+			"destinations_disabled_total", "Destinations disabled because they answered 410 (Gone) or asked for it."),
 		filterEvaluations: counter(
 			"filter_evaluations_total", "Event bodies read to evaluate destination filters."),
 	}

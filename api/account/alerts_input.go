@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"fmt"
 	"net/mail"
 	"reflect"
 	"slices"
@@ -196,6 +197,9 @@ func (in *alertsInput) channelSecret(o *frame.Object, entity string, next *alert
 	}
 	if text != "" && text != old && (old == "" || text != sign.Prefix+frame.Mask+old[len(old)-4:]) {
 		given, err := sign.ParseSecret(text)
+		if err == nil && given.Algorithm() != sign.HMAC {
+			err = fmt.Errorf("must begin with %q: alerts are signed with %s", sign.Prefix, sign.HMAC)
+		}
 		if err != nil {
 			o.Fail("secret", "%v", err)
 			return

@@ -123,6 +123,13 @@ const maxOverlap = 604800
 // rotateSecret creates a new signing secret. Deliveries carry the signatures of both secrets until the overlap ends.
 func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *frame.Object, d *config.Destination) {
+		current, err := a.endpoints.signingSecret(d, 0)
+		if err != nil {
+			in.Err = err
+			return
+		}
+		algorithm := string(current.Algorithm())
+		o.Enum("algorithm", &algorithm, sign.Algorithms()...)
 		until := a.endpoints.overlapEnd(o, maxOverlap)
 		if a.rotatedBefore(r, in, d) {
 			return
@@ -134,7 +141,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 					"newest two secrets sign", older.Last4, older.Until.UTC().Format(web.TimeFormat)))
 			}
 		}
-		in.setSecret(d, sign.NewSecret())
+		in.setSecret(d, sign.New(sign.Algorithm(algorithm)))
 		d.Secrets[0].RotatedBy = frame.RotatedBy(r)
 		if before.Until = until; !until.IsZero() {
 			d.Secrets = append(d.Secrets, before)
@@ -157,11 +164,11 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 	if i < 0 {
 		return false
 	}
-	secret, err := a.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[i].Secret)
+	secret, err := a.endpoints.signingSecret(d, i)
 	if in.Err == nil {
 		in.Err = err
 	}
-	in.revealed[d.ID] = secret
+	in.reveal(d, secret)
 	return true
 }
 

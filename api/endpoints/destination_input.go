@@ -136,12 +136,19 @@ func (in *endpointInput) newDestination(name string) config.Destination {
 	return d
 }
 
-// setSecret replaces all signing secrets and keeps the new one for the answer.
+// setSecret replaces all signing secrets and keeps the new one for the answer. Nobody needs to know a private key.
 func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	d.Secrets = []config.SigningSecret{{
 		Secret: in.endpoints.keyring.SealString(d.ID, seal.FieldSecret, s.Reveal()), Last4: s.Last4(),
 	}}
-	in.revealed[d.ID] = s.Reveal()
+	in.reveal(d, s)
+}
+
+// reveal keeps a signing secret for the answer.
+func (in *endpointInput) reveal(d *config.Destination, s sign.Secret) {
+	if delete(in.revealed, d.ID); s.Algorithm() == sign.HMAC {
+		in.revealed[d.ID] = s.Reveal()
+	}
 }
 
 // mergeCurrent merges an entry into a destination that exists. Disabling it ends deliveries, which enabling it does not
@@ -284,32 +291,39 @@ func originOf(text string) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// signing reads the scheme, which has one value, and a secret from another relay. That secret replaces the current
-// one at once; rotate_secret keeps both for a while.
+// signing reads the algorithm, and a secret or a private key from another relay. Another one replaces the current one
+// at once; rotate_secret keeps both for a while.
 func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 	s := o.Object("signing")
 	if s == nil {
 		return
 	}
-	s.FixedValue("scheme", strconv.Quote(sign.Scheme))
-	s.ReadOnly("secret_last4", "secret_set")
-	var text string
-	s.Text("secret", 1, frame.MaxHeaderValue, &text)
-	s.WarnUnknown()
-	if text == "" || in.Err != nil || text == sign.Prefix+frame.Mask+d.Secrets[0].Last4 {
-		return
-	}
-	secret, err := sign.ParseSecret(text)
-	if err != nil {
-		s.Fail("secret", "%v", err)
-		return
-	}
-	old, err := in.endpoints.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[0].Secret)
+	old, err := in.endpoints.signingSecret(d, 0)
 	if err != nil {
 		in.Err = err
 		return
 	}
-	if old != text {
-		in.setSecret(d, secret)
+	s.FixedValue("scheme", strconv.Quote(sign.Scheme))
+	s.ReadOnly("secret_last4", "secret_set", "public_key")
+	algorithm, text := string(old.Algorithm()), ""
+	s.Enum("algorithm", &algorithm, sign.Algorithms()...)
+	s.Text("secret", 1, frame.MaxHeaderValue, &text)
+	s.WarnUnknown()
+	if in.Err != nil {
+		return
+	}
+	next := old
+	switch {
+	case text != "" && text != old.String():
+		if next, err = sign.ParseSecret(text); err != nil {
+			s.Fail("secret", "%v", err)
+		} else if _, given := s.Raw("algorithm"); given && string(next.Algorithm()) != algorithm {
+			s.Fail("algorithm", "is %s, but secret is for %s; leave one of them out", algorithm, next.Algorithm())
+		}
+	case algorithm != string(old.Algorithm()):
+		next = sign.New(sign.Algorithm(algorithm))
+	}
+	if in.Err == nil && next.Reveal() != old.Reveal() {
+		in.setSecret(d, next)
 	}
 }

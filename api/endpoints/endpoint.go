@@ -85,11 +85,11 @@ func (a *endpoints) revealSecrets(in *endpointInput, e *config.Endpoint) error {
 	clear(in.revealed) // drop the secrets that this call generated but did not store
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		secret, err := a.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[0].Secret)
+		secret, err := a.signingSecret(d, 0)
 		if err != nil {
 			return err
 		}
-		in.revealed[d.ID] = secret
+		in.reveal(d, secret)
 	}
 	return nil
 }

@@ -98,7 +98,12 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 ) (wire.Destination, error) {
 	v := settingsOfDestination(d)
 	v.URL, v.Headers = by.DestinationURL(d.URL), make(map[string]string, len(d.Headers))
-	v.Signing = wire.Signing{Scheme: sign.Scheme, Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
+	secret, err := a.signingSecret(d, 0)
+	if err != nil {
+		return v, err
+	}
+	v.Signing = wire.Signing{Scheme: sign.Scheme, Algorithm: string(secret.Algorithm()),
+		PublicKey: secret.PublicText(), Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
 	v.State, v.StateReason = stateOf(e, d, held)
 	for name, sealed := range d.Headers {
 		value, err := a.keyring.OpenString(d.ID, seal.FieldHeader(name), sealed)
@@ -108,6 +113,15 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 		v.Headers[name] = shownHeader(name, value)
 	}
 	return v, nil
+}
+
+// signingSecret opens one of the signing secrets of a destination; 0 is the newest.
+func (a *endpoints) signingSecret(d *config.Destination, i int) (sign.Secret, error) {
+	text, err := a.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[i].Secret)
+	if err != nil {
+		return sign.Secret{}, fmt.Errorf("open signing secret of %s: %w", d.ID, err)
+	}
+	return sign.ParseSecret(text)
 }
 
 // States of a destination.

@@ -39,7 +39,11 @@ type Verification struct {
 // Signing is how the deliveries to a destination are signed.
 type Signing struct {
 	Scheme string `json:"scheme" in:"own" enum:"standard_webhooks"`
-	// Only in the response that created it.
+	// `ed25519`: the receiver verifies with `public_key` and has no secret.
+	Algorithm string `json:"algorithm" in:"own" enum:"hmac-sha256,ed25519"`
+	// `whpk_` and the base64 of the public key; `null` for `hmac-sha256`.
+	PublicKey *string `json:"public_key"`
+	// Only in the response that created it. Never for `ed25519`.
 	Secret      string `json:"secret,omitempty" in:"own"`
 	SecretLast4 string `json:"secret_last4"`
 }
@@ -68,7 +72,7 @@ type Destination struct {
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
 	State       string    `json:"state" enum:"active,disabled,paused,held"`
-	StateReason *string   `json:"state_reason" enum:"breaker_open,gone_410,manual,consecutive_failures"`
+	StateReason *string   `json:"state_reason" enum:"breaker_open,gone_410,receiver_disabled,manual,consecutive_failures"`
 	Warnings    []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }
 

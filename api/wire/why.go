@@ -63,6 +63,8 @@ var Reasons = map[event.Reason]string{
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
 	event.NotRetryable:        "the retry policy does not retry this response",
 	event.Gone410:             "the destination answered 410 Gone",
+	event.ReceiverAborted:     "the destination asked to end this delivery (webhook-delivery: abort-message)",
+	event.ReceiverDisabled:    "the destination asked to be disabled (webhook-delivery: disable)",
 	event.PayloadExpired:      "the payload is no longer kept: its retention ended, or it was erased",
 	event.TransformFailed:     "the endpoint's transformation could not be applied",
 	event.Undecodable:         "the stored event could not be decoded",

@@ -103,6 +103,9 @@ func destinationBody(f *frame.Form, stored url.Values, d *model.Destination) (ma
 	if secret := strings.TrimSpace(x.Value("signing.secret")); secret != "" {
 		x.Put("signing.secret", secret)
 	}
+	if algorithm := x.Value("signing.algorithm"); algorithm != "" { // only the form of a new one has it
+		x.Put("signing.algorithm", algorithm)
+	}
 	return x.Body, nil
 }
 
@@ -255,6 +258,9 @@ func saveDestination(v *frame.Visit, f *frame.Form, at place) error {
 func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
 	after := &model.Destination{}
 	body := frame.Object{"overlap_seconds": frame.AsNumber(f.Value("overlap_seconds"))}
+	if algorithm := f.Value("algorithm"); algorithm != "" {
+		body["algorithm"] = algorithm
+	}
 	if err := v.Do("POST "+destinationAPI+"/rotate_secret", f, body, after); err != nil {
 		return err
 	}

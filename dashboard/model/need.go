@@ -79,6 +79,8 @@ func (x *Causes) AddWaiting(subject string, d *wire.WaitingDestination) {
 		}
 	case frame.TextOf(d.StateReason) == "gone_410":
 		c.facts = append(c.facts, "disabled: three events in a row were answered 410 Gone")
+	case frame.TextOf(d.StateReason) == "receiver_disabled":
+		c.facts = append(c.facts, "disabled: its application asked for it")
 	default:
 		c.facts = append(c.facts, "disabled ("+frame.TextOf(d.StateReason)+")")
 	}

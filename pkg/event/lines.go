@@ -27,6 +27,16 @@ func LinesOf(fields []Field) Lines {
 	return Lines(b.String())
 }
 
+// Value returns the value of the first line with that name, spelled as here; empty without one.
+func (l Lines) Value(name string) string {
+	text := "\n" + string(l)
+	if _, rest, ok := strings.Cut(text, "\n"+name+": "); ok {
+		value, _, _ := strings.Cut(rest, "\n")
+		return value
+	}
+	return ""
+}
+
 // Fields splits the lines into names and values.
 func (l Lines) Fields() []Field {
 	fields := make([]Field, 0, strings.Count(string(l), "\n"))

@@ -53,6 +53,8 @@ const (
 	AttemptsExhausted Reason = "attempts_exhausted"
 	NotRetryable      Reason = "not_retryable"
 	Gone410           Reason = "gone_410"
+	ReceiverAborted   Reason = "receiver_aborted"
+	ReceiverDisabled  Reason = "receiver_disabled" // also of a destination
 	PayloadExpired    Reason = "payload_expired"
 	TransformFailed   Reason = "transform_failed"
 	Undecodable       Reason = "undecodable"

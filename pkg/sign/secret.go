@@ -27,8 +27,8 @@ const (
 // ErrSecret is what every error of [ParseSecret] wraps. The texts of these errors do not contain the secret.
 var ErrSecret = errors.New("not a signing secret")
 
-// Secret is a signing secret of one destination. The zero Secret signs nothing. Copies share the HMAC states, and all
-// methods may be called from any goroutine. Parse it once and keep it while the destination exists: reusing its states
+// Secret is a signing secret, or an Ed25519 key, of one destination. The zero Secret signs nothing. Copies share the
+// HMAC states, and all methods may be called from any goroutine. Parse it once and keep it while the destination exists: reusing its states
 // makes signing cheap.
 type Secret struct{ k *key }
 
@@ -39,8 +39,9 @@ type key struct{ m *material }
 
 // material is the bytes of a secret and the HMAC states that use them as key.
 type material struct {
-	raw    []byte
-	states sync.Pool // of *state
+	raw     []byte
+	private bool      // raw is an ed25519.PrivateKey
+	states  sync.Pool // of *state; HMAC only
 }
 
 // state is an HMAC keyed with a secret, and a buffer: first for id.timestamp. and then, in the same place, for the sum.
@@ -64,13 +65,16 @@ func NewSecret() Secret {
 	return newSecret(raw)
 }
 
-// ParseSecret parses whsec_ and the base64 of 24 to 64 bytes. It accepts canonical base64 only, with padding and
-// without line breaks: receivers' libraries differ in what else they decode, so that another form might verify with one
-// library and fail with the next. Its errors wrap ErrSecret.
+// ParseSecret parses whsec_ and the base64 of 24 to 64 bytes, or whsk_ and the base64 of an Ed25519 key. It accepts
+// canonical base64 only, with padding and without line breaks: receivers' libraries differ in what else they decode, so
+// that another form might verify with one library and fail with the next. Its errors wrap ErrSecret.
 func ParseSecret(text string) (Secret, error) {
+	if encoded, ok := strings.CutPrefix(text, PrivatePrefix); ok {
+		return parsePrivate(encoded)
+	}
 	encoded, ok := strings.CutPrefix(text, Prefix)
 	if !ok {
-		return Secret{}, fmt.Errorf("%w: it must begin with %q", ErrSecret, Prefix)
+		return Secret{}, fmt.Errorf("%w: it must begin with %q or %q", ErrSecret, Prefix, PrivatePrefix)
 	}
 	// Checked before decoding, so that a huge text costs nothing.
 	if len(encoded) > base64.StdEncoding.EncodedLen(maxSecretLen) {
@@ -92,7 +96,7 @@ func (s Secret) Reveal() string {
 	if s.k == nil {
 		return ""
 	}
-	return Prefix + base64.StdEncoding.EncodeToString(s.k.m.raw)
+	return s.prefix() + base64.StdEncoding.EncodeToString(s.k.m.raw)
 }
 
 // Last4 returns the last four characters of the secret's text, which the API shows as secret_last4 of a destination.
@@ -105,12 +109,12 @@ func (s Secret) Last4() string {
 // IsZero reports whether s is the zero Secret.
 func (s Secret) IsZero() bool { return s.k == nil }
 
-// String returns the mask: whsec_**** and the last four characters. It is empty for the zero Secret.
+// String returns the mask, such as whsec_**** and the last four characters. It is empty for the zero Secret.
 func (s Secret) String() string {
 	if s.k == nil {
 		return ""
 	}
-	return Prefix + "****" + s.Last4()
+	return s.prefix() + "****" + s.Last4()
 }
 
 // GoString returns the mask, for %#v.

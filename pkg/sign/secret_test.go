@@ -58,7 +58,7 @@ func TestParseSecret(t *testing.T) {
 	bad("", "begin with")
 	bad(strings.TrimPrefix(knownSecret, Prefix), "begin with")
 	bad("WHSEC_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "begin with")
-	bad("whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "begin with")
+	bad("whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "32 or 64 bytes")
 	bad(" "+knownSecret, "begin with")
 	bad(Prefix, "24 to 64 bytes, not 0")
 	bad(text(23), "24 to 64 bytes, not 23")

@@ -430,7 +430,7 @@ function describeTime(ms, now) {
 }
 
 // Keys that are known by their first characters.
-const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whsec_|rly_(?:live|test)_|gh[opsur]_|github_pat_|' +
+const knownKey = new RegExp('(?:^|[^A-Za-z0-9])(?:[rs]k_(?:live|test)_|whs(?:ec|k)_|rly_(?:live|test)_|gh[opsur]_|github_pat_|' +
   'glpat-|xox[a-z]-|xapp-|sk-|AKIA|ASIA|AIza|ya29\\.|npm_|pypi-|SG\\.|shp(?:at|ca|pa|ss)_|dop_v1_|hf_|dp\\.|eyJ[\\w-]+\\.)' +
   '[\\w.+/=-]{12}')
 // The service has the same patterns (pkg/secrets/name.go). Words that announce a credential at the end of a name; those of the second pattern also at the end of a longer word

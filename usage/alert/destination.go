@@ -28,7 +28,7 @@ type destinationState struct {
 	oldest   id.ID              // the oldest of open; zero if not known
 
 	heldSince     time.Time // since when its circuit breaker is known to be open; zero: it is not
-	goneAt        time.Time // when it last answered 410
+	goneAt        time.Time // when it last gave an answer that disables it
 	lastOutcomeAt time.Time // time of its last outcome
 }
 
@@ -48,7 +48,7 @@ func (d *destinationState) observe(outcome *event.OutcomeHead, span time.Duratio
 		d.hasResult, d.failedReason, d.goneAt = true, "", time.Time{}
 	case outcome.Status == event.Failed && !outcome.Attempt.IsZero():
 		d.hasResult, d.failedReason = true, event.Reason(outcome.Reason)
-		if d.failedReason == event.Gone410 {
+		if disables(d.failedReason) {
 			d.goneAt = outcome.At
 		}
 	case outcome.Status == event.Held && string(outcome.Reason) == string(event.BreakerOpen) && d.heldSince.IsZero():

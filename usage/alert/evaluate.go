@@ -86,7 +86,12 @@ func (a *Alerts) isDeleted(destID string, dest *destinationState) bool {
 		a.now().Sub(dest.lastOutcomeAt) > goneTimeout
 }
 
-// evaluateGone fires destination.disabled when a destination that answered 410 was disabled for it.
+// disables reports whether the service disables a destination for that reason.
+func disables(reason event.Reason) bool {
+	return reason == event.Gone410 || reason == event.ReceiverDisabled
+}
+
+// evaluateGone fires destination.disabled when a destination was disabled for what it answered.
 func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID string, dest *destinationState) error {
 	if dest.goneAt.IsZero() {
 		return nil
@@ -96,15 +101,15 @@ func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID 
 		return nil
 	}
 	d := ep.Destination(destID)
-	if d == nil || d.Enabled || d.StateReason != string(event.Gone410) {
+	if d == nil || d.Enabled || !disables(event.Reason(d.StateReason)) {
 		if a.now().Sub(dest.goneAt) > goneTimeout {
 			dest.goneAt = time.Time{}
 		}
 		return nil
 	}
 	about := subject{endpoint: dest.endpoint, destination: destID}
-	f := evaluation{destinationGone, bad, string(event.Gone410), nil}
-	// It fires once per 410. If a cooldown or a mute suppresses it now, it fires later.
+	f := evaluation{destinationGone, bad, d.StateReason, nil}
+	// It fires once per such answer. If a cooldown or a mute suppresses it now, it fires later.
 	alerted := func() bool {
 		x := a.deps.Config.Alert(alertID(f.rule, about))
 		return x != nil && !x.FiredAt.Before(dest.goneAt)

@@ -72,7 +72,7 @@ var ruleTable = [ruleCount]struct {
 		messageType: "destination.disabled",
 		setting:     "destination_state",
 		enabled:     func(s *alerting.AlertRules) bool { return s.DestinationState.Enabled },
-		fired:       "The destination is gone (410) and was disabled",
+		fired:       "The destination was disabled: it is gone (410) or asked for it",
 		over:        "The destination is enabled again",
 	},
 	verificationFailed: {

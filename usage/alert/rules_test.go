@@ -359,9 +359,9 @@ func TestDestinationGone(t *testing.T) {
 		// Again, within the cooldown: it fires when the cooldown ends, if the destination is still disabled.
 		var last *stream.Record
 		again := func() {
-			last = r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.Gone410, r.attempt(false))
+			last = r.newOutcome(r.ids.NewUnbounded(0), event.Failed, event.ReceiverDisabled, r.attempt(false))
 			r.process(last)
-			set(false, string(event.Gone410))
+			set(false, string(event.ReceiverDisabled))
 			r.advance(time.Second)
 		}
 		again()

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // The count of 410 answers starts again once the destination is disabled or is no longer the one that answered. It
@@ -20,9 +21,9 @@ func TestDisablingResetsTheCountOf410(t *testing.T) {
 			Destinations: []config.Destination{{ID: testDest, URL: url, Enabled: true}}})
 		change(v)
 		var forgotten []string
-		r := &goneDisabler{log: testLog(), updater: v, resetGone: func(dest string) { forgotten = append(forgotten, dest) },
+		r := &disabler{log: testLog(), updater: v, resetGone: func(dest string) { forgotten = append(forgotten, dest) },
 			disabled: prometheus.NewCounter(prometheus.CounterOpts{Name: "disabled"})}
-		r.disable(t.Context(), disableRequest{testEndpoint, testDest, url})
+		r.disable(t.Context(), disableRequest{testEndpoint, testDest, url, event.Gone410})
 		if got := slices.Equal(forgotten, []string{testDest}); got != reset || len(forgotten) > 1 {
 			t.Errorf("%s: the counts of %q start again", what, forgotten)
 		}

@@ -24,10 +24,11 @@ const (
 // disableRequest asks to disable a destination if it still has that URL.
 type disableRequest struct {
 	endpoint, dest, url string
+	reason              event.Reason
 }
 
-// goneDisabler disables destinations that have answered 410 (Gone) to several events in a row.
-type goneDisabler struct {
+// disabler disables destinations that have answered 410 (Gone) to several events in a row, or have asked for it.
+type disabler struct {
 	log       *slog.Logger
 	updater   EndpointUpdater
 	disabled  prometheus.Counter
@@ -35,17 +36,17 @@ type goneDisabler struct {
 	resetGone func(dest string) // resets the count of 410 answers
 }
 
-// requestDisable queues the destination for run and never waits. When the queue is full or the write fails, the
-// destination's next 410 asks again.
-func (r *goneDisabler) requestDisable(work *event.Work, url string) {
+// request queues the destination for run and never waits. When the queue is full or the write fails, the destination's
+// next such answer asks again.
+func (r *disabler) request(work *event.Work, url string, reason event.Reason) {
 	select {
-	case r.queue <- disableRequest{work.Event.Endpoint, work.Dest, url}:
+	case r.queue <- disableRequest{work.Event.Endpoint, work.Dest, url, reason}:
 	default:
 	}
 }
 
 // run disables destinations until ctx ends.
-func (r *goneDisabler) run(ctx context.Context) {
+func (r *disabler) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -60,7 +61,7 @@ func (r *goneDisabler) run(ctx context.Context) {
 var errDestinationChanged = errors.New("the destination has changed since")
 
 // disable disables the destination, unless a user has changed it meanwhile.
-func (r *goneDisabler) disable(ctx context.Context, request disableRequest) {
+func (r *disabler) disable(ctx context.Context, request disableRequest) {
 	ctx, cancel := context.WithTimeout(config.WithOrigin(ctx, config.Origin{Actor: "dispatcher"}), disableTimeout)
 	defer cancel()
 	_, err := r.updater.UpdateEndpoint(ctx, request.endpoint, func(endpoint *config.Endpoint) error {
@@ -68,19 +69,20 @@ func (r *goneDisabler) disable(ctx context.Context, request disableRequest) {
 		if dest == nil || !dest.Enabled || dest.URL != request.url {
 			return errDestinationChanged
 		}
-		dest.Enabled, dest.StateReason = false, string(event.Gone410)
+		dest.Enabled, dest.StateReason = false, string(request.reason)
 		return nil
 	})
-	attrs := []slog.Attr{slog.String("endpoint", request.endpoint), slog.String("destination", request.dest)}
+	attrs := []slog.Attr{slog.String("endpoint", request.endpoint), slog.String("destination", request.dest),
+		slog.String("reason", string(request.reason))}
 	switch {
 	case errors.Is(err, errDestinationChanged), errors.Is(err, config.ErrNotFound):
 		r.resetGone(request.dest)
 	case err != nil:
 		attrs = append(attrs, slog.Any("error", err))
-		r.log.LogAttrs(ctx, slog.LevelWarn, "cannot disable destination that is gone", attrs...)
+		r.log.LogAttrs(ctx, slog.LevelWarn, "cannot disable destination", attrs...)
 	default:
 		r.resetGone(request.dest)
 		r.disabled.Inc()
-		r.log.LogAttrs(ctx, slog.LevelInfo, "disabled destination that is gone", attrs...)
+		r.log.LogAttrs(ctx, slog.LevelInfo, "disabled destination", attrs...)
 	}
 }
