@@ -34,11 +34,11 @@ type call struct {
 // subcommands lists all subcommands in the order of the help.
 func subcommands() []subcommand {
 	return []subcommand{
-		{"dev", "run everything in one process, on embedded engines; nothing to install", withSettings(
+		{"dev", "try it on your own machine: serve with the defaults of development", withSettings(
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-				return runDev(ctx, s, log, c.stdout)
+				return runServe(ctx, s, log, c.stdout)
 			})},
-		{"serve", "run a node on Kafka, Redis and ClickHouse", withSettings(
+		{"serve", "run a node: one machine with its engines inside, or one of several on Kafka, Redis and ClickHouse", withSettings(
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 				return runServe(ctx, s, log, c.stdout)
 			})},
@@ -224,9 +224,10 @@ func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
 		return s, nil, usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
 	s.Version, s.Waits = c.Version, c.Waits
-	if c.name == "dev" {
-		s.NodeName = cmp.Or(s.NodeName, devNode)
+	if s.Dev = c.name == "dev"; s.Dev || c.name == "serve" && len(s.KafkaBrokers) == 0 {
+		s.alone()
 	}
+	s.LogFormat = cmp.Or(s.LogFormat, logText)
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(s.LogLevel)) // Validate has checked it
 	log := newLogger(c.stderr, s.LogFormat, level, s.NodeName)

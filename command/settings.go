@@ -265,18 +265,30 @@ func (s settings) Validate(name string) error {
 
 // validateRequired reports settings that the command with this name needs and that are not set.
 func (s settings) validateRequired(name string, fault faultFunc) {
+	if name == "serve" && len(s.KafkaBrokers) == 0 { // the log runs inside, unless the brokers were forgotten
+		for env, value := range map[string]string{"RELAY_KAFKA_SASL": s.KafkaSASL, "RELAY_KAFKA_TLS": s.KafkaTLS,
+			"RELAY_KAFKA_CERT_FILE": s.KafkaCertFile, "RELAY_CLICKHOUSE_CLUSTER": s.ClickHouseCluster} {
+			if value != "" {
+				fault("RELAY_KAFKA_BROKERS", "is missing, but %s is set; without brokers the log would be in this process", env)
+			}
+		}
+		if len(s.Roles) < len(roles.All()) {
+			fault("RELAY_ROLES", "must name all roles of a node that is alone: RELAY_KAFKA_BROKERS is not set")
+		}
+		return
+	}
 	for _, r := range []struct {
 		env, value string
 		commands   []string
 	}{
 		{"RELAY_NODE_NAME", s.NodeName, []string{"serve"}},
-		{"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ","), []string{"serve", "migrate"}},
+		{"RELAY_KAFKA_BROKERS", strings.Join(s.KafkaBrokers, ","), []string{"migrate"}},
 		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL,
 			[]string{"serve", "migrate", "migrate --print", "migrate --print-grants"}}, // it names the database
 		{"RELAY_MASTER_KEYS", s.MasterKeys, []string{"serve"}},
 	} {
 		if r.value == "" && slices.Contains(r.commands, name) {
-			fault(r.env, "is required by %s", name)
+			fault(r.env, "is required by %s%s", name, map[string]string{"serve": " with RELAY_KAFKA_BROKERS"}[name])
 		}
 	}
 }

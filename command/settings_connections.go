@@ -72,7 +72,7 @@ func (s settings) validateConnections(fault faultFunc) {
 	if err := new(slog.Level).UnmarshalText([]byte(s.LogLevel)); err != nil {
 		fault("RELAY_LOG_LEVEL", "%q is none of debug, info, warn, error", s.LogLevel)
 	}
-	if s.LogFormat != logText && s.LogFormat != logJSON {
+	if s.LogFormat != "" && s.LogFormat != logText && s.LogFormat != logJSON {
 		fault("RELAY_LOG_FORMAT", "%q is neither %s nor %s", s.LogFormat, logText, logJSON)
 	}
 }

@@ -115,8 +115,8 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_CLICKHOUSE_URL:", "RELAY_SEARCH_URL:", "RELAY_REDIS_URL:", "RELAY_SMTP_URL_FILE:", "RELAY_BOOTSTRAP_KEY:",
 		"RELAY_LOG_FORMAT:",
 		"RELAY_LOG_LEVEL:", "RELAY_TLS_CERT_FILE:", "RELAY_EGRESS_CA_FILE:", "RELAY_DNS_SERVER:", "--max-body:", "--fsync:",
-		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument", "RELAY_NODE_NAME:",
-		"RELAY_KAFKA_BROKERS:", "RELAY_EGRESS_ALLOW:", "RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
+		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument",
+		"RELAY_KAFKA_BROKERS: is missing, but RELAY_KAFKA_SASL is set", "RELAY_EGRESS_ALLOW:", "RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("%s is missing in:\n%s", want, &errs)
 		}
@@ -351,6 +351,29 @@ func TestHostsSettings(t *testing.T) {
 	f("https://relay.example.com", false, all...)
 	f("relay.example.com/x", false, all...)
 	f("me@relay.example.com", false, all...)
+}
+
+// Without brokers serve needs nothing, and is alone; with them it needs what nodes share.
+func TestWhatServeNeeds(t *testing.T) {
+	brokers := map[string]string{"RELAY_KAFKA_BROKERS": "kafka:9092"}
+	for _, x := range []struct {
+		env  map[string]string
+		want string
+	}{
+		{nil, ""},
+		{map[string]string{"RELAY_CLICKHOUSE_URL": "http://store/relay", "RELAY_REDIS_URL": "redis://counts"}, ""},
+		{map[string]string{"RELAY_CLICKHOUSE_CLUSTER": "main"}, "RELAY_KAFKA_BROKERS: is missing"},
+		{map[string]string{"RELAY_ROLES": "ingest"}, "RELAY_ROLES: must name all roles"},
+		{brokers, "RELAY_NODE_NAME: is required by serve with RELAY_KAFKA_BROKERS\n" +
+			"RELAY_CLICKHOUSE_URL: is required by serve with RELAY_KAFKA_BROKERS\n" +
+			"RELAY_MASTER_KEYS: is required by serve with RELAY_KAFKA_BROKERS"},
+	} {
+		s := must.Get(settingsOf(t, nil, x.env))(t)
+		err := s.Validate("serve")
+		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%v: %v, want %q", x.env, err, x.want)
+		}
+	}
 }
 
 // The tables of docs/operate/settings.md are made from the settings, so that they cannot drift.

@@ -33,7 +33,7 @@ const symbolPath = "/debug/pprof/symbol"
 func newAdminServer(n *Node) (runFunc, error) {
 	address := n.settings.AdminListen
 	if address == "" {
-		if !n.settings.Embedded {
+		if !n.settings.Dev {
 			return nil, nil
 		}
 		address = "127.0.0.1:9090"

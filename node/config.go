@@ -31,39 +31,39 @@ type Config struct {
 	TLSCertFile       string   `flag:"tls-cert-file" unset:"plain HTTP" help:"PEM file with the certificate chain. The server then speaks HTTPS. A changed file is loaded without a restart."`
 	TLSKeyFile        string   `flag:"tls-key-file" unset:"none" help:"PEM file with the certificate's private key. Give both files or neither."`
 	MaxBody           int      `flag:"max-body" default:"1048576" help:"Largest event body in bytes, at most 10485760."`
-	NodeName          string   `section:"Node" flag:"node-name" unset:"required by serve; dev: dev" help:"Name of this node. No two nodes may share one, and a node keeps its name across restarts."`
+	NodeName          string   `section:"Node" flag:"node-name" unset:"required by serve on Kafka; otherwise relay, dev: dev" help:"Name of this node. No two nodes may share one, and a node keeps its name across restarts."`
 	Roles             []string `flag:"roles" default:"ingest,dispatch,write,api" help:"What this node does: ingest accepts webhooks, dispatch delivers, write copies the log into ClickHouse, api answers /v1."`
-	DataDir           string   `flag:"data-dir" default:"./.relay" help:"Directory of the command socket and, in dev, of all data of the embedded engines."`
+	DataDir           string   `flag:"data-dir" default:"./.relay" help:"Directory of the command socket and of all data of the engines inside the process."`
 	TakeoverSeconds   int      `flag:"takeover-seconds" default:"30" help:"How many seconds a node may be silent before other nodes take over its partitions, 6 to 1800. A restart within this time moves no partition."`
-	ShutdownDelay     int      `flag:"shutdown-delay-seconds" unset:"5; dev: 0" help:"How many seconds a node that is told to stop still takes requests while /readyz answers 503, so that load balancers leave it out, 0 to 60."`
+	ShutdownDelay     int      `flag:"shutdown-delay-seconds" unset:"5; on a log inside: 0" help:"How many seconds a node that is told to stop still takes requests while /readyz answers 503, so that load balancers leave it out, 0 to 60."`
 	LogLevel          string   `flag:"log-level" default:"info" help:"Lowest level that is logged: debug, info, warn or error."`
-	LogFormat         string   `flag:"log-format" default:"text" help:"How a line of the log is written: text (key=value pairs) or json. Each has at least time, level, msg and node."`
+	LogFormat         string   `flag:"log-format" unset:"text; serve on engines inside: json" help:"How a line of the log is written: text (key=value pairs) or json. Each has at least time, level, msg and node."`
 	AdminListen       string   `flag:"admin-listen" unset:"dev: 127.0.0.1:9090 if the port is free; serve: off" help:"Address and port of Prometheus metrics and pprof. They ask for no password."`
 	Pprof             bool     `flag:"pprof" default:"true" help:"Serve the profiles of pprof beside the metrics. The Helm chart and docker-compose.yml turn them off."`
 	AdminHosts        []string `flag:"admin-hosts" unset:"none" help:"Further host names under which metrics and pprof answer. They always answer under IP addresses, localhost and the node's name."`
-	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"required by serve and migrate" help:"Addresses of the Kafka brokers, as host:port."`
+	KafkaBrokers      []string `section:"Kafka" flag:"kafka-brokers" unset:"serve: a log inside the process; required by migrate" help:"Addresses of the Kafka brokers, as host:port."`
 	KafkaSASL         string   `flag:"kafka-sasl" unset:"no authentication" secret:"yes" help:"Credentials as mechanism:user:password. The mechanism is plain, scram-sha-256 or scram-sha-512."`
 	KafkaTLS          string   `flag:"kafka-tls" unset:"no TLS" help:"Use TLS to the brokers: system trusts the system's root certificates, a path trusts those in this PEM file."`
 	KafkaCertFile     string   `flag:"kafka-cert-file" unset:"no client certificate" help:"PEM file with the client certificate (mTLS) for the brokers. A changed file is used for new connections."`
 	KafkaKeyFile      string   `flag:"kafka-key-file" unset:"none" help:"PEM file with the client certificate's private key. Give both files or neither."`
 	TopicPrefix       string   `flag:"topic-prefix" default:"relay." help:"Prefix of all topic and consumer group names."`
-	Partitions        int      `flag:"partitions" unset:"32; dev: 4" help:"Partitions of each topic, 1 to 4096. relay migrate creates topics with this many and adds partitions where there are fewer."`
-	Replication       int      `flag:"replication-factor" unset:"3; dev: 1" help:"Replicas of each topic that relay migrate creates. serve refuses topics with fewer."`
-	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"How many minutes a record stays in the log after every consumer group has committed it, 15 to 43200. Raise it for consumers of your own. relay dev keeps at most 1 GB of the log."`
-	ClickHouseURL     string   `section:"ClickHouse" flag:"clickhouse-url" unset:"required by serve and migrate" secret:"yes" help:"Address of the store: http://, https:// or clickhouse:// with a database as path, or unix:///path?database=name. Give one address for each shard, separated by commas."`
+	Partitions        int      `flag:"partitions" unset:"32; on a log inside the process: 4" help:"Partitions of each topic, 1 to 4096. relay migrate creates topics with this many and adds partitions where there are fewer."`
+	Replication       int      `flag:"replication-factor" unset:"3; on a log inside the process: 1" help:"Replicas of each topic that relay migrate creates. serve refuses topics with fewer."`
+	LogKeepMinutes    int      `flag:"log-keep-minutes" default:"15" help:"How many minutes a record stays in the log after every consumer group has committed it, 15 to 43200. Raise it for consumers of your own. A log inside the process keeps at most 1 GB."`
+	ClickHouseURL     string   `section:"ClickHouse" flag:"clickhouse-url" unset:"serve on a log inside: a store inside the process; otherwise required" secret:"yes" help:"Address of the store: http://, https:// or clickhouse:// with a database as path, or unix:///path?database=name. Give one address for each shard, separated by commas."`
 	ClickHouseCluster string   `flag:"clickhouse-cluster" unset:"no cluster" help:"Name of the ClickHouse cluster that the shards belong to. relay migrate then creates replicated tables on all its servers."`
 	RetentionDays     int      `flag:"retention-days" default:"30" help:"How many days events stay readable, 1 to 3650."`
 	ReadURL           string   `flag:"read-url" unset:"the same as RELAY_CLICKHOUSE_URL" secret:"yes" help:"Addresses that lists, pages and figures use, as many as in RELAY_CLICKHOUSE_URL and with the same databases. Give them a user that may only read."`
 	SearchURL         string   `flag:"search-url" unset:"the same as RELAY_READ_URL" secret:"yes" help:"Addresses that searches use, as many as in RELAY_CLICKHOUSE_URL and with the same databases. Give them another user whose quotas keep searches from slowing the writer down."`
 	SearchThreads     int      `flag:"search-threads" default:"0" help:"Cores of a ClickHouse server that one search may use; an account has at most two searches running. 0 means half of this machine's cores."`
 	SearchIndex       bool     `flag:"search-index" default:"false" help:"Keep a text index, which makes searches for rare text faster and storing events more expensive. relay migrate adds and removes it, dev does so when it starts, serve uses what is there."`
-	RedisURL          string   `section:"Redis" flag:"redis-url" unset:"each node limits by itself and nothing is deduplicated" secret:"yes" help:"Address of the Redis that nodes share for rates, deduplication and circuit breakers: redis://, rediss:// or unix://."`
+	RedisURL          string   `section:"Redis" flag:"redis-url" unset:"on a log inside: counters and claims inside the process; on Kafka: each node limits by itself and nothing is deduplicated" secret:"yes" help:"Address of the Redis that nodes share for rates, deduplication and circuit breakers: redis://, rediss:// or unix://."`
 	RedisCAFile       string   `flag:"redis-ca-file" unset:"the system's root certificates" help:"PEM file with the root certificates that a Redis at rediss:// is trusted by."`
 	RedisCertFile     string   `flag:"redis-cert-file" unset:"no client certificate" help:"PEM file with the client certificate (mTLS) for Redis. A changed file is used for new connections."`
 	RedisKeyFile      string   `flag:"redis-key-file" unset:"none" help:"PEM file with the client certificate's private key. Give both files or neither."`
-	Fsync             bool     `section:"Embedded engines" flag:"fsync" default:"true" help:"Acknowledge only what the disk has. With false a power cut loses the last seconds."`
+	Fsync             bool     `section:"Engines inside the process" flag:"fsync" default:"true" help:"Acknowledge only what the disk has. With false a power cut loses the last seconds."`
 	ChdbLib           string   `flag:"chdb-lib" unset:"lib/libchdb.so beside the executable" help:"Path of libchdb.so, the embedded ClickHouse."`
-	MasterKeys        string   `section:"Secrets and first users" flag:"master-keys" unset:"required by serve; dev creates one in the data directory" secret:"yes" help:"Keys that seal the secrets of the configuration, as name:base64 of 32 bytes, separated by commas. The first seals, all of them open."`
+	MasterKeys        string   `section:"Secrets and first users" flag:"master-keys" unset:"required by serve on Kafka; otherwise created in the data directory" secret:"yes" help:"Keys that seal the secrets of the configuration, as name:base64 of 32 bytes, separated by commas. The first seals, all of them open."`
 	BootstrapKey      string   `flag:"bootstrap-key" unset:"none; dev creates one" secret:"yes" help:"Read-write API key that exists from the first start."`
 	BootstrapReadKey  string   `flag:"bootstrap-read-key" unset:"none" secret:"yes" help:"Read-only API key that exists from the first start."`
 	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user, or only a dev@localhost who has never signed in."`
@@ -87,11 +87,13 @@ type Config struct {
 
 	// Decided by the command, not by a setting.
 	Version  string
-	Embedded bool // the engines are embedded
+	Dev      bool // relay dev: without limits, and with metrics on a loopback address
+	Embedded bool // the log is in this process, so this node is alone
 	// EmbeddedLog is the log in this process; nil = Kafka.
 	EmbeddedLog *stream.Log
 	// DialRedis connects to the embedded engine without TCP; nil = TCP.
 	DialRedis  func(ctx context.Context, network, addr string) (net.Conn, error)
+	ClaimsFile string       // keeps the claims of events instead of Redis; empty: Redis does
 	SyncTables func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
 	Waits      Waits
 }
@@ -123,7 +125,7 @@ func (s Config) rate(given, defaultRate int) int {
 	switch {
 	case given != Unset:
 		return given
-	case s.Embedded:
+	case s.Dev:
 		return 0
 	}
 	return defaultRate
@@ -137,7 +139,7 @@ func (s Config) shutdownDelay() time.Duration {
 	switch {
 	case s.ShutdownDelay != Unset:
 		return time.Duration(s.ShutdownDelay) * time.Second
-	case s.Embedded:
+	case s.Embedded: // no other node takes over
 		return 0
 	}
 	return defaultShutdownDelay

@@ -33,7 +33,7 @@ func newIngest(n *Node) (runFunc, error) {
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.settings.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.limiter, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
+		ClockSkew: n.control.ClockSkew, Claims: n.claims, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
 		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: n.guard.Refusal, Tripwires: n.leaks.tripwires, Front: n.front, Spans: n.spans,
 	})
@@ -63,7 +63,7 @@ func newAPI(n *Node) (runFunc, error) {
 			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
 			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Traffic: n.reader,
-			Leaks: n.leaks.api, Limits: n.limiter, LimiterStore: n.limiter, Notifier: n.notifier,
+			Leaks: n.leaks.api, Limits: n.limiter, LimiterStore: limiterStore{n.claims, n.limiter}, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Refusals: n.leaks.tripwires,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
@@ -80,7 +80,7 @@ func newAPI(n *Node) (runFunc, error) {
 func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
 		BaseURL: n.url, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
-		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Embedded, TrustedProxies: n.proxies,
+		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Dev, TrustedProxies: n.proxies,
 		Version: n.settings.Version,
 	}
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
@@ -143,6 +143,9 @@ func (n *Node) AcceptsBootstrapKey() bool {
 	_, err := n.control.Authenticate(n.settings.BootstrapKey)
 	return !errors.Is(err, config.ErrInvalidKey)
 }
+
+// HasKeys reports whether there is an API key, valid or not.
+func (n *Node) HasKeys() bool { return len(n.control.Keys(n.control.Account().ID)) > 0 }
 
 // FirstUser is the email address of the user whom relay dev creates.
 const FirstUser = "dev@localhost"

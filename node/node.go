@@ -33,6 +33,7 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
@@ -84,6 +85,7 @@ type Node struct {
 	control            *config.Control
 	spans              *spans.Recorder // nil without traces
 	limiter            *limit.Limiter
+	claims             claim.Store
 	producer           *stream.Producer
 	writer             *write.Writer
 	reader             *read.Reader
@@ -155,6 +157,7 @@ var starts = slices.Concat([]start{
 	{name: "uses of keys", new: newUses},
 	{name: "store writer", role: roles.Write, new: newWriter},
 	{name: "store reader", new: newReader},
+	{name: "claims", new: newClaims},
 	{name: "usage", new: newUsage},
 	{name: "ledger", role: roles.Dispatch, new: newLedger},
 	{name: "recovery", role: roles.Dispatch, new: newRecovery},
@@ -462,7 +465,8 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 }
 
 // instanceID returns the id for static group membership, with which a restart within the session timeout moves no
-// partition. It is empty in dev, which has one node: static membership would only delay its restart.
+// partition. It is empty for a node that is alone: static membership
+// would only delay its restart.
 func (n *Node) instanceID() string {
 	if n.settings.Embedded {
 		return ""

@@ -117,8 +117,8 @@ type Endpoint struct {
 	// or with spaces or invisible characters, are not types. The default depends on the provider.
 	TypeSource *string `json:"type_source" in:"own,null" minLength:"1" maxLength:"512" pattern:"^(body:[$]|header:|const:)[^|]+([|](body:[$]|header:|const:)[^|]+){0,3}$" example:"body:$.type"`
 	// Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped`
-	// (`duplicate`) and not delivered. Keys are as durable as the service's Redis: `relay dev` forgets them at every
-	// restart, and a cluster when its Redis starts empty; then a repeated request is delivered again.
+	// (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a
+	// repeated request is delivered again. A relay with its engines inside keeps them in a file.
 	Dedup        *config.Dedup       `json:"dedup" in:"null"`
 	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
 	Destinations []Destination       `json:"destinations" in:"own" inref:"-" minItems:"1" maxItems:"50"`

@@ -1,7 +1,7 @@
 // Package redis is an embedded Redis: miniredis with keys that expire in real time. Begin reading at Server.Run.
 //
 // This process connects with [Server.DialContext], other processes through a unix socket or loopback TCP. All data is
-// in memory and lost when the process ends, so it holds only what may be lost: token leases and idempotency claims.
+// in memory and lost when the process ends, but for counters of attempts, which are saved each second (counters.go).
 // Commands run one at a time; a plain one takes about 25 µs, a script several times that.
 //
 // It has no passwords, and miniredis allocates any length that a client announces: one packet can end the process. So
@@ -44,6 +44,8 @@ type Config struct {
 	// Listen is the address for other processes: a loopback address, whose port 0 chooses a free port, or unix:/path.
 	// Empty: only this process connects, with Server.DialContext.
 	Listen string
+	// Counters is the file that keeps counters of attempts; empty: they end with the process.
+	Counters string
 }
 
 const unixPrefix = "unix:"
@@ -128,13 +130,19 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		defer accepting.Wait()
 		defer listener.Close()
 	}
+	saved := &counters{Server: s, path: s.cfg.Counters}
+	if saved.path != "" {
+		if err := saved.load(); err != nil {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "attempts before this start are not counted", slog.Any("error", err))
+		}
+	}
 	close(s.ready)
 	where := s.addr
 	if where == "" {
 		where = "this process only"
 	}
 	s.log.Info("embedded redis ready", "addr", where)
-	s.expireKeys(ctx)
+	s.expireKeys(ctx, saved)
 	return nil
 }
 
@@ -229,18 +237,26 @@ func connOf(fd int) (net.Conn, error) {
 	return net.FileConn(file)
 }
 
-// expireKeys reduces the TTLs of all keys as time passes, until ctx ends.
-func (s *Server) expireKeys(ctx context.Context) {
-	last := time.Now()
+// expireKeys reduces the TTLs of all keys as time passes and saves counters, until ctx ends.
+func (s *Server) expireKeys(ctx context.Context, saved *counters) {
+	last, savedAt := time.Now(), time.Now()
 	timer := time.NewTimer(expiryInterval)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-			return
 		}
 		now := time.Now()
+		if saved.path != "" && (ctx.Err() != nil || now.Sub(savedAt) >= saveInterval) {
+			if err := saved.save(); err != nil {
+				s.log.LogAttrs(ctx, slog.LevelWarn, "cannot save the counters of attempts", slog.Any("error", err))
+			}
+			savedAt = now
+		}
+		if ctx.Err() != nil {
+			return
+		}
 		s.redis.FastForward(now.Sub(last))
 		last = now
 		timer.Reset(max(expiryInterval, expiryPauseFactor*time.Since(now)))

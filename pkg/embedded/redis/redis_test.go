@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/test/must"
@@ -161,4 +164,45 @@ func TestListenOnSocket(t *testing.T) {
 		t.Errorf("PING answered %s", got)
 	}
 	must.Do(t, stop())
+}
+
+// Counters of attempts survive the process, with what is left of their time; nothing else does. A damaged file is no
+// reason not to start.
+func TestCountersAreKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "counters.json")
+	run := func(commands ...string) (answers []string) {
+		s := must.Get(New(Config{Counters: path}, Deps{}))(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		c := must.Get(s.DialContext(ctx, "", ""))(t)
+		defer c.Close()
+		r := bufio.NewReader(c)
+		for _, command := range commands {
+			answers = append(answers, call(t, c, r, strings.Fields(command)...))
+		}
+		cancel()
+		must.Do(t, <-ended)
+		return answers
+	}
+	run("SET window:a:x 5 PX 60000", "SADD distinct:b:y one two", "PEXPIRE distinct:b:y 60000", "SET claim:z 1 PX 60000",
+		"SET window:a:short 1 PX 60")
+	time.Sleep(70 * time.Millisecond)
+	got := run("GET window:a:x", "SISMEMBER distinct:b:y two", "GET claim:z", "GET window:a:short", "PTTL window:a:x",
+		"PTTL distinct:b:y", "INCR window:a:x")
+	if d := cmp.Diff([]string{"5", ":1", "$-1", "$-1"}, got[:4]); d != "" {
+		t.Error(d)
+	}
+	for _, left := range got[4:6] {
+		if n := must.Get(strconv.Atoi(strings.TrimPrefix(left, ":")))(t); n < 50_000 || n > 60_000 {
+			t.Errorf("%d ms are left of 60,000", n)
+		}
+	}
+	if got := run("GET window:a:x"); got[0] != "6" {
+		t.Errorf("the count is %s", got[0])
+	}
+	must.Do(t, os.WriteFile(path, []byte(`{"window:a:x":{"va`), 0o600))
+	if got := run("GET window:a:x", "SET window:a:x 1"); got[0] != "$-1" || got[1] != "+OK" {
+		t.Errorf("after damage: %q", got)
+	}
 }

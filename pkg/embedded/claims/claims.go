@@ -1,0 +1,290 @@
+// Package claims keeps the claims of one process (deduplication, and Idempotency-Keys of sends) in a file, so that a
+// restart, a SIGKILL or a power cut forgets none: it is the claim.Store of a node that has no Redis server.
+//
+// The file is a bbolt database. Its memory is what the system caches, however many claims there are. All calls that
+// wait at the same time share one transaction, which is on disk before they return. Begin reading at Store.commit.
+package claims
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// The buckets: claims by the SHA-256 of their key, and the same hashes after the time at which they expire.
+var bucketClaims, bucketExpiry = []byte("claims"), []byte("expiry")
+
+const (
+	// maxShared bounds the calls of one transaction.
+	maxShared = 1024
+	// leastSwept claims, and twice the number of calls, are removed by a transaction if they have expired. So the file
+	// does not grow while claims expire as fast as they come.
+	leastSwept = 64
+	// maxNote bounds the note of a claim in bytes.
+	maxNote = 128
+	// longest is the longest window of a claim.
+	longest = 24 * time.Hour
+)
+
+// Config is the configuration of a Store.
+type Config struct {
+	Path string // of the file
+	// Sync: what is claimed is on disk when Claim returns. Without it a power cut forgets the last seconds.
+	Sync bool
+	// PendingTTL is how long a claim lasts whose event is not stored; see limit.Config.
+	PendingTTL time.Duration
+}
+
+// Deps are the dependencies of a Store.
+type Deps struct {
+	Log *slog.Logger
+	Now func() time.Time
+}
+
+// Store is a claim.Store. It owns its file: a second process that opens it waits and then fails.
+type Store struct {
+	cfg   Config
+	deps  Deps
+	db    *bbolt.DB
+	calls chan *call
+	ended chan struct{} // closed when Run has returned
+}
+
+// errEnded means that the node stops.
+var errEnded = errors.New("the claims are closed")
+
+// call is one change, and its result.
+type call struct {
+	hash   [sha256.Size]byte
+	change func(found entry, exists bool) (next entry, write bool)
+	done   chan error // capacity 1
+}
+
+// entry is a claim in the file: the time at which it expires in Unix milliseconds (8 bytes, big-endian), 1 if its event
+// is stored, the event (16 bytes), the note.
+type entry struct {
+	expires time.Time
+	stored  bool
+	event   id.ID
+	note    string
+}
+
+const fixedBytes = 8 + 1 + len(id.ID{})
+
+func (e entry) encode() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(e.expires.UnixMilli()))
+	stored := byte(0)
+	if e.stored {
+		stored = 1
+	}
+	return append(append(append(b, stored), e.event[:]...), e.note...)
+}
+
+func decode(b []byte) (e entry, ok bool) {
+	if len(b) < fixedBytes {
+		return e, false
+	}
+	return entry{expires: time.UnixMilli(int64(binary.BigEndian.Uint64(b))), stored: b[8] == 1,
+		event: id.ID(b[9:fixedBytes]), note: string(b[fixedBytes:])}, true
+}
+
+// Open opens or creates the file. It starts nothing; Close it after Run has returned.
+func Open(cfg Config, deps Deps) (*Store, error) {
+	db, err := bbolt.Open(cfg.Path, 0o600, &bbolt.Options{
+		Timeout: time.Second, NoSync: !cfg.Sync, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
+	if err != nil {
+		return nil, fmt.Errorf("open the claims of events, %s: %w", cfg.Path, err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		_, first := tx.CreateBucketIfNotExists(bucketClaims)
+		_, second := tx.CreateBucketIfNotExists(bucketExpiry)
+		return errors.Join(first, second)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the claims of events, %s: %w", cfg.Path, err), db.Close())
+	}
+	return &Store{cfg: cfg, deps: deps, db: db, calls: make(chan *call, maxShared), ended: make(chan struct{})}, nil
+}
+
+// Close closes the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Recover decides the claims that an earlier process left pending: it crashed between the claim and the note that the
+// event is stored. isStored says whether the event is in the log. Call it once, before Run and before any event comes.
+// After an error what is undecided lasts for PendingTTL more.
+func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, event id.ID) (bool, error)) error {
+	pending := make(map[[sha256.Size]byte]entry)
+	now := s.deps.Now()
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketClaims).ForEach(func(k, v []byte) error {
+			if e, ok := decode(v); ok && !e.stored {
+				pending[[sha256.Size]byte(k)] = e
+			}
+			return nil
+		})
+	})
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	var failed error
+	for hash, e := range pending {
+		stored, err := isStored(ctx, e.event)
+		switch {
+		case err != nil:
+			failed, e.expires = err, now.Add(s.cfg.PendingTTL)
+		case stored:
+			e.stored, e.expires = true, now.Add(longest)
+		default:
+			e.expires = now // it is free
+		}
+		pending[hash] = e
+	}
+	return errors.Join(failed, s.db.Update(func(tx *bbolt.Tx) error {
+		for hash, e := range pending {
+			if err := put(tx, hash[:], e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// Run writes claims until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	defer close(s.ended)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case first := <-s.calls:
+			shared := []*call{first}
+			for len(shared) < maxShared && len(s.calls) > 0 {
+				shared = append(shared, <-s.calls)
+			}
+			err := s.commit(shared)
+			if err != nil {
+				s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot write the claims of events: repeated events may be delivered "+
+					"twice", slog.Any("error", err))
+			}
+			for _, c := range shared {
+				c.done <- err
+			}
+		}
+	}
+}
+
+// commit makes all changes in one transaction, and removes some of what has expired.
+func (s *Store) commit(calls []*call) error {
+	now := s.deps.Now()
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		claims := tx.Bucket(bucketClaims)
+		for _, c := range calls {
+			found, exists := decode(claims.Get(c.hash[:]))
+			exists = exists && now.Before(found.expires)
+			if next, write := c.change(found, exists); write {
+				next.note = next.note[:min(len(next.note), maxNote)]
+				if err := put(tx, c.hash[:], next); err != nil {
+					return err
+				}
+			}
+		}
+		return sweep(tx, now, max(leastSwept, 2*len(calls)))
+	})
+}
+
+// put writes a claim and when it expires. An earlier time of it stays until it is swept.
+func put(tx *bbolt.Tx, hash []byte, e entry) error {
+	value := e.encode()
+	return errors.Join(tx.Bucket(bucketClaims).Put(hash, value),
+		tx.Bucket(bucketExpiry).Put(append(value[:8:8], hash...), nil))
+}
+
+// sweep removes at most n claims that have expired.
+func sweep(tx *bbolt.Tx, now time.Time, n int) error {
+	claims, expiry := tx.Bucket(bucketClaims), tx.Bucket(bucketExpiry)
+	var past [][]byte
+	cursor := expiry.Cursor()
+	until := uint64(now.UnixMilli())
+	for k, _ := cursor.First(); k != nil && len(past) < n && binary.BigEndian.Uint64(k) < until; k, _ = cursor.Next() {
+		past = append(past, bytes.Clone(k)) // k is in the file, which may move
+	}
+	for _, k := range past {
+		if err := expiry.Delete(k); err != nil {
+			return err
+		}
+		if e, ok := decode(claims.Get(k[8:])); ok && !now.Before(e.expires) {
+			if err := claims.Delete(k[8:]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// do makes a change, and returns when it is on disk.
+func (s *Store) do(ctx context.Context, key string,
+	change func(found entry, exists bool) (next entry, write bool)) error {
+	c := &call{hash: sha256.Sum256([]byte(key)), change: change, done: make(chan error, 1)}
+	select {
+	case s.calls <- c:
+	case <-s.ended:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-c.done:
+		return err
+	case <-s.ended:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Claim implements claim.Store.
+func (s *Store) Claim(ctx context.Context, key string, event id.ID, note string) claim.Claim {
+	var result claim.Claim
+	err := s.do(ctx, key, func(found entry, exists bool) (entry, bool) {
+		if !exists {
+			result = claim.Claim{State: claim.New, Event: event, Note: note}
+			return entry{expires: s.deps.Now().Add(s.cfg.PendingTTL), event: event, note: note}, true
+		}
+		result = claim.Claim{State: claim.Pending, Event: found.event, Note: found.note}
+		if found.stored {
+			result.State = claim.Stored
+		}
+		return found, false
+	})
+	if err != nil {
+		return claim.Claim{}
+	}
+	return result
+}
+
+// MarkStored implements claim.Store.
+func (s *Store) MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error {
+	return s.do(ctx, key, func(entry, bool) (entry, bool) {
+		return entry{expires: s.deps.Now().Add(min(max(window, time.Second), longest)), stored: true, event: event,
+			note: note}, true
+	})
+}
+
+// Release implements claim.Store.
+func (s *Store) Release(ctx context.Context, key string, event id.ID) {
+	_ = s.do(ctx, key, func(found entry, exists bool) (entry, bool) {
+		write := exists && !found.stored && found.event == event
+		found.expires = s.deps.Now()
+		return found, write
+	})
+}

@@ -1,0 +1,205 @@
+package claims
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
+)
+
+func TestMain(m *testing.M) { kit.Main(m) }
+
+const pendingTTL = 30 * time.Second
+
+// world is a Store that runs, and a clock.
+type world struct {
+	*Store
+	testing.TB
+	now  *atomic.Int64 // in Unix seconds
+	path string
+}
+
+func open(tb testing.TB, path string, now *atomic.Int64) *world {
+	tb.Helper()
+	s := must.Get(Open(Config{Path: path, Sync: true, PendingTTL: pendingTTL},
+		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(now.Load(), 0) }}))(tb)
+	return &world{s, tb, now, path}
+}
+
+func (w *world) start() *world {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { must.Do(w, w.Run(ctx)) })
+	w.Cleanup(func() { cancel(); running.Wait(); must.Do(w, w.Close()) })
+	return w
+}
+
+func newWorld(tb testing.TB) *world {
+	now := new(atomic.Int64)
+	now.Store(1_800_000_000)
+	return open(tb, filepath.Join(tb.TempDir(), "claims.db"), now).start()
+}
+
+// crashed is the store as the next process finds it: what was on disk when the last call returned.
+func (w *world) crashed() *world {
+	path := filepath.Join(w.TempDir(), "claims.db")
+	must.Do(w, os.WriteFile(path, must.Get(os.ReadFile(w.path))(w), 0o600))
+	return open(w, path, w.now)
+}
+
+func (w *world) want(key string, event byte, note string, want claim.Claim) {
+	w.Helper()
+	if got := w.Claim(w.Context(), key, id.ID{event}, note); got != want {
+		w.Errorf("claim of %s by %d: %+v, want %+v", key, event, got, want)
+	}
+}
+
+func claimed(state claim.State, event byte, note string) claim.Claim {
+	return claim.Claim{State: state, Event: id.ID{event}, Note: note}
+}
+
+func TestClaims(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	w.want("k", 1, "a", claimed(claim.New, 1, "a"))
+	w.want("k", 2, "b", claimed(claim.Pending, 1, "a"))
+	w.Release(ctx, "k", id.ID{2}) // not its own
+	w.want("k", 2, "b", claimed(claim.Pending, 1, "a"))
+	w.Release(ctx, "k", id.ID{1})
+	w.want("k", 2, "b", claimed(claim.New, 2, "b"))
+	must.Do(t, w.MarkStored(ctx, "k", id.ID{2}, "b", time.Minute))
+	w.Release(ctx, "k", id.ID{2}) // it is stored
+	w.want("k", 3, "", claimed(claim.Stored, 2, "b"))
+	w.want("other", 3, "", claimed(claim.New, 3, ""))
+	w.now.Add(59)
+	w.want("k", 4, "", claimed(claim.Stored, 2, "b"))
+	w.want("other", 4, "", claimed(claim.New, 4, "")) // it was pending for too long
+	w.now.Add(1)
+	w.want("k", 4, "", claimed(claim.New, 4, ""))
+
+	w.want("long", 1, strings.Repeat("n", 1000), claimed(claim.New, 1, strings.Repeat("n", 1000)))
+	w.want("long", 2, "", claimed(claim.Pending, 1, strings.Repeat("n", maxNote)))
+}
+
+// Of calls at the same time one gets the key, in one transaction or in several.
+func TestOneOfManyGetsTheKey(t *testing.T) {
+	w := newWorld(t)
+	var won atomic.Int64
+	var all sync.WaitGroup
+	for i := range 3000 {
+		all.Go(func() {
+			if w.Claim(t.Context(), fmt.Sprint(i%3), id.ID{1, byte(i), byte(i >> 8)}, "").State == claim.New {
+				won.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if won.Load() != 3 {
+		t.Errorf("%d of 3000 calls got 3 keys", won.Load())
+	}
+}
+
+// A crash forgets nothing. A claim that it left pending is stored if its event is, and free if it is not. If nobody
+// knows, it is pending for a while.
+func TestClaimsSurviveACrash(t *testing.T) {
+	w := newWorld(t)
+	w.want("stored", 1, "n", claimed(claim.New, 1, "n"))
+	must.Do(t, w.MarkStored(t.Context(), "stored", id.ID{1}, "n", time.Hour))
+	for event, key := range map[byte]string{2: "in the log", 3: "lost", 4: "unknown"} {
+		w.want(key, event, "", claimed(claim.New, event, ""))
+	}
+	w.now.Add(600) // the machine was off
+	next := w.crashed()
+	away := errors.New("away")
+	err := next.Recover(t.Context(), func(_ context.Context, event id.ID) (bool, error) {
+		if event == (id.ID{4}) {
+			return false, away
+		}
+		return event == id.ID{2}, nil
+	})
+	if !errors.Is(err, away) {
+		t.Errorf("recovered with %v", err)
+	}
+	next.start()
+	next.want("stored", 9, "", claimed(claim.Stored, 1, "n"))
+	next.want("in the log", 9, "", claimed(claim.Stored, 2, ""))
+	next.want("lost", 9, "", claimed(claim.New, 9, ""))
+	next.want("unknown", 9, "", claimed(claim.Pending, 4, ""))
+	next.now.Add(int64(pendingTTL / time.Second))
+	next.want("unknown", 9, "", claimed(claim.New, 9, ""))
+	next.now.Add(int64(longest/time.Second) - 31)
+	next.want("in the log", 9, "", claimed(claim.Stored, 2, ""))
+}
+
+// What has expired is removed while other claims come, also where a claim was renewed.
+func TestExpiredClaimsAreRemoved(t *testing.T) {
+	w := newWorld(t)
+	var all sync.WaitGroup
+	for i := range 2000 {
+		all.Go(func() {
+			key := fmt.Sprint(i)
+			_ = w.Claim(t.Context(), key, id.ID{1}, "")
+			must.Do(t, w.MarkStored(t.Context(), key, id.ID{1}, "", time.Minute))
+		})
+	}
+	all.Wait()
+	w.now.Add(3600)
+	for i := range 100 {
+		_ = w.Claim(t.Context(), fmt.Sprint("new ", i), id.ID{2}, "")
+	}
+	must.Do(t, w.db.View(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketClaims, bucketExpiry} {
+			if n := tx.Bucket(name).Stats().KeyN; n != 100 {
+				t.Errorf("%s has %d keys, want 100", name, n)
+			}
+		}
+		return nil
+	}))
+}
+
+// Calls during and after the end return: the requests that wait for them must end.
+func TestCallsEndWithTheStore(t *testing.T) {
+	w := newWorld(t)
+	s := w.crashed()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	must.Do(t, s.Run(ctx))
+	defer s.Close()
+	if c := s.Claim(context.Background(), "k", id.ID{1}, ""); c.State != claim.Unavailable {
+		t.Errorf("%+v", c)
+	}
+	if err := s.MarkStored(context.Background(), "k", id.ID{1}, "", time.Hour); !errors.Is(err, errEnded) {
+		t.Error(err)
+	}
+	if _, err := Open(s.cfg, s.deps); err == nil || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("a second process opens the file: %v", err)
+	}
+}
+
+// The cost of a claimed event: two calls, each on disk before it returns.
+func BenchmarkClaim(b *testing.B) {
+	w := newWorld(b)
+	var n atomic.Int64
+	b.SetParallelism(32)
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			key, event := fmt.Sprint(n.Add(1)), id.ID{1}
+			_ = w.Claim(b.Context(), key, event, "")
+			must.Do(b, w.MarkStored(b.Context(), key, event, "", time.Hour))
+		}
+	})
+}
