@@ -33,8 +33,9 @@ func readyCommand(ctx context.Context, c call) int {
 	alive := flags.Bool("alive", false, "ask only whether the node runs (/healthz), as it does without Kafka")
 	// Only these: a health check must not depend on files with secrets.
 	eachSetting(&s, func(f setting) {
-		if f.flag == "listen" || f.flag == "tls-cert-file" {
-			f.value.SetString(cmp.Or(c.getenv(f.env), f.defaultValue))
+		switch f.flag {
+		case "listen", "tls-cert-file", "acme-hosts":
+			_ = f.set(cmp.Or(c.getenv(f.env), f.defaultValue)) // it is a text or a list of texts
 			flags.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
@@ -55,9 +56,12 @@ func readyCommand(ctx context.Context, c call) int {
 
 // askNode returns the status and the body of a node's answer.
 func askNode(ctx context.Context, s node.Config, path string) (status int, body []byte, err error) {
-	scheme := "http"
-	if s.TLSCertFile != "" {
+	scheme, name := "http", ""
+	if s.TLSCertFile != "" || len(s.ACMEHosts) > 0 {
 		scheme = "https"
+	}
+	if len(s.ACMEHosts) > 0 {
+		name = s.ACMEHosts[0]
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://localhost"+path, nil)
 	if err != nil {
@@ -70,7 +74,7 @@ func askNode(ctx context.Context, s node.Config, path string) (status int, body 
 			return new(net.Dialer).DialContext(ctx, "tcp", s.Listen)
 		},
 		// The certificate is for the public name. Nothing secret is sent, and the answer only says whether the node is well.
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: name},
 	}}).Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("no node answers at RELAY_LISTEN %s: %w", s.Listen, err)

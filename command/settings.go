@@ -235,6 +235,7 @@ func (s settings) Validate(name string) error {
 	if (s.TLSCertFile == "") != (s.TLSKeyFile == "") {
 		fault("RELAY_TLS_CERT_FILE", "must be set together with RELAY_TLS_KEY_FILE")
 	}
+	s.validateACME(fault)
 	s.validateAdmin(fault)
 	for env, key := range map[string]string{
 		"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
@@ -320,9 +321,29 @@ func (s settings) validateHosts(fault faultFunc) {
 	}
 }
 
+// validateACME reports names that no CA certifies, and settings that need HTTPS.
+func (s settings) validateACME(fault faultFunc) {
+	for _, host := range s.ACMEHosts {
+		if u, err := url.Parse("https://" + host); err != nil || u.Host != strings.ToLower(host) || u.Port() != "" ||
+			net.ParseIP(host) != nil || strings.Trim(host, ".") != host || !strings.Contains(host, ".") {
+			fault("RELAY_ACME_HOSTS", "%q is not a host name with a domain, in lower case", host)
+		}
+	}
+	u, err := url.Parse(s.ACMEURL)
+	switch {
+	case len(s.ACMEHosts) > 0 && s.TLSCertFile != "":
+		fault("RELAY_ACME_HOSTS", "cannot be set together with RELAY_TLS_CERT_FILE")
+	case len(s.ACMEHosts) > 0 && (err != nil || u.Scheme != "https" || u.Host == ""):
+		fault("RELAY_ACME_URL", "must be https:// with a host")
+	case s.HTTPListen != "" && len(s.ACMEHosts) == 0 && s.TLSCertFile == "":
+		fault("RELAY_HTTP_LISTEN", "needs HTTPS: set RELAY_ACME_HOSTS or RELAY_TLS_CERT_FILE")
+	}
+}
+
 // validateAddresses reports addresses without a port, and ports beyond 65535.
 func (s settings) validateAddresses(fault faultFunc) {
-	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen} {
+	for env, address := range map[string]string{"RELAY_LISTEN": s.Listen, "RELAY_ADMIN_LISTEN": s.AdminListen,
+		"RELAY_HTTP_LISTEN": s.HTTPListen} {
 		_, port, err := net.SplitHostPort(address)
 		n, notNumber := strconv.Atoi(port) // a port may have a name
 		if address != "" && (err != nil || notNumber == nil && (n < 0 || n > 65535)) {

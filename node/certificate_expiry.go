@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,12 +25,23 @@ func (s Config) certificateFiles() (files []certificateFile) {
 		}
 	}
 	add("RELAY_TLS_CERT_FILE", s.TLSCertFile, false)
+	for _, host := range s.ACMEHosts {
+		add("RELAY_ACME_HOSTS "+host, filepath.Join(s.DataDir, acmeDir, host), false)
+	}
 	add("RELAY_KAFKA_TLS", s.KafkaTLS, true)
 	add("RELAY_KAFKA_CERT_FILE", s.KafkaCertFile, false)
 	add("RELAY_REDIS_CA_FILE", s.RedisCAFile, true)
 	add("RELAY_REDIS_CERT_FILE", s.RedisCertFile, false)
 	add("RELAY_EGRESS_CA_FILE", s.EgressCAFile, true)
 	return files
+}
+
+// servedCertificate is the file with the certificate that HTTPS serves, or the first of them; empty without HTTPS.
+func (s Config) servedCertificate() string {
+	if len(s.ACMEHosts) > 0 {
+		return filepath.Join(s.DataDir, acmeDir, s.ACMEHosts[0])
+	}
+	return s.TLSCertFile
 }
 
 // certificateExpiry is a collector that reads the files at each scrape, because they are replaced while nodes run.

@@ -56,7 +56,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	c := must.Get(newCertificate(certFile, keyFile, log))(t)
 	c.every = 5 * time.Millisecond
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	srv := &server{listener: listener, certificate: c, log: log, drain: time.Minute,
+	srv := &server{listener: listener, certificates: c, log: log, drain: time.Minute,
 		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Proto)
 		})}

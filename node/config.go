@@ -30,6 +30,10 @@ type Config struct {
 	TrustedProxies    []string `flag:"trusted-proxies" unset:"none" help:"Networks (CIDR) of your proxies. X-Forwarded-For counts only in requests that come from them, and only they may have more than a quarter of the connections."`
 	TLSCertFile       string   `flag:"tls-cert-file" unset:"plain HTTP" help:"PEM file with the certificate chain. The server then speaks HTTPS. A changed file is loaded without a restart."`
 	TLSKeyFile        string   `flag:"tls-key-file" unset:"none" help:"PEM file with the certificate's private key. Give both files or neither."`
+	ACMEHosts         []string `flag:"acme-hosts" unset:"none" help:"Host names for which the server obtains certificates by ACME, from Let's Encrypt unless RELAY_ACME_URL says otherwise; it then speaks HTTPS. The names must lead to this machine, with port 443 at RELAY_LISTEN or port 80 at RELAY_HTTP_LISTEN. You accept the terms of the CA. For one node: others have certificates of their own."`
+	ACMEEmail         string   `flag:"acme-email" unset:"none" help:"Address to which the CA may write about these certificates."`
+	ACMEURL           string   `flag:"acme-url" default:"https://acme-v02.api.letsencrypt.org/directory" help:"Directory of the CA. RELAY_EGRESS_CA_FILE may have its root certificate."`
+	HTTPListen        string   `flag:"http-listen" unset:"off" help:"Address and port of a second server, in plain HTTP, that sends browsers to HTTPS and answers the CA of RELAY_ACME_HOSTS. Events are refused there."`
 	MaxBody           int      `flag:"max-body" default:"1048576" help:"Largest event body in bytes, at most 10485760."`
 	NodeName          string   `section:"Node" flag:"node-name" unset:"required by serve on Kafka; otherwise relay, dev: dev" help:"Name of this node. No two nodes may share one, and a node keeps its name across restarts."`
 	Roles             []string `flag:"roles" default:"ingest,dispatch,write,api" help:"What this node does: ingest accepts webhooks, dispatch delivers, write copies the log into ClickHouse, api answers /v1."`
@@ -192,6 +196,13 @@ func (s Config) baseURL(listening string) string {
 	scheme := "http"
 	if s.TLSCertFile != "" {
 		scheme = "https"
+	}
+	if len(s.ACMEHosts) > 0 {
+		scheme = "https"
+		_, port, _ := net.SplitHostPort(listening)
+		if listening = s.ACMEHosts[0]; port != "443" {
+			listening = net.JoinHostPort(s.ACMEHosts[0], port)
+		}
 	}
 	// Clients cannot connect to 0.0.0.0.
 	if a, err := netip.ParseAddrPort(listening); err == nil && a.Addr().IsUnspecified() {

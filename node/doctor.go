@@ -41,7 +41,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.settings.DataDir,
 		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
 		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
-		CertFile: n.settings.TLSCertFile, DroppedHits: n.leaks.droppedHits, Endpoints: n.settings.endpoints(),
+		CertFile: n.settings.servedCertificate(), DroppedHits: n.leaks.droppedHits, Endpoints: n.settings.endpoints(),
 	})
 }
 
@@ -54,7 +54,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(), RedisSettings: s.redisSettings(),
-		CertFile: s.TLSCertFile, Endpoints: s.endpoints(),
+		CertFile: s.servedCertificate(), Endpoints: s.endpoints(),
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(

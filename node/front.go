@@ -202,14 +202,11 @@ func newServer(n *Node) (runFunc, error) {
 		}
 	})
 	srv := &server{
-		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies,
+		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies, certificates: n.certificates,
 		beforeShutdown: n.awaitLeaving, onShutdown: n.api.Drain, drain: requestDrain,
 	}
-	if n.settings.TLSCertFile != "" {
-		var err error
-		if srv.certificate, err = newCertificate(n.settings.TLSCertFile, n.settings.TLSKeyFile, n.log); err != nil {
-			return nil, err
-		}
+	if srv.certificates != nil {
+		srv.handler = withStrictTransport(handler)
 	}
 	return srv.Run, nil
 }

@@ -15,9 +15,9 @@ import (
 
 // server serves a handler on a listener until its context ends, then lets requests finish.
 type server struct {
-	listener    net.Listener
-	handler     http.Handler
-	certificate *certificate // nil: plain HTTP
+	listener     net.Listener
+	handler      http.Handler
+	certificates certificates // nil: plain HTTP
 	// beforeShutdown returns when clients have had the time to leave; nil = at once. Until then requests are taken, and
 	// each answer closes its connection. A server that fails does not call it.
 	beforeShutdown func()
@@ -81,9 +81,9 @@ func (s *server) Run(ctx context.Context) error {
 		}
 	})
 	var err error
-	if s.certificate != nil {
-		wg.Go(func() { _ = s.certificate.Run(ending) }) // it returns no error but that of its context
-		srv.TLSConfig = s.certificate.config()
+	if s.certificates != nil {
+		wg.Go(func() { _ = s.certificates.Run(ending) }) // it returns no error but that of its context
+		srv.TLSConfig = s.certificates.config()
 		err = srv.ServeTLS(listener, "", "")
 	} else {
 		err = srv.Serve(listener)

@@ -33,6 +33,8 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
+	"golang.org/x/crypto/acme/autocert"
+
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -86,6 +88,8 @@ type Node struct {
 	spans              *spans.Recorder // nil without traces
 	limiter            *limit.Limiter
 	claims             claim.Store
+	certificates       certificates      // nil: plain HTTP
+	acme               *autocert.Manager // nil: without ACME
 	producer           *stream.Producer
 	writer             *write.Writer
 	reader             *read.Reader
@@ -184,7 +188,9 @@ var starts = slices.Concat([]start{
 	{name: "confirmations", role: roles.API, new: newConfirmer},
 	{name: "dashboard", role: roles.API, new: newDashboard},
 	{name: "agent server", role: roles.API, new: newAgentServer},
+	{name: "certificates", new: newCertificates},
 	{name: "http server", new: newServer},
+	{name: "redirects to https", new: newRedirects},
 	{name: "command socket", new: newSocket},
 	{name: "admin server", new: newAdminServer},
 })

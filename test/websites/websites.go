@@ -2,6 +2,7 @@
 package websites
 
 import (
+	"encoding/binary"
 	"encoding/pem"
 	"io"
 	"log"
@@ -58,6 +59,35 @@ func StartDNS(t testing.TB) *DNS {
 		wg.Wait()
 	})
 	return s
+}
+
+// StartTCP starts the name server at a TCP address too, with one question for each connection (RFC 7766).
+func (s *DNS) StartTCP(t testing.TB) (address string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			buf := make([]byte, 1500)
+			if n, err := io.ReadAtLeast(conn, buf, 2); err == nil && n > 2 {
+				reply := s.reply(buf[2:n])
+				_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
+			}
+			conn.Close()
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		wg.Wait()
+	})
+	return listener.Addr().String()
 }
 
 // SetAddrs sets the addresses of a name.
