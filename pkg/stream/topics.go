@@ -50,7 +50,7 @@ type Topic struct {
 	// Keyed topics have RELAY_PARTITIONS partitions, and an endpoint uses the same partition of all of them. The hits of
 	// a finding are in the partition of its id. The other topics have one partition.
 	Keyed bool
-	// Durable topics: the embedded broker acknowledges a record after its fdatasync. Records of other topics follow from
+	// Durable topics: the log in this process acknowledges a record after its fdatasync. Records of other topics follow from
 	// records of durable ones and can be produced again until the offset of those is committed. They are synced before
 	// that commit.
 	Durable bool
@@ -86,7 +86,7 @@ const (
 )
 
 // topics is the only list of topics and of everything that depends on a topic: the subscriptions of groups, what relay
-// migrate creates, what migrate, serve and doctor check, durability in the embedded broker, the fences of the store,
+// migrate creates, what migrate, serve and doctor check, durability in the log of this process, the fences of the store,
 // the retention guard, trimming, and which dead letters can be retried.
 var topics = append([]Topic{
 	{Name: Events, Keyed: true, Durable: true, TimestampType: createTime,
@@ -178,7 +178,7 @@ func AuthenticatedTopics() []string { return topicNames(func(t Topic) bool { ret
 // Has reports whether the fence waits for a topic.
 func (f Fence) Has(topic string) bool { return topicByName(topic).Fence == f }
 
-// DurableTopic reports whether the embedded broker syncs records of a topic, with any prefix, before it acknowledges
+// DurableTopic reports whether the log in this process syncs records of a topic, with any prefix, before it acknowledges
 // them. Topics that the service does not know are durable.
 func DurableTopic(name string) bool {
 	t, ok := topicByFullName(name)

@@ -69,7 +69,7 @@ type shard struct {
 const maxFetchWait = 250 * time.Millisecond
 
 // maxPoll bounds the records that one poll adds to a nearly full batch, maxFetch the bytes that one fetch returns of a
-// partition: the embedded broker serves nothing else while it collects them.
+// partition.
 const (
 	maxPoll  = 5_000
 	maxFetch = 512 << 10
