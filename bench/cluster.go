@@ -37,7 +37,8 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		}
 		e := &relay{}
 		r.parts = append(r.parts, e)
-		binary, args := o.relay, []string{"engine", name, "--data", filepath.Join(o.dir, name), fmt.Sprintf("--fsync=%t", o.fsync)}
+		binary := o.relay
+		args := []string{"engine", name, "--data", filepath.Join(o.dir, name), fmt.Sprintf("--fsync=%t", o.fsync)}
 		if name != "kafka" {
 			args = append(args, "--listen", "unix:"+filepath.Join(o.dir, name+".sock"))
 		} else if binary, err = os.Executable(); err != nil {

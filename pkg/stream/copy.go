@@ -140,7 +140,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (c *partitionCopy) copyBatch(batch []byte) error {
 	p := kmsg.NewFetchResponseTopicPartition()
 	p.RecordBatches = batch
-	read, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Offset: c.start}, &p, kgo.DefaultDecompressor(), nil)
+	opts := kgo.ProcessFetchPartitionOpts{Offset: c.start}
+	read, _ := kgo.ProcessFetchPartition(opts, &p, kgo.DefaultDecompressor(), nil)
 	if read.Err != nil || len(read.Records) == 0 { // none: before the start of the log
 		return read.Err
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// startEngine starts `relay engine`, or the Kafka for tests, on a new directory, without fsync: these tests cut no power.
+// startEngine starts `relay engine`, or the Kafka for tests, on a new directory, without fsync: these tests cut no
+// power.
 func startEngine(t *testing.T, name string) *process {
 	t.Helper()
 	dir := t.TempDir()
