@@ -180,7 +180,7 @@ type herald struct {
 	read     int64
 	messages []message
 
-	told   string // the nodes of the last digest that had them, as an encoded text
+	told   string    // the nodes of the last digest that had them, as an encoded text
 	toldAt time.Time // when they had it, or all nodes were at the same position
 }
 
