@@ -125,7 +125,7 @@ func (l *lane) connect() (err error) {
 		s.conn = conns[i]
 	}
 	l.group, err = stream.NewGroup(l.deps.Stream, stream.GroupConfig{
-		Name: l.name, Topics: stream.ReadBy(l.name), InstanceID: l.deps.InstanceID,
+		Name: l.name, Topics: stream.ReadBy(l.name), InstanceID: l.deps.InstanceID, Shards: len(l.shards),
 		MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
 		Assigned: l.assigned, Revoked: l.revoked, Lost: l.lost,
 	})
