@@ -52,8 +52,8 @@ type Topic struct {
 	// a finding are in the partition of its id. The other topics have one partition.
 	Keyed bool
 	// Durable topics: the log in this process acknowledges a record after its fdatasync. Records of other topics follow
-	// from records of durable ones and can be produced again until the offset of those is committed. They are synced before
-	// that commit.
+	// from records of durable ones and can be produced again until the offset of those is committed. They are synced
+	// before that commit.
 	Durable bool
 	// Authenticated topics: records carry a MAC, and readers ignore records without a valid one.
 	Authenticated bool

@@ -18,8 +18,8 @@ import (
 
 // TestAttacksOnEngines attacks the engines directly, as another user of the machine, a web page in its browser, or a
 // program with access to Kafka would. Related tests: clickhouse.TestStatementsStayInside for statements that reach out
-// of ClickHouse, TestEngineBeyondLoopbackNeedsASecret for other addresses, TestDevListensOnTwoPorts for dev, which opens
-// no engine port.
+// of ClickHouse, TestEngineBeyondLoopbackNeedsASecret for other addresses, TestDevListensOnTwoPorts for dev, which
+// opens no engine port.
 func TestAttacksOnEngines(t *testing.T) {
 	t.Parallel()
 	t.Run("clickhouse", attackClickHouse)

@@ -113,8 +113,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes the data directory, and removes the producers' sequence numbers: kfake writes them at a clean stop only,
-// so after a SIGKILL every idempotent producer that is still alive would get an out-of-order error.
+// prepare makes the data directory, and removes the producers' sequence numbers: kfake writes them at a clean stop
+// only, so after a SIGKILL every idempotent producer that is still alive would get an out-of-order error.
 func (s *Server) prepare() error {
 	if err := os.MkdirAll(s.cfg.DataDir, 0o700); err != nil {
 		return err
