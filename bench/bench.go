@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/bench/floor"
 	"github.com/eventrelay/relay/bench/load"
 	"github.com/eventrelay/relay/bench/sink"
+	"github.com/eventrelay/relay/test/kafka"
 )
 
 // Scenario is one thing to measure.
@@ -54,6 +55,8 @@ func Helper(
 		return true, load.Main(ctx, stdin, stdout)
 	case "sink":
 		return true, sink.Main(ctx, args, stdin, stdout, stderr)
+	case "engine": // the only one that relay lacks
+		return true, kafka.Main(ctx, args[min(1, len(args)):], stdout, stderr)
 	case "floor-pipe":
 		return true, floor.Main(ctx, args, stdout, stderr)
 	}

@@ -37,11 +37,14 @@ func startCluster(ctx context.Context, o options) (_ *relay, err error) {
 		}
 		e := &relay{}
 		r.parts = append(r.parts, e)
+		binary := o.relay
 		args := []string{"engine", name, "--data", filepath.Join(o.dir, name), fmt.Sprintf("--fsync=%t", o.fsync)}
-		if name != "kafka" { // Kafka clients cannot use Unix sockets
+		if name != "kafka" {
 			args = append(args, "--listen", "unix:"+filepath.Join(o.dir, name+".sock"))
+		} else if binary, err = os.Executable(); err != nil {
+			return nil, err
 		}
-		if err := e.start(ctx, o.relay, args, nil, engineLine); err != nil {
+		if err := e.start(ctx, binary, args, nil, engineLine); err != nil {
 			return nil, err
 		}
 		addresses[name] = e.url

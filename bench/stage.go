@@ -18,7 +18,7 @@ import (
 const (
 	relayModule = "github.com/eventrelay/relay/"
 	kgo         = "github.com/twmb/franz-go/pkg/kgo."
-	broker      = relayModule + "pkg/embedded/kafka."
+	broker      = relayModule + "test/kafka."
 	dispatch    = relayModule + "dispatcher.(*Dispatcher)."
 	callerStage = "" // the stage of what works for its callers
 )

@@ -27,7 +27,7 @@ const (
 // all of it, takes the old one away, renames the copy, and removes the old one. A conversion that was interrupted
 // before the copy was whole begins anew. Older versions know kafkaDir only: one that is started later makes an empty
 // log there, and nothing that it accepts is removed.
-func convertLog(ctx context.Context, s settings, sockets string, log *slog.Logger) error {
+func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 	in := func(name string) string { return filepath.Join(s.DataDir, name) }
 	if exists(in(oldKafka)) { // interrupted
 		if err := switchLog(s.DataDir); err != nil {
@@ -47,7 +47,7 @@ func convertLog(ctx context.Context, s settings, sockets string, log *slog.Logge
 	if err := removeAll(in(newLogDir)); err != nil {
 		return err
 	}
-	if err := copyKafka(ctx, s, in(kafkaDir), in(newLogDir), sockets, log); err != nil {
+	if err := copyKafka(ctx, s, in(kafkaDir), in(newLogDir), log); err != nil {
 		return fmt.Errorf("convert the log in %s: %w", in(kafkaDir), err)
 	}
 	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), syncDir(s.DataDir)); err != nil {
@@ -72,29 +72,17 @@ func switchLog(dir string) error {
 }
 
 // copyKafka copies the log of an embedded Kafka into a new directory.
-func copyKafka(ctx context.Context, s settings, from, to, sockets string, log *slog.Logger) error {
-	broker, err := newKafka(engineFlags{listen: "unix:" + filepath.Join(sockets, "kafka.sock"), data: from}, log)
-	if err != nil {
-		return err
-	}
+func copyKafka(ctx context.Context, s settings, from, to string, log *slog.Logger) error {
 	embedded, err := stream.OpenLog(stream.LogConfig{Dir: to, Fsync: s.Fsync, Log: log})
 	if err != nil {
 		return err
 	}
 	running, ctx := errgroup.WithContext(ctx)
 	until, stop := context.WithCancel(context.WithoutCancel(ctx)) // the copy has ended
-	running.Go(func() error { return broker.Run(until) })
 	running.Go(func() error { return embedded.Run(until) })
 	running.Go(func() error {
 		defer stop()
-		select {
-		case <-broker.Ready():
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		return stream.CopyLog(ctx,
-			stream.Config{Brokers: []string{broker.Addr()}, DialFunc: broker.DialContext, Prefix: s.TopicPrefix},
-			stream.Config{Embedded: embedded, Prefix: s.TopicPrefix})
+		return stream.CopyKafka(ctx, from, embedded)
 	})
 	return running.Wait()
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -73,19 +75,12 @@ func runs(t *testing.T, run func(context.Context) error) (stop func()) {
 func TestConvertLog(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
-	dir := must.Get(os.MkdirTemp("", "convert"))(t) // short enough for the path of a socket
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := t.TempDir()
 	s := settings{Config: node.Config{DataDir: dir, TopicPrefix: "relay.", Fsync: true}}
 	old := filepath.Join(dir, kafkaDir)
-	broker := must.Get(newKafka(engineFlags{listen: "unix:" + filepath.Join(dir, "kafka.sock"), data: old}, quiet))(t)
-	stop := runs(t, broker.Run)
-	<-broker.Ready()
-	c := stream.Config{Brokers: []string{broker.Addr()}, DialFunc: broker.DialContext, Prefix: "relay."}
-	fillLog(t, c)
-	want := contentsOf(t, c)
-	stop()
+	want := keptByKafka(t, old)
 
-	convert := func(ctx context.Context) error { return convertLog(ctx, s, dir, quiet) }
+	convert := func(ctx context.Context) error { return convertLog(ctx, s, quiet) }
 	for wait := time.Millisecond; ; wait *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		err := convert(ctx)
@@ -101,7 +96,7 @@ func TestConvertLog(t *testing.T) {
 		t.Error("something else than the converted log is left")
 	}
 	converted := must.Get(stream.OpenLog(stream.LogConfig{Dir: filepath.Join(dir, logDir), Fsync: true}))(t)
-	stop = runs(t, converted.Run)
+	stop := runs(t, converted.Run)
 	got := contentsOf(t, stream.Config{Embedded: converted, Prefix: "relay."})
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
@@ -126,6 +121,28 @@ func TestConvertLog(t *testing.T) {
 	if err := convert(t.Context()); err == nil || !strings.Contains(err.Error(), "two logs") || !exists(old) {
 		t.Errorf("with two logs: %v", err)
 	}
+}
+
+// keptByKafka makes a log in the data directory of an embedded Kafka, and returns what is in it. The last write to each
+// file was interrupted.
+func keptByKafka(t *testing.T, dir string) logContents {
+	t.Helper()
+	cfg := kafka.DefaultConfig()
+	cfg.DataDir, cfg.Fsync = dir, false
+	broker := must.Get(kafka.New(cfg, kafka.Deps{}))(t)
+	stop := runs(t, broker.Run)
+	<-broker.Ready()
+	c := stream.Config{Brokers: []string{broker.Addr()}, Prefix: "relay."}
+	fillLog(t, c)
+	contents := contentsOf(t, c)
+	stop()
+	files := must.Get(filepath.Glob(filepath.Join(dir, "partitions", "*", "*.dat")))(t)
+	for _, name := range append(files, filepath.Join(dir, "groups.log")) {
+		f := must.Get(os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0))(t)
+		must.Get(f.Write(bytes.Repeat([]byte{0, 1}, 20)))(t)
+		must.Do(t, f.Close())
+	}
+	return contents
 }
 
 // fillLog makes a log with trimmed, committed and open records.

@@ -12,13 +12,11 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
-	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/pkg/private"
-	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// embeddedEngine is Kafka, Redis or ClickHouse inside the binary.
+// embeddedEngine is Redis or ClickHouse inside the binary.
 type embeddedEngine interface {
 	Run(context.Context) error
 	Ready() <-chan struct{}
@@ -46,11 +44,11 @@ func (f engineFlags) onTCP() bool {
 // runEngine runs one embedded engine as a process of its own.
 func runEngine(ctx context.Context, c call) error {
 	if len(c.args) == 0 {
-		return usageError{errors.New("which engine? relay engine kafka|redis|clickhouse --listen address --data directory")}
+		return usageError{errors.New("which engine? relay engine redis|clickhouse --listen address --data directory")}
 	}
 	name := c.args[0]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprintln(c.stdout, "Usage: relay engine kafka|redis|clickhouse [flags]; relay engine NAME --help lists the flags")
+		fmt.Fprintln(c.stdout, "Usage: relay engine redis|clickhouse [flags]; relay engine NAME --help lists the flags")
 		return nil
 	}
 	f, err := readEngineFlags(name, c)
@@ -63,7 +61,7 @@ func runEngine(ctx context.Context, c call) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if name != "redis" && f.key == "" && f.onTCP() {
+	if name == "clickhouse" && f.key == "" && f.onTCP() {
 		log.Warn("every user of this machine can read and write the engine's data; set a key with --key-file or "+
 			engineKeyEnv, "engine", name)
 	}
@@ -79,13 +77,13 @@ func runEngine(ctx context.Context, c call) error {
 func readEngineFlags(name string, c call) (f engineFlags, err error) {
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
-		"address to listen on; port 0 chooses a free one. redis, clickhouse: also "+
-			"unix:/path. kafka, clickhouse: beyond loopback only with a key")
+		"address to listen on, or unix:/path; port 0 chooses a free one. clickhouse: "+
+			"beyond loopback only with a key")
 	fs.StringVar(&f.data, "data", "", "data directory; redis stores nothing on disk")
 	fs.StringVar(&f.library, "library", c.getenv("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
-	fs.StringVar(&f.keyFile, "key-file", "", "file that only this user can read, with the key that clients must give; "+
-		"kafka: the SASL password of the user "+kafka.User+". Without it the key is "+engineKeyEnv)
+	fs.StringVar(&f.keyFile, "key-file", "", "clickhouse: file that only this user can read, with the key that clients "+
+		"must give; without it the key is "+engineKeyEnv)
 	fs.Func("host", "clickhouse: a further host name or address that requests may have in their Host header, with a "+
 		"port or for any port; the listen address is always allowed; can be repeated",
 		func(text string) error {
@@ -96,10 +94,6 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 		"'backups'; without it they are refused")
 	if err := parseFlags(fs, c.args[1:], func() { listFlags(c.stdout, fs) }); err != nil {
 		return f, err
-	}
-	if name == "kafka" && strings.HasPrefix(f.listen, "unix:") {
-		return f, errors.New("kafka cannot listen on a unix socket: it tells its clients a host and a port to connect to; " +
-			"give an address such as 127.0.0.1:9092")
 	}
 	if f.backups != "" {
 		if f.backups, err = filepath.Abs(f.backups); err != nil {
@@ -125,8 +119,6 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 
 func newEngine(name string, f engineFlags, log *slog.Logger) (embeddedEngine, error) {
 	switch name {
-	case "kafka":
-		return newKafka(f, log)
 	case "redis":
 		return redis.New(redis.Config{Listen: f.listen}, redis.Deps{Log: log})
 	case "clickhouse":
@@ -138,12 +130,5 @@ func newEngine(name string, f engineFlags, log *slog.Logger) (embeddedEngine, er
 		}
 		return clickhouse.New(cfg, clickhouse.Deps{Log: log})
 	}
-	return nil, fmt.Errorf("unknown engine %q: kafka, redis or clickhouse", name)
-}
-
-func newKafka(f engineFlags, log *slog.Logger) (*kafka.Server, error) {
-	cfg := kafka.DefaultConfig()
-	cfg.Listen, cfg.DataDir, cfg.Fsync, cfg.Secret = f.listen, f.data, f.fsync, f.key
-	cfg.MaxMessageBytes = stream.MaxMessageBytes
-	return kafka.New(cfg, kafka.Deps{Log: log})
+	return nil, fmt.Errorf("unknown engine %q: redis or clickhouse", name)
 }

@@ -24,7 +24,7 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 	if err := private.EnsureDir(sockets, ""); err != nil {
 		return fmt.Errorf("directory of the engines' sockets: %w", err)
 	}
-	if err := convertLog(st.Context(), *s, sockets, log); err != nil {
+	if err := convertLog(st.Context(), *s, log); err != nil {
 		return err
 	}
 	embedded, err := stream.OpenLog(stream.LogConfig{

@@ -48,7 +48,7 @@ func subcommands() []subcommand {
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
-		{"engine", "run one embedded engine: kafka, redis or clickhouse", func(ctx context.Context, c call) int {
+		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
 			return exitCode(runEngine(ctx, c), c.stderr)
 		}},
 		{"endpoints", "move an endpoint to another partition", endpointsCommands().run},

@@ -36,7 +36,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		{"help doctor", ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
 		{"help keys", ExitDone, "relay keys create"},
 		{"help ready", ExitDone, "Usage: relay ready [flags]\n\n  --alive\n        ask only whether"},
-		{"engine kafka --help", ExitDone, "  --listen string\n        address to listen on"},
+		{"engine redis --help", ExitDone, "  --listen string\n        address to listen on"},
 		{"version --help", ExitDone, "Usage: relay version"},
 		{"version 2", ExitMisused, `unexpected argument "2"`},
 	} {

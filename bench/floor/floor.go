@@ -1,5 +1,5 @@
 // Package floor is the bare pipeline, the lower bound of an event's cost with the same libraries: an HTTP request in, a
-// record to the embedded broker with its barrier, a consumer, an HTTP request out, and an outcome record. It has no
+// record to a broker in the process with its barrier, a consumer, an HTTP request out, and an outcome record. It has no
 // store, configuration, signatures, lanes, limits or retries: the benchmark counts an event as lost if the destination
 // does not answer 2xx.
 //
@@ -27,8 +27,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/eventrelay/relay/pkg/embedded/kafka"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kafka"
 )
 
 // Parameters of the pipeline, close to those of the relay.

@@ -114,18 +114,6 @@ func TestCheckWriters(t *testing.T) {
 	f(nil, "", errors.New("away"), StateFail, "away")
 }
 
-func TestEmbeddedWriters(t *testing.T) {
-	f := func(conf stream.Config, state, text string) {
-		t.Helper()
-		if c := embeddedWriters(conf); c.State != state || !strings.Contains(c.Text, text) {
-			t.Errorf("%+v, want %s: %s", c, state, text)
-		}
-	}
-	f(stream.Config{Embedded: new(stream.Log)}, StateOK, "only this process")
-	f(stream.Config{SASL: "plain:relay:key"}, StateOK, "every client with its key")
-	f(stream.Config{}, StateWarn, "requires no key")
-}
-
 func TestCheckBounds(t *testing.T) {
 	if c := checkBounds([]config.BoundUsage{{Name: "endpoints", Used: 79, Limit: 100}}); c.State != StateOK {
 		t.Errorf("%+v", c)

@@ -114,27 +114,11 @@ func checkRights(missing []stream.MissingRight) Check {
 // writers checks who except the relay may write to the topics. Nobody else should: the relay authenticates records of
 // the configuration only, and would sign and send any delivery that it reads from the other topics.
 func (x *checker) writers(ctx context.Context) Check {
-	cluster, _, err := x.log.TopicID(ctx, stream.Control)
-	if err != nil {
-		return kafkaFailed(err)
-	}
-	if cluster == stream.EmbeddedCluster {
-		return embeddedWriters(x.Stream)
+	if x.Stream.Embedded != nil {
+		return ok("only this process can open the embedded log")
 	}
 	others, own, err := x.log.AllowedWriters(ctx)
 	return checkWriters(others, own, err, x.Stream.Prefix)
-}
-
-// embeddedWriters is the check of the embedded broker, which has no ACLs.
-func embeddedWriters(conf stream.Config) Check {
-	switch {
-	case conf.Embedded != nil:
-		return ok("only this process can open the embedded log")
-	case conf.SASL == "":
-		return warn("start it with relay engine kafka --key-file and set RELAY_KAFKA_SASL on the nodes",
-			"the embedded broker requires no key: every process that can connect may write to every topic")
-	}
-	return ok("the embedded broker has no ACLs: every client with its key may write")
 }
 
 func checkWriters(others []stream.AllowedWriter, own string, err error, prefix string) Check {

@@ -67,7 +67,7 @@ func (l *Log) readAll(ctx context.Context) error {
 		return err
 	}
 	l.publish(s, next)
-	ends, err := l.reader.Ends(ctx, stream.Control, stream.Nodes)
+	ends, err := l.reader.Ends(ctx, stream.Control)
 	if err != nil {
 		return fmt.Errorf("read the end of the configuration log: %w", err)
 	}
@@ -77,13 +77,26 @@ func (l *Log) readAll(ctx context.Context) error {
 	if err := (authenticator{l}).checkSecret(); err != nil {
 		return err
 	}
-	nodes := stream.Partition{Topic: stream.Nodes}
-	at, err := l.reader.OffsetsForTime(ctx, stream.Nodes, l.now().Add(-l.timing.Lease))
-	if err != nil {
-		return fmt.Errorf("find the heartbeats of the nodes: %w", err)
+	for _, topic := range []string{stream.Nodes, stream.Heartbeats} {
+		if err := l.readHeartbeats(ctx, stream.Partition{Topic: topic}); err != nil {
+			return fmt.Errorf("read the heartbeats of the nodes: %w", err)
+		}
 	}
-	return l.readRange(ctx, nodes, at[nodes], ends[nodes], func(r *stream.Record) error {
-		if h, ok := (membership{l}).decodeHeartbeat(r); ok && h.Node != "" {
+	return nil
+}
+
+// readHeartbeats reads the heartbeats that are as old as a lease at most.
+func (l *Log) readHeartbeats(ctx context.Context, p stream.Partition) error {
+	at, err := l.reader.OffsetsForTime(ctx, p.Topic, l.now().Add(-l.timing.Lease))
+	if err != nil {
+		return err
+	}
+	ends, err := l.reader.Ends(ctx, p.Topic)
+	if err != nil {
+		return err
+	}
+	return l.readRange(ctx, p, at[p], ends[p], func(r *stream.Record) error {
+		if h, _, ok := (membership{l}).decodeHeartbeat(p.Topic, r); ok && h.Node != "" {
 			l.peers.record(h, l.now(), l.timing.Lease)
 		}
 		return nil

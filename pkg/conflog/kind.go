@@ -87,13 +87,13 @@ const (
 type kinds struct {
 	infos         []KindInfo // by Kind
 	byName        map[string]Kind
-	newestLevel   int   // the highest level that any kind needs
+	newestLevel   int   // the highest level that any kind, or digests, need
 	maxStateBytes int64 // see MaxStateBytes; not checked for kinds with MaxBytes
 }
 
 // newKinds registers the kinds of the caller after the log's own.
 func newKinds(registered []KindInfo, maxStateBytes int64) (*kinds, error) {
-	ks := &kinds{byName: make(map[string]Kind), newestLevel: baseLevel, maxStateBytes: maxStateBytes}
+	ks := &kinds{byName: make(map[string]Kind), newestLevel: digestLevel, maxStateBytes: maxStateBytes}
 	ks.infos = append(ks.infos, KindInfo{Name: "log", Level: baseLevel, Bounds: Bounds{Singleton: true}},
 		KindInfo{Name: "outbox", Level: baseLevel})
 	ks.infos = append(ks.infos, registered...)

@@ -162,8 +162,20 @@ func (l membership) sendHeartbeat(ctx context.Context, h heartbeat) error {
 	if keys == nil {
 		return nil
 	}
-	return l.producer.ProduceSync(
-		ctx, stream.Nodes, 0, keys.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value}))
+	send := func(topic string) (*stream.Record, error) {
+		r := keys.sign(macHeartbeat, &stream.Record{Key: []byte(h.Node), Value: value})
+		return r, l.producer.ProduceSync(ctx, topic, 0, r)
+	}
+	if !l.usesDigests() {
+		if _, err := send(stream.Nodes); err != nil || l.cfg.SingleNode {
+			return err
+		}
+	}
+	r, err := send(stream.Heartbeats)
+	if err == nil {
+		l.announced.add(h.NextOffset, r.Offset, h.At)
+	}
+	return err
 }
 
 // peers holds the last heartbeats of all nodes, this one included.
@@ -173,8 +185,12 @@ type peers struct {
 	// replaced has the heartbeat of the process that took over the name of another one, by the other's heartbeat.Boot.
 	replaced map[string]heartbeat
 	// shared has when two processes were last seen to run under one name at the same time, by the name.
-	shared  map[string]time.Time
-	updated signal // fired after each heartbeat
+	shared   map[string]time.Time
+	digest   digest    // the newest one, and when it was read; see Log.usesDigests
+	digestAt time.Time // zero: none was
+	herald   string    // the lowest id of those that wrote digests within a lease, and when that was last read
+	heraldAt time.Time
+	updated  signal // fired after each heartbeat and digest
 }
 
 // peer is the last heartbeat of a process.
@@ -188,20 +204,20 @@ type peer struct {
 // Those of the last 5 s are needed. The count makes up for a clock of this node that is ahead.
 const heartbeatsAtStart = 2000
 
-// followHeartbeats reads the topic nodes, from shortly before the start on.
+// followHeartbeats reads the topic nodes: heartbeats from shortly before the start on, digests from the start on. When
+// the herald reads of a new node, it tells of all nodes.
 func (l membership) followHeartbeats(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
-	if err := l.changed.await(ctx, func() bool { return l.macKeys.Load() != nil }); err != nil {
+	known := func() bool { return l.macKeys.Load() != nil && l.view.Load().level > 0 }
+	if err := l.changed.await(ctx, known); err != nil {
 		return nil // ctx ended
 	}
 	err := l.retry(ctx, "find the heartbeats of the other nodes", func(ctx context.Context) error {
-		at, err := l.reader.OffsetsForTime(ctx, stream.Nodes, l.now().Add(-2*l.timing.Lease))
-		if err != nil {
-			return err
+		recent, end, err := l.recentHeartbeats(ctx, stream.Nodes)
+		if from = recent; l.usesDigests() {
+			from = end
 		}
-		ends, err := l.reader.Ends(ctx, stream.Nodes)
-		from = max(0, min(at[nodes], ends[nodes]-heartbeatsAtStart))
 		return err
 	})
 	if err != nil {
@@ -209,12 +225,17 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 	}
 	return l.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
 		from = r.Offset + 1
-		h, ok := l.decodeHeartbeat(r)
+		h, other, ok := l.decodeHeartbeat(stream.Nodes, r)
 		switch {
 		case !ok:
 			return nil
+		case other.Herald != "":
+			l.receive(r, other.digest)
+			return nil
 		case h.Node == "":
-			l.Messages.receive(r.Value)
+			l.Messages.receive(other.message)
+			return nil
+		case l.usesDigests():
 			return nil
 		}
 		now := l.now()
@@ -226,18 +247,39 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 	})
 }
 
-// decodeHeartbeat decodes a heartbeat; ok is false unless a node of this log sent it. A message names no node.
-func (l membership) decodeHeartbeat(r *stream.Record) (h heartbeat, ok bool) {
+// recentHeartbeats returns from where on to read a topic of heartbeats, and its end.
+func (l membership) recentHeartbeats(ctx context.Context, topic string) (from, end int64, err error) {
+	p := stream.Partition{Topic: topic}
+	at, err := l.reader.OffsetsForTime(ctx, topic, l.now().Add(-2*l.timing.Lease))
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := l.reader.Ends(ctx, topic)
+	return max(0, min(at[p], ends[p]-heartbeatsAtStart)), ends[p], err
+}
+
+// noHeartbeat is the value of a record that names no node: a message or a digest.
+type noHeartbeat struct {
+	digest
+	message
+}
+
+// decodeHeartbeat decodes a heartbeat, or what else has its MAC; ok is false unless a node of this log sent it.
+func (l membership) decodeHeartbeat(topic string, r *stream.Record) (h heartbeat, other noHeartbeat, ok bool) {
 	keys := l.macKeys.Load()
 	switch {
 	case l.cfg.Unverified:
 	case keys == nil:
-		return h, false
+		return h, other, false
 	case !keys.verify(macHeartbeat, r):
-		authenticator(l).reportUnauthentic(stream.Nodes, r.Offset)
-		return h, false
+		authenticator(l).reportUnauthentic(topic, r.Offset)
+		return h, other, false
 	}
-	return h, json.Unmarshal(r.Value, &h) == nil
+	// A digest has a list of heartbeats under the name nodes, and no node.
+	if err := json.Unmarshal(r.Value, &h); err != nil || h.Node != "" {
+		return h, other, err == nil
+	}
+	return h, other, json.Unmarshal(r.Value, &other) == nil
 }
 
 // record stores a heartbeat. It may be an old one that was appended again: so a heartbeat of an ended process does not

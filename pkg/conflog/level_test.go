@@ -73,13 +73,18 @@ func putRecord(t *testing.T, conf stream.Config, topic string, r *stream.Record)
 func oldLog(t *testing.T) (stream.Config, macKeys) {
 	t.Helper()
 	conf := broker(t)
+	return conf, startOldLog(t, conf)
+}
+
+func startOldLog(t *testing.T, conf stream.Config) macKeys {
+	t.Helper()
 	secret, own := (authenticator{offlineLog(t)}).newSecret()
 	firstRecord := fmt.Sprintf(`{"v":1,"op_id":"op_0","node":"old","kind":"log","id":"log","pre":"absent","op":"put",`+
 		`"level":1,"value":%s,"at":"2026-01-01T00:00:00Z"}`, secret)
 	putSigned(t, conf, *own, macRecord, firstRecord)
 	putSigned(t, conf, *own, macRecord, `{"v":1,"op_id":"op_1","seq_seen":1,"node":"old","kind":"account","id":"acc_1",`+
 		`"pre":"absent","op":"put","value":{"id":"acc_1","created_at":"2026-01-01T00:00:00Z"},"at":"2026-01-01T00:00:00Z"}`)
-	return conf, *own
+	return *own
 }
 
 // putSigned appends a record with a valid MAC.

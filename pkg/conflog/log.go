@@ -85,6 +85,7 @@ type Log struct {
 	producer      *stream.Producer // set by Run before ready is closed
 	reader        *stream.Reader
 	peers         peers
+	announced     announced
 	lease         lease
 	owner         atomic.Bool
 	heartbeatNow  chan struct{} // asks for a heartbeat at once; capacity 1
@@ -142,6 +143,7 @@ func (l *Log) Run(ctx context.Context) error {
 	group.Go(func() error { return l.tail(running) })
 	group.Go(func() error { return (membership{l}).followHeartbeats(running) })
 	group.Go(func() error { return (membership{l}).sendHeartbeats(running) })
+	group.Go(func() error { return (membership{l}).runHerald(running) })
 	group.Go(func() error { return snapshots{l}.run(running, from) })
 	group.Go(func() error { return l.becomeReady(running) })
 	group.Go(func() error { return (outbox{l}).copyOutbox(running) })
@@ -180,6 +182,10 @@ func (l *Log) becomeReady(ctx context.Context) error {
 	if err := l.changed.await(ctx, func() bool { _, ok := l.Lease(); return ok }); err != nil {
 		return nil // ctx ended
 	}
+	limited, cancel := context.WithTimeout(ctx, l.timing.RequestTimeout)
+	defer cancel()
+	// Who runs is known from the start on, unless there is no herald right now: a node can be ready without.
+	_ = l.peers.updated.await(limited, func() bool { return l.peers.hasReached(l.bootID, 0) })
 	v := l.view.Load()
 	entities := 0
 	for _, set := range v.sets {

@@ -36,15 +36,16 @@ func (m *Messages) Send(ctx context.Context, text []byte) error {
 	if keys == nil {
 		return ErrUnavailable
 	}
-	return m.log.producer.ProduceSync(ctx, stream.Nodes, 0, keys.sign(macHeartbeat, &stream.Record{Value: value}))
+	topic := stream.Nodes
+	if m.log.usesDigests() {
+		topic = stream.Heartbeats // the herald passes it on
+	}
+	return m.log.producer.ProduceSync(ctx, topic, 0, keys.sign(macHeartbeat, &stream.Record{Value: value}))
 }
 
-// receive calls the handler if the record is a message of another process.
-func (m *Messages) receive(value []byte) {
-	var x message
-	handler := m.handler.Load()
-	if handler == nil || json.Unmarshal(value, &x) != nil || x.Message == nil || x.Boot == m.log.bootID {
-		return
+// receive calls the handler with a message of another process.
+func (m *Messages) receive(x message) {
+	if handler := m.handler.Load(); handler != nil && x.Message != nil && x.Boot != m.log.bootID {
+		(*handler)(x.Message)
 	}
-	(*handler)(x.Message)
 }

@@ -409,6 +409,10 @@ func (l *Log) WaitForPeers(ctx context.Context, res WriteResult) {
 	ctx, cancel := context.WithTimeout(ctx, l.timing.PeerWait)
 	defer cancel()
 	err := l.peers.updated.await(ctx, func() bool {
+		if l.usesDigests() {
+			d, _ := l.peers.newest()
+			return d.Reached >= res.nextOffset
+		}
 		return l.peers.allReached(res.nextOffset, l.now(), l.timing.Lease, l.bootID)
 	})
 	if err != nil {
@@ -418,11 +422,16 @@ func (l *Log) WaitForPeers(ctx context.Context, res WriteResult) {
 
 // Barrier waits until no node can act on the configuration from before the record: every living node has announced a
 // position after it, or all leases from before it have expired (5.5 s). A node is living while its heartbeats arrive.
-// When this node reads its own heartbeat with that position, it has also read all heartbeats before it.
+// When this node, or the herald whose digest it has read, reads this node's own heartbeat with that position, it has
+// also read all heartbeats before it.
 func (l *Log) Barrier(ctx context.Context, res WriteResult) error {
 	limited, cancel := context.WithDeadline(ctx, res.appliedAt.Add(l.timing.BarrierTimeout))
 	defer cancel()
 	err := l.peers.updated.await(limited, func() bool {
+		if l.usesDigests() {
+			d, _ := l.peers.newest()
+			return d.Reached >= res.nextOffset && l.announced.includes(&d, res.nextOffset)
+		}
 		return l.peers.hasReached(l.bootID, res.nextOffset) && l.peers.allReached(res.nextOffset, l.now(), l.timing.Lease, "")
 	})
 	if err != nil && ctx.Err() != nil {

@@ -14,9 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/certfile"
 )
 
-// EmbeddedCluster is the cluster id of the embedded broker.
-const EmbeddedCluster = "relay-embedded"
-
 func (r *kafkaReader) TopicID(ctx context.Context, topic string) (cluster, id string, err error) {
 	m, err := r.adm.Metadata(ctx, r.cfg.Prefix+topic)
 	if err != nil {

@@ -26,7 +26,8 @@ type GroupConfig struct {
 	// DelayTolerant are those of Topics whose records may be read up to half a second late. While the group is busy with
 	// other topics, most fetches leave them out.
 	DelayTolerant []string
-	InstanceID    string // static membership (KIP-345); empty = dynamic, which the embedded broker requires
+	InstanceID    string // static membership (KIP-345); empty = dynamic
+	Shards        int    // each member gets partitions of few shards, p mod Shards; 0 = in their own order
 	MaxPoll       int    // most records a Poll returns; 0 = 10,000
 	// MaxWait is how long a broker holds a fetch without records; 0 = 5 s. A resumed partition is part of the next fetch,
 	// so MaxWait bounds how late Resume takes effect.

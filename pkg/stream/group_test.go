@@ -24,7 +24,7 @@ func onEachLog(t *testing.T, partitions int32, test func(t *testing.T, c Config,
 		"kafka": func(t *testing.T) Config {
 			cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 			t.Cleanup(cluster.Close)
-			// No sessions, as the embedded broker has none: see pkg/embedded/kafka.
+			// No sessions: kfake serves first in one what had records last time.
 			cluster.ControlKey(int16(kmsg.Fetch), func(req kmsg.Request) (kmsg.Response, error, bool) {
 				cluster.KeepControl()
 				req.(*kmsg.FetchRequest).SessionID, req.(*kmsg.FetchRequest).SessionEpoch = 0, -1

@@ -92,6 +92,10 @@ func (m *kafkaGroup) options(c Config, topics []string) []kgo.Opt {
 			}
 		}),
 	}
+	if g.Shards > 1 {
+		// Members of the version before know the second one only; the group uses what all of them know.
+		opts = append(opts, kgo.Balancers(shardBalancer{kgo.RangeBalancer(), int32(g.Shards)}, kgo.RangeBalancer()))
+	}
 	if g.InstanceID != "" {
 		opts = append(opts, kgo.InstanceID(g.InstanceID))
 	}

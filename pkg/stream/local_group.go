@@ -311,3 +311,8 @@ func (m *localGroup) Close() {
 		rest[0].notify()
 	}
 }
+
+// key names a partition in the log in this process.
+func (c Config) key(p Partition) segment.Key {
+	return segment.Key{Topic: c.Prefix + p.Topic, Index: p.Index}
+}

@@ -170,12 +170,15 @@ func (r localReader) Commits(_ context.Context, group string, topics ...string) 
 	return out, nil
 }
 
+// localCluster stands for the cluster id. It is part of what a configuration log belongs to, so it stays as it is.
+const localCluster = "relay-embedded"
+
 func (r localReader) TopicID(_ context.Context, topic string) (cluster, id string, err error) {
 	t, ok := r.cfg.Embedded.segments.Topic(r.cfg.Prefix + topic)
 	if !ok {
 		return "", "", fmt.Errorf("read the id of topic %s: %w", topic, kerr.UnknownTopicOrPartition)
 	}
-	return EmbeddedCluster, t.ID, nil
+	return localCluster, t.ID, nil
 }
 
 func (r localReader) MemberCount(_ context.Context, group string) (int, error) {

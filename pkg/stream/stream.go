@@ -50,7 +50,7 @@ type Config struct {
 	SessionTimeout time.Duration
 	// ProducerBufferBytes bounds the unacknowledged records of each of a producer's three clients; 0 = 256 MiB.
 	ProducerBufferBytes int
-	// DialFunc replaces the dialer, for an embedded broker and for tests; nil dials TCP.
+	// DialFunc replaces the dialer, for tests; nil dials TCP.
 	DialFunc func(ctx context.Context, network, host string) (net.Conn, error)
 	Log      *slog.Logger
 }

@@ -17,6 +17,7 @@ const (
 	Control          = "control"
 	ControlSnapshots = "control.snapshots"
 	Nodes            = "nodes"
+	Heartbeats       = "heartbeats"
 	AuditLog         = "audit"
 	Findings         = "findings"
 )
@@ -50,9 +51,9 @@ type Topic struct {
 	// Keyed topics have RELAY_PARTITIONS partitions, and an endpoint uses the same partition of all of them. The hits of
 	// a finding are in the partition of its id. The other topics have one partition.
 	Keyed bool
-	// Durable topics: the embedded broker acknowledges a record after its fdatasync. Records of other topics follow from
-	// records of durable ones and can be produced again until the offset of those is committed. They are synced before
-	// that commit.
+	// Durable topics: the log in this process acknowledges a record after its fdatasync. Records of other topics follow
+	// from records of durable ones and can be produced again until the offset of those is committed. They are synced
+	// before that commit.
 	Durable bool
 	// Authenticated topics: records carry a MAC, and readers ignore records without a valid one.
 	Authenticated bool
@@ -86,8 +87,8 @@ const (
 )
 
 // topics is the only list of topics and of everything that depends on a topic: the subscriptions of groups, what relay
-// migrate creates, what migrate, serve and doctor check, durability in the embedded broker, the fences of the store,
-// the retention guard, trimming, and which dead letters can be retried.
+// migrate creates, what migrate, serve and doctor check, durability in the log of this process, the fences of the
+// store, the retention guard, trimming, and which dead letters can be retried.
 var topics = append([]Topic{
 	{Name: Events, Keyed: true, Durable: true, TimestampType: createTime,
 		Readers: []string{DispatchGroup, StoreGroup, AlertGroup}, Fence: FenceEvents, Guarded: true},
@@ -101,6 +102,7 @@ var topics = append([]Topic{
 	{Name: Control, Durable: true, Authenticated: true},
 	{Name: ControlSnapshots, Durable: true, Authenticated: true},
 	{Name: Nodes, Authenticated: true, TimestampType: appendTime, Retention: time.Hour},
+	{Name: Heartbeats, Authenticated: true, TimestampType: appendTime, Retention: time.Hour},
 	// The outbox of the configuration log forgets an entry when this topic has acknowledged it.
 	{Name: AuditLog, Durable: true, Readers: []string{StoreGroup}, Fence: FenceAudit, Guarded: true},
 	// Senders are answered when this topic has acknowledged the hits. It is not guarded: events do not stop because of
@@ -178,8 +180,8 @@ func AuthenticatedTopics() []string { return topicNames(func(t Topic) bool { ret
 // Has reports whether the fence waits for a topic.
 func (f Fence) Has(topic string) bool { return topicByName(topic).Fence == f }
 
-// DurableTopic reports whether the embedded broker syncs records of a topic, with any prefix, before it acknowledges
-// them. Topics that the service does not know are durable.
+// DurableTopic reports whether the log in this process syncs records of a topic, with any prefix, before it
+// acknowledges them. Topics that the service does not know are durable.
 func DurableTopic(name string) bool {
 	t, ok := topicByFullName(name)
 	return !ok || t.Durable

@@ -161,8 +161,8 @@ func (c Config) checkTopics(ctx context.Context, adm admin, replicationFactor in
 	return validateTopics(all, c.Prefix, replicationFactor, found), nil
 }
 
-// validateTopics compares the topics with their specifications. It skips settings that the brokers do not report: the
-// embedded broker has only some of them.
+// validateTopics compares the topics with their specifications. It skips settings that are not reported: the log in
+// this process has only some of them.
 func validateTopics(all []topicSpec, prefix string, replicationFactor int, found map[string]foundTopic) TopicsReport {
 	keyed := 0
 	for _, s := range all {

@@ -43,7 +43,7 @@ func TestTopicTable(t *testing.T) {
 			t.Errorf("the store reads %s, and no fence waits for it", topic.Name)
 		}
 		if DurableTopic(topic.Name) != topic.Durable || DurableTopic("some.prefix."+topic.Name) != topic.Durable {
-			t.Errorf("the embedded broker does not recognise %s", topic.Name)
+			t.Errorf("the log in this process does not recognise %s", topic.Name)
 		}
 	}
 	for _, name := range []string{"nonoutcomes", "relay.outcomes.old", ""} {
@@ -67,7 +67,7 @@ func TestTopicIsAddedInOnePlace(t *testing.T) {
 		t.Errorf("groups %v; %s reads %v, the store %v", Groups(), group, ReadBy(group), ReadBy(StoreGroup))
 	}
 	if DurableTopic("relay." + name) {
-		t.Error("the embedded broker treats it as durable, contrary to the table")
+		t.Error("the log in this process treats it as durable, contrary to the table")
 	}
 	if !Fence(name).Has(name) || FenceEvents.Has(name) || FenceAudit.Has(name) {
 		t.Error("a fence other than its own waits for it")

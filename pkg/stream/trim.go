@@ -186,7 +186,7 @@ func (t *Trimmer) trimOffsets(committed, starts, ends, firstYoung, sizes map[Par
 			at = starts[p]
 		}
 		at = min(at, firstYoung[p], end-topicByName(p.Topic).KeepRecords)
-		before[p] = max(min(at, end-1), starts[p]) // the embedded broker finds the end of a log by its last record
+		before[p] = max(min(at, end-1), starts[p])
 		kept += bytesOf(p, end-before[p])
 	}
 	share := float64(t.cfg.MaxBytes) / max(kept, 1)
@@ -238,7 +238,7 @@ func (t *Trimmer) keepAge(topic string) time.Duration {
 }
 
 // Trim deletes the records of a partition before an offset. Callers cannot rely on the records being gone: brokers
-// delete whole segments, and the embedded broker forgets the new start of the log when it is killed.
+// delete whole segments.
 func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
 	return r.trim(ctx, map[Partition]int64{p: before})
 }

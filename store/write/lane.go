@@ -69,7 +69,7 @@ type shard struct {
 const maxFetchWait = 250 * time.Millisecond
 
 // maxPoll bounds the records that one poll adds to a nearly full batch, maxFetch the bytes that one fetch returns of a
-// partition: the embedded broker serves nothing else while it collects them.
+// partition.
 const (
 	maxPoll  = 5_000
 	maxFetch = 512 << 10
@@ -125,7 +125,7 @@ func (l *lane) connect() (err error) {
 		s.conn = conns[i]
 	}
 	l.group, err = stream.NewGroup(l.deps.Stream, stream.GroupConfig{
-		Name: l.name, Topics: stream.ReadBy(l.name), InstanceID: l.deps.InstanceID,
+		Name: l.name, Topics: stream.ReadBy(l.name), InstanceID: l.deps.InstanceID, Shards: len(l.shards),
 		MaxPoll: maxPoll, MaxWait: maxFetchWait, MaxPartitionBytes: maxFetch,
 		Assigned: l.assigned, Revoked: l.revoked, Lost: l.lost,
 	})

@@ -48,8 +48,7 @@ type WriterDeps struct {
 	Stream   stream.Config
 	Producer *stream.Producer      // for the dead letter topic
 	Metrics  prometheus.Registerer // nil: no metrics
-	// InstanceID is the Kafka group instance id of this node (static membership). Empty: dynamic membership, which the
-	// embedded Kafka needs.
+	// InstanceID is the Kafka group instance id of this node (static membership). Empty: dynamic membership.
 	InstanceID string
 	// Sync makes everything that was inserted durable. Nil: ClickHouse does that before it answers an insert. With
 	// Sync, offsets are committed once a second after a call of it; its error is final and ends Run.

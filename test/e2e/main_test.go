@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -34,6 +35,13 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		ctx, stop := command.UntilSignal(context.Background())
+		if len(os.Args) > 2 && os.Args[1] == "engine" && os.Args[2] == "kafka" {
+			if err := kafka.Main(ctx, os.Args[3:], os.Stdout, os.Stderr); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
 		code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
 		stop()
 		os.Exit(code)

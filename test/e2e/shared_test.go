@@ -33,7 +33,7 @@ func unusedName(name string) string {
 	return name
 }
 
-// sharedEngine returns the address of a shared `relay engine`: kafka, redis or clickhouse.
+// sharedEngine returns the address of a shared engine: kafka, redis or clickhouse.
 func sharedEngine(t *testing.T, name string) (address string) {
 	t.Helper()
 	return startShared(t, name, func(dir string) []string {

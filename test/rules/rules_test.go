@@ -43,8 +43,9 @@ var homes = map[string]struct {
 	why   string
 }{
 	"github.com/twmb/franz-go": {
-		[]string{"pkg/stream", "pkg/embedded", "test/kit", "test/streamtest"},
+		[]string{"pkg/stream", "test/kit", "test/kafka", "test/streamtest"},
 		"everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
+	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded", "test/storetest"}, "one place writes SQL"},
 	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
@@ -114,8 +115,9 @@ func TestImportRules(t *testing.T) {
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
-		case slices.Contains([]string{"test/kit", "test/leaktest", "test/must", "test/storetest", "test/websites",
-			"test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test")):
+		case slices.Contains([]string{"test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
+			"test/websites", "test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test") ||
+			inner == "test/kafka" && within(s.dir, "bench")):
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"

@@ -3,16 +3,13 @@ package kafka
 import (
 	"context"
 	"net"
-	"strings"
 	"sync"
-
-	"github.com/eventrelay/relay/pkg/private"
 )
 
 // dualListener accepts connections from other processes and from this one. Those from this process are in-memory pipes,
 // so that a record passes through the log with one system call, the write to its file.
 type dualListener struct {
-	net.Listener // TCP or unix
+	net.Listener // TCP
 	fromProcess  chan net.Conn
 	fromOthers   chan net.Conn
 	closed       chan struct{}
@@ -20,31 +17,6 @@ type dualListener struct {
 	accepting    sync.WaitGroup
 	err          error // of the listener; set before fromOthers is closed
 }
-
-// listen opens the listener for other processes: TCP or a unix socket.
-func listen(address string) (net.Listener, error) {
-	path, unix := strings.CutPrefix(address, unixPrefix)
-	if !unix {
-		return net.Listen("tcp", address)
-	}
-	l, err := private.Listen(path)
-	if err != nil {
-		return nil, err
-	}
-	return socketListener{l}, nil
-}
-
-// socketListener is a unix socket with an address that the broker can return to clients as host and port.
-type socketListener struct{ *private.Listener }
-
-func (socketListener) Addr() net.Addr { return socketAddr{} }
-
-type socketAddr struct{}
-
-func (socketAddr) Network() string { return "unix" }
-
-// String returns a name in .invalid (RFC 2606), which no resolver knows: a client that does not dial the socket fails.
-func (socketAddr) String() string { return "embedded-kafka.invalid:9092" }
 
 func newDualListener(l net.Listener) *dualListener {
 	e := &dualListener{Listener: l, fromProcess: make(chan net.Conn), fromOthers: make(chan net.Conn),

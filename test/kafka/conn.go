@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -303,36 +302,10 @@ func (c *conn) sendResponse(f heldResponse) bool {
 	return err == nil
 }
 
-// refuseLogin answers a failed login with SASL_AUTHENTICATION_FAILED, as Kafka does. kfake only closes the connection,
-// from which a client cannot tell the reason.
-func (c *conn) refuseLogin() {
-	c.mu.Lock()
-	var login requestHeader
-	if n := len(c.pending); n > 0 {
-		login = c.pending[n-1]
-	}
-	c.mu.Unlock()
-	if login.key != int16(kmsg.SASLAuthenticate) {
-		return
-	}
-	resp := kmsg.NewPtrSASLAuthenticateResponse()
-	resp.SetVersion(login.version)
-	resp.ErrorCode = kerr.SaslAuthenticationFailed.Code
-	answer := binary.BigEndian.AppendUint32(make([]byte, 4), uint32(login.correlation))
-	if resp.IsFlexible() {
-		answer = append(answer, 0) // no tags in the header
-	}
-	answer = resp.AppendTo(answer)
-	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
-	c.Conn.SetWriteDeadline(time.Now().Add(closeTimeout))
-	_, _ = c.Conn.Write(answer) // the client may have closed the connection
-}
-
 // Close makes send write the held answers, for at most closeTimeout, and then close the connection. It does not wait
 // for that.
 func (c *conn) Close() error {
 	c.closeOnce.Do(func() {
-		c.refuseLogin()
 		now := time.Now()
 		c.Conn.SetWriteDeadline(now.Add(closeTimeout))
 		c.Conn.SetReadDeadline(now)

@@ -2,15 +2,12 @@ package kafka
 
 import (
 	"bytes"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/test/must"
@@ -66,31 +63,4 @@ func TestDeclineSession(t *testing.T) {
 	f(13, strings.Repeat("x", 200), "", fetchPeekBytes, true)
 	f(13, strings.Repeat("x", 300), "", fetchPeekBytes, false)
 	f(13, "relay", "", 10, false)
-}
-
-// A broker keeps no memory of closed connections, whether they asked for a fetch session or not.
-func TestClosedConnectionsAreForgotten(t *testing.T) {
-	s := serve(t, testConfig(t))
-	const clients, each = 40, 1 << 20
-	inUse := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := inUse()
-	for range clients {
-		cl := must.Get(kgo.NewClient(kgo.SeedBrokers(s.Addr())))(t)
-		req := kmsg.NewPtrFetchRequest()
-		req.Rack = strings.Repeat("x", each)
-		must.Get(req.RequestWith(t.Context(), cl))(t)
-		cl.Close()
-	}
-	var grown int64
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if grown = int64(inUse()) - int64(before); grown < clients*each/4 {
-			return
-		}
-	}
-	t.Errorf("%d MB more are in use after %d fetches of a megabyte", grown>>20, clients)
 }
