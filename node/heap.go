@@ -64,6 +64,7 @@ func (h *heap) Run(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	before, rate := h.read(), uint64(0) // bytes per second, moving average
+	released := uint64(0)               // what was allocated by then: what is held in fragments cannot be returned
 	for last := 0; ; {
 		use := h.read()
 		rate = (7*rate + use.allocated - before.allocated) / 8
@@ -72,8 +73,9 @@ func (h *heap) Run(ctx context.Context) error {
 			h.percent(percent)
 			last = percent
 		}
-		if rate < quietRate && use.held > use.live+max(use.live, spareMemory) {
+		if rate < quietRate && use.allocated > released+spareMemory && use.held > use.live+max(use.live, spareMemory) {
 			h.release()
+			released = use.allocated
 		}
 		select {
 		case <-ctx.Done():

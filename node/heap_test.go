@@ -57,10 +57,10 @@ func TestGrowthFollowsLiveHeap(t *testing.T) {
 // What an import leaves behind goes back to the system once little is allocated, and once only.
 func TestSpareMemoryIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		use := heapUse{live: 100 << 20, held: 240 << 20}
+		use := heapUse{live: 100 << 20, allocated: 200 << 20, held: 240 << 20}
 		released := 0
 		h := heap{read: func() heapUse { return use }, percent: func(int) {}, limit: func(int64) {},
-			release: func() { released++; use.held = 160 << 20 }}
+			release: func() { released++ }} // all of it is in fragments
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
@@ -77,6 +77,8 @@ func TestSpareMemoryIsReturned(t *testing.T) {
 		f(1, func() {})
 		f(1, func() { use.held, use.allocated = 400<<20, use.allocated+100<<20 })
 		f(2, func() { use.allocated += 1 << 20 })
+		use.held = 220 << 20
+		f(2, func() { use.allocated += 3 << 20 })
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
