@@ -64,9 +64,9 @@ const (
 	pingAfter    = 20 * time.Second
 	pingTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
-	// maxHandshakes, and the number of cores, limit the TLS handshakes that compute at the same time, for some 0.3 ms each:
-	// requests on open connections would wait for all that begin together, as when many destinations hang. Waiting for the
-	// receiver does not count, so silent ones delay no other.
+	// maxHandshakes, and the number of cores, limit the TLS handshakes that compute at the same time, for some 0.3 ms
+	// each: requests on open connections would wait for all that begin together, as when many destinations hang. Waiting
+	// for the receiver does not count, so silent ones delay no other.
 	maxHandshakes = 16
 	// maxTLSSessions limits the cached TLS sessions for resumption, about 2 KB each.
 	maxTLSSessions = 2048
