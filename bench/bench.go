@@ -100,6 +100,9 @@ type options struct {
 	tls      bool
 	http2    bool
 
+	certificate string // kind of key of the relay's certificate, rsa or ecdsa; empty = it serves plain HTTP
+	handshake   bool   // each post has a connection of its own
+
 	endpoints  int  // busy endpoints; 0 = one, or endpointsPerNode for each node of a cluster
 	configured int  // additional idle endpoints
 	backlog    int  // events of paused endpoints that wait in the log
@@ -135,7 +138,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.rate, "rate", 0, "events a second (with --batch: in batches) in an open loop, which slow answers do "+
 		"not delay; 0 "+
 		"= as fast as the posters can")
-	fs.DurationVar(&o.duration, "duration", 10*time.Second, "how long to post")
+	fs.DurationVar(&o.duration, "duration", 20*time.Second, "how long to post")
 	fs.IntVar(&o.size, "size", 1024, "bytes of an event's data")
 	fs.IntVar(&o.batch, "batch", 0, "events per request, to the batch route; 0 = single events to the send route")
 	fs.BoolVar(&o.fsync, "fsync", true, "acknowledge only records that are synced to disk")
@@ -227,6 +230,9 @@ func (o *options) validate() error {
 	if o.peer != nil && (o.endpoints > 0 || o.backlog > 0) {
 		errs = append(errs, errors.New("--endpoints, --backlog: cannot be used with --peer"))
 	}
+	if o.certificate != "" && (o.target != "" || o.peer != nil || o.serve > 0) {
+		errs = append(errs, errors.New("--certificate: cannot be used with --target, --peer or --serve"))
+	}
 	if o.stopped && (o.target != "" || o.serve > 0) {
 		errs = append(errs, errors.New("--stopped: cannot be used with --target or --serve"))
 	}
@@ -278,6 +284,12 @@ func (o *options) settings() string {
 		s += ", HTTP/2"
 	case o.tls:
 		s += ", TLS"
+	}
+	if o.certificate != "" {
+		s += ", over TLS with an " + strings.ToUpper(o.certificate) + " certificate"
+	}
+	if o.handshake {
+		s += ", a connection for each post"
 	}
 	switch {
 	case o.target != "":

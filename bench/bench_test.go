@@ -125,6 +125,19 @@ func fakeProcess(what string) error {
 			f.send(f.endpointOf(id), event)
 		}
 	}
+	if file := os.Getenv("RELAY_TLS_CERT_FILE"); file != "" {
+		cert, err := tls.LoadX509KeyPair(file, os.Getenv("RELAY_TLS_KEY_FILE"))
+		if err != nil {
+			return err
+		}
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		go func() { _ = http.Serve(l, f.Config.Handler) }()
+		f.URL = "https://" + l.Addr().String()
+	}
 	fmt.Println("EventRelay is ready at", f.URL)
 	<-ctx.Done()
 	return nil
@@ -463,8 +476,8 @@ func TestScenariosAddUp(t *testing.T) {
 	}{
 		{"fanout", "--rate 50", 1, 5},
 		{"transform", "--rate 50", 1, 1},
-		{"hung", "--rate 20", 3, 1},
-		{"hung", "--rate 20 --same-host --tls --http2", 3, 1},
+		{"hung", "--rate 20", 5, 1},
+		{"hung", "--rate 20 --same-host --tls --http2", 5, 1},
 		{"retrystorm", "--events 50 --batch 10", 2, 1},
 		{"batch", "--batch 20 --posters 1", 1, 1},
 		{"tls", "--posters 2", 1, 1},
@@ -546,6 +559,19 @@ func TestServeNodesShareTheLoad(t *testing.T) {
 	}
 }
 
+// Events are posted to a relay that serves TLS, the API included.
+func TestPostsOverTLS(t *testing.T) {
+	t.Parallel()
+	own := must.Get(os.Executable())(t)
+	for _, kind := range []string{"rsa", "ecdsa"} {
+		r, said, err := runScenario(t, "flat", "--certificate", kind, "--handshake", "--relay", own, "--quiet")
+		if err != nil || r.Accepted == 0 || r.Lost+r.Refused+r.Duplicates != 0 ||
+			!strings.Contains(r.Settings, strings.ToUpper(kind)+" certificate, a connection for each post") {
+			t.Errorf("%s: %v: %+v\n%s", kind, err, r, said)
+		}
+	}
+}
+
 // Two binaries are run in turns, each as often, and what they cost is set side by side.
 func TestCompareAlternatesBinaries(t *testing.T) {
 	t.Parallel()
@@ -573,7 +599,8 @@ func TestCompareAlternatesBinaries(t *testing.T) {
 	}
 	var b bytes.Buffer
 	c.print(&b)
-	if !strings.Contains(b.String(), "new ÷ base") || !strings.Contains(b.String(), "accept p99 ms") {
+	if !strings.Contains(b.String(), "new ÷ base") || !strings.Contains(b.String(), "accept p99 ms") ||
+		!strings.Contains(b.String(), "all events stored after") {
 		t.Errorf("the table is\n%s", b.String())
 	}
 	for args, want := range map[string]string{
@@ -682,6 +709,8 @@ func TestMisuseIsNamed(t *testing.T) {
 		"--serve 17":                            "--serve: 17 is out of range, use 0 to 16",
 		"--kafka h:1":                           "--kafka: use it with --serve",
 		"--serve 1 --target http://x --key k":   "--serve: cannot be used with --target",
+		"--serve 1 --certificate rsa":           "--certificate: cannot be used with",
+		"--certificate dsa":                     "use rsa or ecdsa",
 		"--serve 1 --stored 5":                  "--stored: cannot be used with --target, --peer or --serve",
 		"--data-dir x --stored 5":               "--stored: cannot be used with --data-dir",
 		"--stored 50000001":                     "--stored: 50000001 is out of range",

@@ -127,10 +127,7 @@ func (d definition) parseAndMeasure(ctx context.Context, args []string, stderr i
 }
 
 // comparedFigures are the figures of a comparison.
-var comparedFigures = []struct {
-	name string
-	of   func(*Result) float64
-}{
+var comparedFigures = []figureOf{
 	{"accepted per second", func(r *Result) float64 { return rate(r.Accepted, r.PostSeconds) }},
 	{"delivered per second", func(r *Result) float64 { return rate(r.Delivered, r.AllSeconds) }},
 	{"CPU µs per event", (*Result).relayCost},
@@ -143,6 +140,27 @@ var comparedFigures = []struct {
 	{"arrival p99 ms", func(r *Result) float64 { return r.arrival().P99 }},
 	{"memory MB, max", func(r *Result) float64 { return float64(r.RSSMax) / (1 << 20) }},
 	{"disk B per event", func(r *Result) float64 { return float64(r.Disk) }},
+}
+
+// figureOf is a figure of a comparison.
+type figureOf struct {
+	name string
+	of   func(*Result) float64
+}
+
+// scenarioFigures are the figures of the scenario that all results have.
+func scenarioFigures(results [2][]*Result) (figures []figureOf) {
+	all := slices.Concat(results[0], results[1])
+	for _, f := range all[0].Figures {
+		named := func(other Figure) bool { return other.Name == f.Name }
+		if slices.ContainsFunc(all, func(r *Result) bool { return !slices.ContainsFunc(r.Figures, named) }) {
+			continue
+		}
+		figures = append(figures, figureOf{f.Name, func(r *Result) float64 {
+			return r.Figures[slices.IndexFunc(r.Figures, named)].Value
+		}})
+	}
+	return figures
 }
 
 // arrival returns the latency of the first destination that is counted.
@@ -162,7 +180,7 @@ func newComparison(results [2][]*Result) comparison {
 		Turns: len(results[0]), Machine: first.Machine,
 	}
 	c.Machine.LoadAfter = last.Machine.LoadAfter
-	for _, f := range comparedFigures {
+	for _, f := range slices.Concat(comparedFigures, scenarioFigures(results)) {
 		var values [2][]float64
 		var ratios, more []float64
 		for i := range results[0] {
@@ -183,7 +201,7 @@ func (c comparison) print(w io.Writer) {
 		c.Scenario, c.Settings, c.Base, c.New, c.Turns, c.Machine.LoadBefore, c.Machine.LoadAfter)
 	fmt.Fprintf(w, "  %s\n", c.Machine.Disk)
 	row := func(name, base, with, ratio, more string) {
-		text := fmt.Sprintf("  %-26s %-28s %-28s %-22s %s", name, base, with, ratio, more)
+		text := fmt.Sprintf("  %-42s %-28s %-28s %-22s %s", name, base, with, ratio, more)
 		fmt.Fprintln(w, strings.TrimRight(text, " "))
 	}
 	row("", "base", "new", "new ÷ base", "new − base")

@@ -3,11 +3,12 @@
 #
 #   make bench-compare BASE=main~5
 #
-# TURNS (5), SCENARIO ("flat --posters 32 --duration 8s"), PACKAGES and COUNT (6) of the Go benchmarks; PACKAGES= skips them.
+# TURNS (5), SCENARIO ("flat --posters 32 --duration 20s"), PACKAGES and COUNT (6) of the Go benchmarks; PACKAGES= skips
+# them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=${BASE:?say which revision to compare with: make bench-compare BASE=<revision>}
-turns=${TURNS:-5} scenario=${SCENARIO:-flat --posters 32 --duration 8s} count=${COUNT:-6}
+turns=${TURNS:-5} scenario=${SCENARIO:-flat --posters 32 --duration 20s} count=${COUNT:-6}
 packages=${PACKAGES-./pkg/sign ./pkg/event ./pkg/web ./ingest ./dispatcher}
 # A tool of the Go project that only reads benchmark output, so it is no dependency of the module.
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da

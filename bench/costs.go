@@ -64,7 +64,7 @@ func costs(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	var runs repeatFlags
 	var each time.Duration
 	fs := newFlags("costs", "[flags] [-- flags of all runs, such as --posters]", costsSummary)
-	fs.DurationVar(&each, "each", 8*time.Second, "how long each scenario runs in a turn")
+	fs.DurationVar(&each, "each", 20*time.Second, "how long each scenario runs in a turn")
 	runs.flags(fs, 3)
 	own, rest := args, []string(nil)
 	if i := slices.Index(args, "--"); i >= 0 {

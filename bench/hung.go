@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
+	"time"
 )
 
 // The slow destination of hung --same-host. It answers its first quickFirst requests at once, so that its in-flight
@@ -24,7 +26,12 @@ func hungFlags(o *options, fs *flag.FlagSet) {
 	fs.BoolVar(&o.http2, "http2", false, "with --tls: they use HTTP/2")
 }
 
-// hung measures healthy destinations alone, then next to as many that hang. Costs are those of the second part.
+// settling is how long the start beside hung destinations lasts at most, and is measured by itself: their connections
+// are opened, and time out after 15 s.
+const settling = 20 * time.Second
+
+// hung measures healthy destinations alone, then next to as many that hang: the start, then as long as alone. Costs are
+// those of the second part.
 func hung(ctx context.Context, b *benchRun) error {
 	n := max(b.o.endpoints, 1)
 	healthy, err := b.r.makeEndpoints(ctx, n, object{"destinations": b.destinationAt(0, "ok")})
@@ -45,26 +52,40 @@ func hung(ctx context.Context, b *benchRun) error {
 	if err := b.run(ctx, arrivalLimit, to("alone", healthy, 0)); err != nil {
 		return err
 	}
-	first := b.result
-	b.result = first.newPart()
+	alone := b.result
+	b.result = alone.newPart()
 	if b.o.sameHost {
 		if err := b.fillWindow(ctx, b.r.eventsURL(sick[0])); err != nil {
 			return err
 		}
 	}
-	beside, neighbour := to("beside hung ones", healthy, 0), to("hung", sick)
-	if err := b.measure(ctx, []post{beside, neighbour}, arrivalLimit, nil); err != nil {
+	beside := func(part string, lasts time.Duration) error {
+		posts := []post{to(part+"beside hung ones", healthy, 0), to(part+"hung", sick)}
+		for i := range posts {
+			posts[i].For = lasts
+		}
+		return b.measure(ctx, posts, arrivalLimit, nil)
+	}
+	if err := beside("at the start ", min(settling, b.o.duration)); err != nil {
 		return err
 	}
-	b.result.Streams = append(first.Streams, b.result.Streams...)
-	b.result.Lost += first.Lost
-	b.result.Duplicates += first.Duplicates
-	a, c := first.Streams[0].Arrivals[0], b.result.Streams[1].Arrivals[0]
+	start := b.result
+	b.result = alone.newPart()
+	if err := beside("", b.o.duration); err != nil {
+		return err
+	}
+	latency := func(stream int) Latency { return b.result.Streams[stream].Arrivals[0].Latency }
+	b.result.Streams = slices.Concat(alone.Streams, start.Streams, b.result.Streams)
+	b.result.Lost += alone.Lost + start.Lost
+	b.result.Duplicates += alone.Duplicates + start.Duplicates
+	times := func(name string, a, b float64) Figure { return Figure{name, b / max(a, 0.001), "times that alone"} }
+	later := b.result.Streams[3].Arrivals[0]
 	b.addFigures(
-		Figure{"arrival p50 beside hung ones", c.Latency.P50 / max(a.Latency.P50, 0.001), "times that alone"},
-		Figure{"arrival p99 beside hung ones", c.Latency.P99 / max(a.Latency.P99, 0.001), "times that alone"},
-		Figure{"requests beside hung ones", float64(c.Requests) / float64(max(c.Arrived, 1)), "an event"},
-		Figure{"cores that the relay and its engines used alone", first.cores(), ""},
+		times("arrival p99 at the start beside hung ones", latency(0).P99, latency(1).P99),
+		times("arrival p50 beside hung ones", latency(0).P50, latency(3).P50),
+		times("arrival p99 beside hung ones", latency(0).P99, latency(3).P99),
+		Figure{"requests beside hung ones", float64(later.Requests) / float64(max(later.Arrived, 1)), "an event"},
+		Figure{"cores that the relay and its engines used alone", alone.cores(), ""},
 		Figure{"beside hung ones", b.result.cores(), ""})
 	return nil
 }

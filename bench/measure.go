@@ -118,6 +118,7 @@ func (b *benchRun) postAt(at pace, name, url string, to ...int) post {
 		p.Conns = max(p.Conns, 256) // an open loop must not wait for answers
 	}
 	p.For, p.Expect, p.Body = b.o.duration, []int{202}, eventBody(b.o.size)
+	p.Fresh, p.CA = b.o.handshake, b.r.ca
 	return p
 }
 

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"net/http"
 	"os/exec"
@@ -35,7 +36,7 @@ func definitions() []definition {
 			summary: "posts events to a paused endpoint, then resumes it: how fast is a backlog delivered?"},
 		{name: "mixed", run: mixed, presets: []string{"rate=200"},
 			summary: "single events, batches, a fan-out, a failing and a slow destination at the same time"},
-		{name: "capacity", run: capacity, flags: capacityFlags, presets: []string{"serve=3", "rate=300", "duration=20s"},
+		{name: "capacity", run: capacity, flags: capacityFlags, presets: []string{"serve=3", "rate=300"},
 			summary: "posts events that differ to nodes of one role each: CPU by role, bytes in the log and in ClickHouse"},
 		{name: "soak", run: flat, flags: manyFlags, presets: []string{"rate=1000", "duration=30m"},
 			summary: "steady for half an hour: does memory grow?"},
@@ -100,6 +101,14 @@ func manyFlags(o *options, fs *flag.FlagSet) {
 	fs.IntVar(&o.endpoints, "endpoints", 0,
 		"number of endpoints that get requests in turn; 0 = one, or four per node with --serve")
 	fs.IntVar(&o.backlog, "backlog", 0, "number of events of other, paused endpoints that wait in the log")
+	fs.Func("certificate", "rsa or ecdsa: post over TLS, to a relay with such a certificate", func(kind string) error {
+		if kind != "rsa" && kind != "ecdsa" {
+			return errors.New("use rsa or ecdsa")
+		}
+		o.certificate = kind
+		return nil
+	})
+	fs.BoolVar(&o.handshake, "handshake", false, "open a connection for each post")
 }
 
 func stormFlags(o *options, fs *flag.FlagSet) {

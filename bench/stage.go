@@ -38,8 +38,9 @@ var rules = []struct {
 	{"broker", []string{"github.com/twmb/franz-go/pkg/kfake."}},
 	{"barrier", []string{
 		broker + "(*barrier)", broker + "(*disk)", broker + "(*partition).sync", broker + "sync", broker + "fdatasync",
+		relayModule + "pkg/segment.fdatasync",
 	}},
-	{"broker", []string{relayModule + "pkg/embedded/"}},
+	{"broker", []string{relayModule + "pkg/embedded/", relayModule + "pkg/segment."}},
 	{"produce", []string{
 		kgo + "(*sink)", kgo + "(*recBuf)", kgo + "(*recBatch)", kgo + "(*producer)", kgo + "(*Client).produce",
 		kgo + "(*Client).TryProduce", kgo + "(*produceRequest)", relayModule + "pkg/stream.(*Producer)",

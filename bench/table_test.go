@@ -65,8 +65,7 @@ func TestStagesOfStacks(t *testing.T) {
 		"broker": "runtime.memmove < github.com/twmb/franz-go/pkg/kfake.(*Cluster).pushBatch < " +
 			"sync.(*WaitGroup).Go.func1",
 		"barrier": "internal/runtime/syscall/linux.Syscall6 < syscall.Syscall < golang.org/x/sys/unix.Fdatasync < " +
-			"github.com/eventrelay/relay/test/kafka.fdatasync < " +
-			"github.com/eventrelay/relay/test/kafka.(*barrier).run",
+			"github.com/eventrelay/relay/pkg/segment.fdatasync < github.com/eventrelay/relay/pkg/segment.(*Log).sync",
 		"HTTP server": "syscall.Syscall < internal/poll.(*FD).Write < net.(*conn).Write < " +
 			"net/http.checkConnErrorWriter.Write < bufio.(*Writer).Flush < net/http.(*conn).serve",
 		"HTTP client": "syscall.Syscall < net.(*conn).Write < net/http.persistConnWriter.Write < " +

@@ -3,8 +3,17 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +32,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/bench/sink"
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
@@ -32,6 +42,8 @@ type relay struct {
 	pids  []int     // its processes; none if it runs elsewhere
 	url   string
 	key   string
+	ca    string        // root certificate of the API in PEM; empty = the system's
+	http  *http.Client  // that trusts it; nil = the default
 	admin string        // address of the admin server; empty = unknown
 	ready time.Duration // from the start of the process to its ready line
 
@@ -67,6 +79,13 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	if o.partitions > 0 {
 		env = append(env, fmt.Sprintf("RELAY_PARTITIONS=%d", o.partitions))
 	}
+	if o.certificate != "" {
+		files, err := r.serveTLS(o.dir, o.certificate)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, files...)
+	}
 	if o.stopped {
 		env = append(env, "RELAY_ROLES=ingest,write,api")
 	}
@@ -74,6 +93,34 @@ func startRelay(ctx context.Context, o options) (*relay, error) {
 	args := []string{"dev", "--data-dir", o.dir, "--listen", "127.0.0.1:0", fmt.Sprintf("--fsync=%t", o.fsync),
 		"--log-level", "warn"}
 	return r, r.start(ctx, o.relay, args, env, readyLine)
+}
+
+// serveTLS writes a certificate with a key of this kind and returns the settings with which the relay serves it.
+func (r *relay) serveTLS(dir, kind string) (env []string, err error) {
+	var key crypto.Signer
+	if kind == "rsa" {
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
+	if err != nil {
+		return nil, err
+	}
+	certFile, keyFile := filepath.Join(dir, "ingest.pem"), filepath.Join(dir, "ingest.key")
+	cert, err := sink.WriteCertificate(certFile, "127.0.0.1", key)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	r.ca = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(r.ca))
+	r.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	return []string{"RELAY_TLS_CERT_FILE=" + certFile, "RELAY_TLS_KEY_FILE=" + keyFile},
+		os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
 // apiKey is the API key of every started relay. Started relays listen on loopback only.
@@ -270,7 +317,7 @@ func (r *relay) request(ctx context.Context, method, path string, body any) (*ht
 	}
 	req.Header.Set("Authorization", "Bearer "+r.key)
 	req.Header.Set("Content-Type", "application/json")
-	return http.DefaultClient.Do(req)
+	return cmp.Or(r.http, http.DefaultClient).Do(req)
 }
 
 // call makes an API request, and reads its answer into out unless that is nil.

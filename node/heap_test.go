@@ -18,7 +18,7 @@ func TestGrowthFollowsLiveHeap(t *testing.T) {
 		var set []int
 		var limits []int64
 		h := heap{
-			read:    func() heapUse { return heapUse{live.Load(), allocated.Load()} },
+			read:    func() heapUse { return heapUse{live: live.Load(), allocated: allocated.Load()} },
 			percent: func(percent int) { set = append(set, percent) },
 			limit:   func(bytes int64) { limits = append(limits, bytes) },
 		}
@@ -50,6 +50,38 @@ func TestGrowthFollowsLiveHeap(t *testing.T) {
 		}
 		if !slices.Equal(limits, []int64{1 << 30}) {
 			t.Errorf("limits %v", limits)
+		}
+	})
+}
+
+// What an import leaves behind goes back to the system once little is allocated, and once only.
+func TestSpareMemoryIsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		use := heapUse{live: 100 << 20, allocated: 200 << 20, held: 240 << 20}
+		released := 0
+		h := heap{read: func() heapUse { return use }, percent: func(int) {}, limit: func(int64) {},
+			release: func() { released++ }} // all of it is in fragments
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- h.Run(ctx) }()
+		f := func(want int, change func()) {
+			t.Helper()
+			for range 60 {
+				change()
+				time.Sleep(time.Second)
+			}
+			if released != want {
+				t.Errorf("returned %d times, want %d", released, want)
+			}
+		}
+		f(1, func() {})
+		f(1, func() { use.held, use.allocated = 400<<20, use.allocated+100<<20 })
+		f(2, func() { use.allocated += 1 << 20 })
+		use.held = 220 << 20
+		f(2, func() { use.allocated += 3 << 20 })
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

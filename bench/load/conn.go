@@ -3,6 +3,8 @@ package load
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -27,11 +29,12 @@ const numberWidth = 10 // of {{n}}
 
 // template is the text of a request with the positions of marks and numbers. The events of a batch follow each other.
 type template struct {
-	address string // host:port
-	head    []byte // without Content-Length
-	pathAt  int    // where the path begins in head
-	body    []byte // of one event, with a newline in a batch
-	marks   []int  // positions of marks in body
+	address string      // host:port
+	tls     *tls.Config // nil for http
+	head    []byte      // without Content-Length
+	pathAt  int         // where the path begins in head
+	body    []byte      // of one event, with a newline in a batch
+	marks   []int       // positions of marks in body
 	numbers []int
 	textAt  int // position of the text in body; -1: it has none
 }
@@ -42,8 +45,16 @@ func newTemplate(s Stream) (template, error) {
 		return template{}, err
 	}
 	t := template{address: u.Host, body: []byte(s.Body)}
+	port := "80"
+	if u.Scheme == "https" {
+		port, t.tls = "443", &tls.Config{ServerName: u.Hostname()}
+	}
+	if s.CA != "" && t.tls != nil {
+		t.tls.RootCAs = x509.NewCertPool()
+		t.tls.RootCAs.AppendCertsFromPEM([]byte(s.CA))
+	}
 	if u.Port() == "" {
-		t.address = net.JoinHostPort(u.Hostname(), "80")
+		t.address = net.JoinHostPort(u.Hostname(), port)
 	}
 	method := s.Method
 	if method == "" {
@@ -180,9 +191,13 @@ func (c *connection) post(ctx context.Context, first, n int64, due time.Time) {
 		copy(c.request[t.pathAt:], paths[first/int64(max(c.s.Batch, 1))%int64(len(paths))])
 	}
 	a, err := c.exchange(ctx)
-	if err != nil {
+	if err != nil || c.s.Fresh {
 		c.close()
+	}
+	if err != nil {
 		a = answer{err: err}
+	} else if c.s.Fresh {
+		c.nextDial = time.Time{}
 	}
 	c.s.recordAnswer(first, n, due, a)
 }
@@ -233,6 +248,9 @@ func (c *connection) dial(ctx context.Context) error {
 	conn, err := d.DialContext(ctx, "tcp", c.s.request.address)
 	if err != nil {
 		return err
+	}
+	if cfg := c.s.request.tls; cfg != nil {
+		conn = tls.Client(conn, cfg) // the first write performs the handshake
 	}
 	c.conn, c.deadline, c.buffered = conn, time.Time{}, 0
 	return nil

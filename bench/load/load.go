@@ -31,7 +31,7 @@ type Plan struct {
 // Stream is a sequence of posts of one kind.
 type Stream struct {
 	Run    int    `json:"run"` // of the marks; each stream has its own
-	URL    string `json:"url"` // http
+	URL    string `json:"url"` // http or https
 	Method string `json:"method"`
 	// Paths are the paths on the URL's host that get requests in turn, all of the same length; empty = the URL's path.
 	Paths  []string          `json:"paths,omitempty"`
@@ -44,6 +44,8 @@ type Stream struct {
 	TextSize int           `json:"text_size,omitempty"`
 	Batch    int           `json:"batch"`  // events per request, one per line; 0 = one, without a newline
 	Conns    int           `json:"conns"`  // connections
+	Fresh    bool          `json:"fresh"`  // each request has a connection of its own
+	CA       string        `json:"ca"`     // root certificate of https in PEM; empty = the system's
 	Rate     float64       `json:"rate"`   // events per second in an open loop; 0 = closed loop
 	Events   int64         `json:"events"` // stop after so many; 0 = count.MaxNumber
 	For      time.Duration `json:"for"`    // stop after this time; 0 = after Events only
@@ -66,8 +68,8 @@ func (p Plan) Validate() error {
 
 func (s Stream) validate() error {
 	var errs []error
-	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "http" || u.Host == "" {
-		errs = append(errs, fmt.Errorf("url: %q is not an http:// URL", s.URL))
+	if u, err := url.Parse(s.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		errs = append(errs, fmt.Errorf("url: %q is not an http:// or https:// URL", s.URL))
 	}
 	bound := func(name string, n, least, most int64) {
 		if n < least || n > most {

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -225,6 +227,36 @@ func TestRefusalsAndBrokenConnections(t *testing.T) {
 	}
 }
 
+// Over TLS a request may pay for a handshake of its own; the server's certificate is verified.
+func TestFreshConnectionsOverTLS(t *testing.T) {
+	t.Parallel()
+	var dialled atomic.Int64
+	server := httptest.NewUnstartedServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(202) }))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			dialled.Add(1)
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	trusted := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	f := func(fresh bool, ca string, connections, accepted int64) {
+		t.Helper()
+		dialled.Store(0)
+		s := must.Get(newStream(Stream{URL: server.URL, Body: markPlaceholder, Conns: 1, Events: 5, Expect: []int{202},
+			Fresh: fresh, CA: ca}))(t)
+		s.run(t.Context())
+		if got := s.report(true); got.Accepted != accepted || dialled.Load() != connections {
+			t.Errorf("accepted %d over %d connections: %s", got.Accepted, dialled.Load(), got.NoAnswer)
+		}
+	}
+	f(false, trusted, 1, 5)
+	f(true, trusted, 5, 5)
+	f(false, "", 5, 0)
+}
+
 // A server closes idle connections, perhaps while a post is on its way, so old ones are not reused.
 func TestOldConnectionIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
@@ -283,7 +315,7 @@ func TestPlanFaultsAreNamed(t *testing.T) {
 	t.Parallel()
 	ok := Stream{URL: "http://h/", Body: "{{mark}}", Conns: 1, Events: 1, Expect: []int{200}}
 	for want, change := range map[string]func(*Stream){
-		"url":    func(s *Stream) { s.URL = "https://h/" },
+		"url":    func(s *Stream) { s.URL = "ftp://h/" },
 		"run":    func(s *Stream) { s.Run = count.MaxRuns },
 		"conns":  func(s *Stream) { s.Conns = 0 },
 		"batch":  func(s *Stream) { s.Batch = -1 },

@@ -2,6 +2,7 @@ package sink
 
 import (
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -40,8 +41,7 @@ func (s *Sink) serveNetHTTP(ctx context.Context, l net.Listener) {
 	_ = server.Serve(l)
 }
 
-// listenTLS creates a certificate for the listener's host, writes it to file as PEM, and returns a TLS listener with
-// it.
+// listenTLS returns a TLS listener with a certificate for the listener's host, which it writes to file as PEM.
 func listenTLS(l net.Listener, file string, http2 bool) (net.Listener, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -51,17 +51,8 @@ func listenTLS(l net.Listener, file string, http2 bool) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "relay-bench"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		IPAddresses: []net.IP{net.ParseIP(host)}, DNSNames: []string{"localhost"},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	der, err := WriteCertificate(file, host, key)
 	if err != nil {
-		return nil, fmt.Errorf("create certificate: %w", err)
-	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
 		return nil, err
 	}
 	protocols := []string{"http/1.1"}
@@ -72,4 +63,19 @@ func listenTLS(l net.Listener, file string, http2 bool) (net.Listener, error) {
 		MinVersion: tls.VersionTLS12, NextProtos: protocols,
 		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 	}), nil
+}
+
+// WriteCertificate creates a self-signed certificate of the key for an address, writes it to file as PEM and returns
+// it.
+func WriteCertificate(file, host string, key crypto.Signer) (der []byte, err error) {
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "relay-bench"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IPAddresses: []net.IP{net.ParseIP(host)}, DNSNames: []string{"localhost"},
+	}
+	if der, err = x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key); err != nil {
+		return nil, fmt.Errorf("create certificate: %w", err)
+	}
+	return der, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
 }

@@ -36,6 +36,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"runtime"
 	"time"
 )
 
@@ -63,6 +64,10 @@ const (
 	pingAfter    = 20 * time.Second
 	pingTimeout  = 10 * time.Second
 	writeTimeout = 30 * time.Second
+	// maxHandshakes, and the number of cores, limit the TLS handshakes that compute at the same time, for some 0.3 ms
+	// each: requests on open connections would wait for all that begin together, as when many destinations hang. Waiting
+	// for the receiver does not count, so silent ones delay no other.
+	maxHandshakes = 16
 	// maxTLSSessions limits the cached TLS sessions for resumption, about 2 KB each.
 	maxTLSSessions = 2048
 )
@@ -87,6 +92,8 @@ type Transport struct {
 	pools  pools
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	tls    *tls.Config // without ServerName
+	// handshakes holds an element for each handshake that computes.
+	handshakes chan struct{}
 }
 
 // NewTransport reads the certificates and creates a Transport. It opens no connection.
@@ -106,6 +113,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 			MinVersion: tls.VersionTLS12, RootCAs: roots, NextProtos: []string{"h2", "http/1.1"},
 			ClientSessionCache: tls.NewLRUClientSessionCache(maxTLSSessions),
 		},
+		handshakes: make(chan struct{}, min(maxHandshakes, runtime.GOMAXPROCS(0))),
 	}
 	t.inner = t.newHTTPTransport(cmp.Or(cfg.MaxIdle, MaxIdle))
 	return t, nil
@@ -160,14 +168,18 @@ func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, e
 	}
 	cfg := t.tls.Clone()
 	cfg.ServerName, _, _ = net.SplitHostPort(p.address)
-	secured := tls.Client(conn, cfg)
+	shaking := &handshaking{conn, t.handshakes}
+	secured := tls.Client(shaking, cfg)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	hooks := httptrace.ContextClientTrace(ctx) // net/http calls them too, after the handshake
 	if hooks != nil && hooks.TLSHandshakeStart != nil {
 		hooks.TLSHandshakeStart()
 	}
+	t.handshakes <- struct{}{}
 	err = secured.HandshakeContext(ctx)
+	<-t.handshakes
+	shaking.slots = nil
 	if hooks != nil && hooks.TLSHandshakeDone != nil {
 		hooks.TLSHandshakeDone(secured.ConnectionState(), err)
 	}
@@ -179,6 +191,20 @@ func (t *Transport) dialTLS(ctx context.Context, network, _ string) (net.Conn, e
 		return nil, err
 	}
 	return secured, nil
+}
+
+// handshaking is a connection whose handshake has one of the slots, except while it waits for the receiver.
+type handshaking struct {
+	net.Conn
+	slots chan struct{} // nil after the handshake
+}
+
+func (c *handshaking) Read(b []byte) (int, error) {
+	if c.slots != nil {
+		<-c.slots
+		defer func() { c.slots <- struct{}{} }()
+	}
+	return c.Conn.Read(b)
 }
 
 // RoundTrip sends one request and returns its response, even if it is a redirect. For a target that the policy blocks

@@ -111,6 +111,52 @@ func TestTLSSessionsAreResumed(t *testing.T) {
 	}
 }
 
+// A handshake needs a slot for what it computes, and none while it waits: silent receivers delay no other.
+func TestHandshakesThatComputeAreLimited(t *testing.T) {
+	srv, url := startTLS(t, true, func(http.ResponseWriter, *http.Request) {})
+	tr := transportTo(t, srv)
+	silent := make(chan struct{}, 2*maxHandshakes)
+	_, port, _ := net.SplitHostPort(rawServer(t, func(c net.Conn) {
+		silent <- struct{}{}
+		io.Copy(io.Discard, c)
+	}))
+	send := func(url string, limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		req := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, url, nil))(t)
+		res, err := tr.RoundTrip(req)
+		if err == nil {
+			res.Body.Close()
+		}
+		return err
+	}
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	for range 2 * maxHandshakes {
+		waiting.Go(func() {
+			if send("https://example.com:"+port, 4*time.Second) == nil {
+				t.Error("a silent receiver answered")
+			}
+		})
+	}
+	for range 2 * maxHandshakes {
+		<-silent
+	}
+	must.Do(t, send(url, 3*time.Second))
+
+	tr.CloseIdleConnections()
+	for range cap(tr.handshakes) { // as many compute
+		tr.handshakes <- struct{}{}
+	}
+	if send(url, 100*time.Millisecond) == nil {
+		t.Error("a handshake computed beside as many as may")
+	}
+	for range cap(tr.handshakes) {
+		<-tr.handshakes
+	}
+	must.Do(t, send(url, 3*time.Second))
+}
+
 func TestRedirectIsNotFollowed(t *testing.T) {
 	port, connections := canary(t)
 	srv, url := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
