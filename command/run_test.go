@@ -35,7 +35,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		{"dev --lisen 1", ExitMisused, "relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
 		{"help doctor", ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
 		{"help keys", ExitDone, "relay keys create"},
-		{"help ready", ExitDone, "Usage: relay ready [flags]\n\n  --alive\n        ask only whether"},
+		{"help ready", ExitDone, "\n  --alive\n        ask only whether"},
 		{"engine redis --help", ExitDone, "  --listen string\n        address to listen on"},
 		{"version --help", ExitDone, "Usage: relay version"},
 		{"version 2", ExitMisused, `unexpected argument "2"`},
