@@ -152,11 +152,11 @@ func (x *explainer) similarHeader() string {
 
 // secretFindings explains a secret that is none for signing, by the prefix that the provider gives to other secrets.
 func (x *explainer) secretFindings() []Finding {
-	for _, prefix := range slices.Sorted(maps.Keys(x.scheme.secretsOfOtherUse)) {
+	for _, prefix := range slices.Sorted(maps.Keys(x.scheme.NotSecrets)) {
 		for _, secret := range x.config.Secrets {
 			if strings.HasPrefix(secret, prefix) {
 				return finding("secret_kind", "the secret begins with `%s`, as %s of %s does: enter the signing secret of this "+
-					"webhook", prefix, x.scheme.secretsOfOtherUse[prefix], x.scheme.Title)
+					"webhook", prefix, x.scheme.NotSecrets[prefix], x.scheme.Title)
 			}
 		}
 	}

@@ -135,7 +135,7 @@ func (x *explainer) tryContents(keys []string) []Finding {
 		return nil
 	}
 	if !x.configurable {
-		if x.content != (template{}) && x.matchesAny(keys, message{body: x.request.Body}) {
+		if !x.content.isBody() && x.matchesAny(keys, message{body: x.request.Body}) {
 			return finding("content", "the signature covers the body alone, and %s signs the timestamp with it: sign the "+
 				"content that is shown here", x.scheme.Title)
 		}
@@ -205,10 +205,10 @@ func (x *explainer) secretForms(secret string) []secretForm {
 	bare, prefixed := strings.CutPrefix(secret, standardPrefixText)
 	forms := x.decodedForms(secret, bare)
 	switch {
-	case prefixed && !x.base64Secrets:
+	case prefixed && !(x.keyForm == "whsec"):
 		forms = append(forms, secretForm{"secret_prefix", bare, "the sender signs with the secret without `whsec_`: enter " +
 			"the secret without it"})
-	case !x.base64Secrets:
+	case !(x.keyForm == "whsec"):
 		forms = append(forms, secretForm{"secret_prefix", standardPrefixText + secret, "the sender signs with `whsec_` in " +
 			"front of the secret: enter the secret with it"})
 	}
@@ -230,7 +230,7 @@ func (x *explainer) secretForms(secret string) []secretForm {
 
 // decodedForms returns the keys of a sender that decodes the secret, or fails to. bare is the secret without whsec_.
 func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
-	if x.base64Secrets {
+	if x.keyForm == "whsec" {
 		const text = "the sender signs with the text of the secret: decode it from base64, without `whsec_`, and sign with " +
 			"these bytes"
 		forms = append(forms, secretForm{"secret_text", secret, text}, secretForm{"secret_text", bare, text})
@@ -251,7 +251,7 @@ func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
 }
 
 func (x *explainer) keyText() string {
-	if x.base64Secrets {
+	if x.keyForm == "whsec" {
 		return "the secret decoded from base64"
 	}
 	return "the text of the secret"
