@@ -2,9 +2,11 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -71,6 +73,14 @@ func (s *Scheme) CanSign() bool {
 	return s.layout.form.check == nil && len(s.layout.formAt) == 0 && !strings.HasPrefix(s.layout.header, bodyPlace)
 }
 
+// SecretHeader returns the header that has the secret itself, "" if the provider signs instead.
+func (s *Scheme) SecretHeader() string {
+	if !s.Signs() || s.layout.form.isMAC() || s.layout.form.check != nil || strings.HasPrefix(s.layout.header, bodyPlace) {
+		return ""
+	}
+	return s.layout.header
+}
+
 // IDHeader returns the name of a signed header that the caller sets before [Sign], "" for none.
 func (s *Scheme) IDHeader() string { return s.layout.idHeader }
 
@@ -119,6 +129,14 @@ func Providers() []string { return schemeNames(func(*Scheme) bool { return true 
 
 // Types returns the verification types: the names of the providers with a known signature.
 func Types() []string { return schemeNames((*Scheme).Signs) }
+
+// Listed returns all providers in the order of lists for people: by their labels, and last those that are no service.
+func Listed() []*Scheme {
+	return slices.SortedFunc(slices.Values(schemes), func(a, b *Scheme) int {
+		isOther := func(s *Scheme) int { return map[bool]int{true: 1}[s.Menu == ""] }
+		return cmp.Or(isOther(a)-isOther(b), strings.Compare(strings.ToLower(a.Label), strings.ToLower(b.Label)))
+	})
+}
 
 func schemeNames(include func(*Scheme) bool) (all []string) {
 	for _, s := range schemes {
