@@ -251,7 +251,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	if e.Verdict == event.VerdictRejected {
 		return g.reject(w, r, ep, p, e)
 	}
-	if reply, ok := handshake(ep, p, e.Verdict, req); ok {
+	if reply, ok := providerReply(ep, p, e.Verdict, req); ok {
 		return g.answerHandshake(w, r, reply)
 	}
 	p.maskSecret(e)

@@ -320,15 +320,12 @@ func settingsValues(e *model.Endpoint) url.Values {
 func newSettings(p *verify.Scheme) *model.Endpoint {
 	e := &model.Endpoint{Endpoint: wire.Endpoint{Provider: p.Name, Enabled: true, ScanPayloads: true,
 		Alerts:   wire.EndpointAlerts{Enabled: true},
-		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}}
+		Response: config.DefaultResponse(p.Name)}}
 	if p.TypeSource != "" {
 		e.TypeSource = &p.TypeSource
 	}
 	if p.Dedup != "" {
 		e.Dedup = &config.Dedup{Key: p.Dedup, WindowSeconds: 86400}
-	}
-	if a := p.Answer; a != nil {
-		e.Response.ContentType, e.Response.Body = a.ContentType, a.Body
 	}
 	if p.Signs() {
 		e.Verification = &wire.Verification{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}

@@ -46,19 +46,22 @@ type signature struct {
 	Prefix string // of a signature
 	// Algorithm is sha256 (default), sha1 or sha512 for HMAC, ed25519, ecdsa, rsa-sha1, rsa-sha256, token, or basic for basic
 	// authentication. AlgorithmAt is a place that names one of Algorithms instead.
-	Algorithm, AlgorithmAt string
-	Algorithms             map[string]string
-	Encoding               string // hex (default) or base64; of public keys too
+	Algorithm   string
+	AlgorithmAt string `json:"algorithm_at"`
+	Algorithms  map[string]string
+	Encoding    string // hex (default) or base64; of public keys too
 	// Content is the signed text, see parseContent. Default {body}.
 	Content string
 	// Clock is the form of the timestamp: seconds (default), milliseconds or rfc3339. TimestampAt is its place if Content
 	// does not name it.
-	Clock, TimestampAt string
-	Key                string // of an HMAC: text (default), hex, or whsec for base64 after `whsec_`
+	Clock       string
+	TimestampAt string `json:"timestamp_at"`
+	Key         string // of an HMAC: text (default), hex, or whsec for base64 after `whsec_`
 	// Certificate is the place of the URL of an RSA certificate. Only URLs that match CertificateURL are fetched.
-	Certificate, CertificateURL string
-	SecretAt                    string // place that must equal the secret
-	SignsURL                    bool   `json:"signs_url"` // Twilio: see appendURLMessages
+	Certificate    string
+	CertificateURL string `json:"certificate_url"`
+	SecretAt       string `json:"secret_at"` // place that must equal the secret
+	SignsURL       bool   `json:"signs_url"` // Twilio: see appendURLMessages
 }
 
 // varies adapts the layout of a row to a configuration and a request.

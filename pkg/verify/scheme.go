@@ -55,8 +55,9 @@ type Scheme struct {
 	secretPattern *regexp.Regexp
 }
 
-// Answer is the body of a response and its media type.
+// Answer is a response: its status (200 unless set), media type and body.
 type Answer struct {
+	Status      int
 	ContentType string `json:"content_type"`
 	Body        string
 }
