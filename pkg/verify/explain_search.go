@@ -146,7 +146,7 @@ func (x *explainer) tryContents(keys []string) []Finding {
 		return nil
 	}
 	if !x.configurable {
-		if !x.content.isBody() && x.matchesAny(keys, message{body: x.request.Body}) {
+		if x.content.head+x.content.tail != "" && x.matchesAny(keys, message{body: x.request.Body}) {
 			return finding("content", "the signature covers the body alone, and %s signs the timestamp with it: sign the "+
 				"content that is shown here", x.scheme.Title)
 		}
