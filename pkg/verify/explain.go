@@ -159,7 +159,7 @@ func (x *explainer) receivedItem(value string) []receivedMAC {
 
 // buildMessages sets the signed text, unless a part of it is missing.
 func (x *explainer) buildMessages() {
-	if x.signsURL {
+	if x.coversURL() {
 		x.out.URL = x.request.URL
 	}
 	if _, signed, reason := x.check(x.config.Secrets, x.request); reason == "" {
@@ -178,6 +178,9 @@ func (x *explainer) buildMessages() {
 		x.out.Content = append(x.out.Content, part[:min(len(part), room)]...)
 	}
 }
+
+// coversURL reports whether the signature covers the URL.
+func (x *explainer) coversURL() bool { return x.signsURL || slices.Contains(x.content.fields, "{url}") }
 
 // messagesOf returns what the scheme signs in a request with the headers of this one. Nil if a part of it is missing.
 func (x *explainer) messagesOf(r Request) []message {

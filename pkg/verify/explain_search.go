@@ -33,6 +33,8 @@ func (x *explainer) search() []Finding {
 		tries = []func(keys []string) []Finding{x.trySecrets}
 	case x.signsURL:
 		tries = []func(keys []string) []Finding{x.tryForms, x.trySecrets, x.tryAddresses}
+	case x.coversURL():
+		tries = append(tries, x.tryAddresses)
 	}
 	for _, try := range tries {
 		if found := try(keys); found != nil {
