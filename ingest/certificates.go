@@ -26,8 +26,8 @@ const (
 	maxCertificates = 64
 )
 
-// fetcher fetches from providers: certificates, which it caches, and the URLs that confirm a subscription. Package verify
-// has checked that the URLs are of the provider.
+// fetcher fetches from providers: certificates, which it caches, and the URLs that confirm a subscription. Package
+// verify has checked that the URLs are of the provider.
 type fetcher struct {
 	transport http.RoundTripper
 	turns     chan struct{}
@@ -37,8 +37,8 @@ type fetcher struct {
 	certificates map[string]*x509.Certificate
 }
 
-// certify sets the certificate of a request whose scheme needs one. It returns the 503 if the provider cannot be reached,
-// so that the event is sent again. A certificate that does not exist is none, and the request is rejected.
+// certify sets the certificate of a request whose scheme needs one. It returns the 503 if the provider cannot be
+// reached, so that the event is sent again. A certificate that does not exist is none, and the request is rejected.
 func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.Request) error {
 	address := conf.CertificateURL(*req)
 	if address == "" {
@@ -50,7 +50,9 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 	if req.Certificate != nil {
 		return nil
 	}
-	fetched, err, _ := f.runs.Do(address, func() (any, error) { return f.certificate(context.WithoutCancel(ctx), address) })
+	fetched, err, _ := f.runs.Do(address, func() (any, error) {
+		return f.certificate(context.WithoutCancel(ctx), address)
+	})
 	if err != nil {
 		return web.ServiceUnavailable(err, "the certificate of the signature could not be fetched; send the event again")
 	}

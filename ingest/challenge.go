@@ -43,9 +43,10 @@ func isSlackHandshake(body []byte) bool {
 	return true
 }
 
-// providerReply returns how to answer a request with which the provider checks the URL. A signature that is configured must
-// be right, and without one nothing is requested.
-func providerReply(ep *config.Endpoint, p *prepared, v event.Verdict, req verify.Request) (reply verify.Reply, ok bool) {
+// providerReply returns how to answer a request with which the provider checks the URL. A signature that is
+// configured must be right, and without one nothing is requested.
+func providerReply(ep *config.Endpoint, p *prepared, v event.Verdict, req verify.Request) (
+	reply verify.Reply, ok bool) {
 	var secrets []string
 	if p.verify != nil {
 		secrets = p.verify.Secrets

@@ -32,8 +32,8 @@ type prepared struct {
 // masked replaces a secret that a provider sends instead of a signature.
 const masked = "****"
 
-// maskSecret removes the secret from the headers of a verified event, where everyone who reads events would see it. Other
-// events keep what came, so that they can be verified again.
+// maskSecret removes the secret from the headers of a verified event, where everyone who reads events would see it.
+// Other events keep what came, so that they can be verified again.
 func (p *prepared) maskSecret(e *event.Event) {
 	if p.verify == nil || e.Verdict != event.VerdictVerified {
 		return

@@ -61,7 +61,8 @@ func TestHandshakes(t *testing.T) {
 	now := time.Unix(1760000000, 0) // of the vectors
 	w := newWorld(t, options{now: func() time.Time { return now }})
 	signed := func(provider, secret, body string, headers ...string) []string {
-		r := verify.Request{Method: "POST", URL: baseURL + PathPrefix + token, Header: http.Header{}, Body: []byte(body), Now: now}
+		r := verify.Request{Method: "POST", URL: baseURL + PathPrefix + token, Header: http.Header{}, Body: []byte(body),
+			Now: now}
 		for i := 0; i < len(headers); i += 2 {
 			r.Header.Set(headers[i], headers[i+1])
 		}
@@ -73,11 +74,12 @@ func TestHandshakes(t *testing.T) {
 		return out
 	}
 	const secret = "0123456789abcdef"
-	const zoom = `{"event":"endpoint.url_validation","payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1654503849680}`
+	const zoom = `{"event":"endpoint.url_validation","payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1}`
 	w.provider("zoom", secret)
 	headers := signed("zoom", secret, zoom, "X-Zm-Request-Timestamp", "1760000000")
 	// node -e 'crypto.createHmac("sha256","0123456789abcdef").update("qgg8vlvZRS6UYooatFL8Aw").digest("hex")'
-	const want = `{"plainToken":"qgg8vlvZRS6UYooatFL8Aw","encryptedToken":"ee9f6cfd809e368fab94b358593f7a535b35ecfb5a55b90cbcc04ef169223487"}`
+	const want = `{"plainToken":"qgg8vlvZRS6UYooatFL8Aw",` +
+		`"encryptedToken":"ee9f6cfd809e368fab94b358593f7a535b35ecfb5a55b90cbcc04ef169223487"}`
 	if a := w.want(w.post(zoom, headers...), 200); a.body != want || a.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("zoom: %s", a.body)
 	}
@@ -159,8 +161,9 @@ func TestCertificatesAndSubscriptions(t *testing.T) {
 	f("event", notification.Body, 200, 0)
 	f("tampered", strings.Replace(v.Body, "chosen", "chosem", 1), 401, 0)
 	const host = "https://sns.eu-central-1.amazonaws.com/Simple"
-	for _, other := range []string{"https://sns.eu-central-1.amazonaws.com.evil.example/Simple", "http://sns.eu-central-1.amazonaws.com/Simple",
-		"https://sns.s3-us-west-2.amazonaws.com/Simple", "https://u@sns.eu-central-1.amazonaws.com/Simple",
+	for _, other := range []string{"https://sns.eu-central-1.amazonaws.com.evil.example/Simple",
+		"http://sns.eu-central-1.amazonaws.com/Simple", "https://sns.s3-us-west-2.amazonaws.com/Simple",
+		"https://u@sns.eu-central-1.amazonaws.com/Simple",
 		"https://sns.eu-central-1.amazonaws.com:8443/Simple", "https://169.254.169.254/Simple"} {
 		f(other, strings.Replace(v.Body, host, other, 1), 401, 0)
 	}
@@ -173,7 +176,8 @@ func TestCertificatesAndSubscriptions(t *testing.T) {
 	}
 }
 
-// A secret that is sent instead of a signature is not stored with a verified event, which can be explained all the same.
+// A secret that is sent instead of a signature is not stored with a verified event, which can be explained all the
+// same.
 func TestSentSecretsAreNotStored(t *testing.T) {
 	for provider, header := range map[string]string{"gitlab": "X-Gitlab-Token", "chargebee": "Authorization"} {
 		w := newWorld(t, options{})

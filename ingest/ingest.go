@@ -86,8 +86,8 @@ type Deps struct {
 	CheckCapacity func() error
 	// Tripwires is asked for tokens that no endpoint has; nil: there is none.
 	Tripwires Tripwires
-	// Transport is of pkg/egress: it follows no redirect and requests only public addresses. Certificates of signatures and
-	// confirmations of subscriptions use it.
+	// Transport is of pkg/egress: it follows no redirect and requests only public addresses. Certificates of signatures
+	// and confirmations of subscriptions use it.
 	Transport http.RoundTripper
 	Front     *web.Front
 	Spans     *spans.Recorder // nil: no traces

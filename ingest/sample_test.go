@@ -69,8 +69,8 @@ func TestSamplesVerify(t *testing.T) {
 	}
 }
 
-// Each provider's sample has the type and the delivery id where the defaults of its endpoints look for them, and a default
-// response that the API accepts.
+// Each provider's sample has the type and the delivery id where the defaults of its endpoints look for them, and a
+// default response that the API accepts.
 func TestSamplesHaveTheDefaults(t *testing.T) {
 	w := newWorld(t, options{})
 	for _, s := range verify.Listed() {

@@ -99,8 +99,8 @@ type Reply struct {
 	Get string // URL to request before the answer; "" for none
 }
 
-// Handshake returns how to answer a request that checks the URL. Call it after Check: answers of Discord and SNS are only
-// for the provider. secrets are those of the endpoint, in clear text.
+// Handshake returns how to answer a request that checks the URL. Call it after Check: answers of Discord and SNS are
+// only for the provider. secrets are those of the endpoint, in clear text.
 func Handshake(provider string, secrets []string, r Request) (reply Reply, ok bool) {
 	h := ByName(provider).Handshake
 	if h == nil || r.Method != http.MethodPost || len(r.Body) > maxChallengeBody {

@@ -91,8 +91,8 @@ func Explain(c Config, r Request) *Explanation {
 	return out
 }
 
-// value returns the value of a header that must occur once, "" if it is missing, repeated or too long. It reads fields of
-// the body too.
+// value returns the value of a header that must occur once, "" if it is missing, repeated or too long. It reads
+// fields of the body too.
 func (x *explainer) value(place string) string {
 	value, _ := x.layout.value(x.request, place)
 	return value

@@ -97,10 +97,10 @@ func (x *explainer) bodyFindings() []Finding {
 	field, inBody := strings.CutPrefix(x.header, bodyPlace)
 	switch {
 	case len(x.paths) > 0 && x.fields == nil:
-		return finding("body_fields", "the body is no JSON with each of %s once, in these letters: send what %s sends, and let "+
-			"nothing add to it", strings.Join(x.paths, ", "), x.scheme.Title)
+		return finding("body_fields", "the body is no JSON with each of %s once, in these letters: send what %s sends, and "+
+			"let nothing add to it", strings.Join(x.paths, ", "), x.scheme.Title)
 	case inBody && x.value(x.header) == "":
-		return finding("field_missing", "the body has no %s, which holds the signature: choose the provider that sends this, "+
+		return finding("field_missing", "the body has no %s, which holds the signature: choose the provider that sends it, "+
 			"or turn signatures on at %s", field, x.scheme.Title)
 	case x.secretAt != "" && !slices.Contains(x.config.Secrets, x.value(x.secretAt)):
 		return finding("secret_other", "%s is `%s`, which is not the one that this endpoint has: enter it as the secret if "+

@@ -62,7 +62,9 @@ func FuzzStandardWebhooks(f *testing.F) {
 func FuzzMutation(f *testing.F) {
 	headers := maps.Clone(signatureHeaders)
 	headers[HMAC] = []string{"X-Signature"}
-	schemes := slices.DeleteFunc(Types(), func(s string) bool { return !ByName(s).CanSign() || !coversBody(s) || s == "linear" })
+	schemes := slices.DeleteFunc(Types(), func(s string) bool {
+		return !ByName(s).CanSign() || !coversBody(s) || s == "linear"
+	})
 	for i := range schemes {
 		f.Add(i, []byte(`{"type":"a.b","data":{}}`), uint(i), byte(1))
 		f.Add(i, []byte("\xff\x00&=%"), uint(3), byte(0x20))

@@ -87,9 +87,9 @@ func parseTemplate(text string) (template, error) {
 // placeholders matches those of a row's content.
 var placeholders = regexp.MustCompile(`\{([a-z0-9]+):?([^{}]*)\}`)
 
-// parseContent parses the content of a row. Beside {body} and {timestamp:place} it may have {header:Name}, {body:$.path},
-// {line:Name} (a member of the body after its name, each with a newline; nothing if the body has none), {url}, {method},
-// {crc32} (of the body, in decimal digits) and {secret}.
+// parseContent parses the content of a row. Beside {body} and {timestamp:place} it may have {header:Name},
+// {body:$.path}, {line:Name} (a member of the body after its name, each with a newline; nothing if the body has
+// none), {url}, {method}, {crc32} (of the body, in decimal digits) and {secret}.
 func parseContent(text string) (t template) {
 	var hasBody bool
 	t.head, t.tail, hasBody = strings.Cut(text, "{body}")

@@ -24,9 +24,9 @@ const (
 	HMAC             = "hmac"              // the configurable scheme, for providers that have no scheme of their own here
 )
 
-// table has one row for each provider. It is JSON because most of a row is text for people: how the provider signs is one
-// line of it. Its fields are those of [Scheme] and of signature; a row that cannot be read ends every test and the process
-// at its start.
+// table has one row for each provider. It is JSON because most of a row is text for people: how the provider signs is
+// one line of it. Its fields are those of [Scheme] and of signature; a row that cannot be read ends every test and
+// the process at its start.
 //
 //go:embed providers.json
 var table []byte
@@ -44,8 +44,8 @@ type signature struct {
 	// Time is the item of the list before its timestamp, `t=` unless set.
 	Time   string
 	Prefix string // of a signature
-	// Algorithm is sha256 (default), sha1 or sha512 for HMAC, ed25519, ecdsa, rsa-sha1, rsa-sha256, token, or basic for basic
-	// authentication. AlgorithmAt is a place that names one of Algorithms instead.
+	// Algorithm is sha256 (default), sha1 or sha512 for HMAC, ed25519, ecdsa, rsa-sha1, rsa-sha256, token, or basic for
+	// basic authentication. AlgorithmAt is a place that names one of Algorithms instead.
 	Algorithm   string
 	AlgorithmAt string `json:"algorithm_at"`
 	Algorithms  map[string]string

@@ -13,8 +13,8 @@ import (
 	"errors"
 )
 
-// otherForms are the algorithms that the configurable scheme does not have: a text that is sent as it is, and signatures
-// that only the provider can make.
+// otherForms are the algorithms that the configurable scheme does not have: a text that is sent as it is, and
+// signatures that only the provider can make.
 var otherForms = []macForm{
 	{algorithm: "token", encoding: plainText},
 	{algorithm: "basic", encoding: base64Text},

@@ -438,7 +438,8 @@ func providerRow(s *verify.Scheme) string {
 	if x.Like != "" {
 		x = verify.ByName(x.Like).Signature
 	}
-	signature := map[string]string{"": "HMAC-SHA256", "sha1": "HMAC-SHA1", "token": "the secret itself", "basic": "user and password",
+	signature := map[string]string{"": "HMAC-SHA256", "sha1": "HMAC-SHA1", "token": "the secret itself",
+		"basic":   "user and password",
 		"ed25519": "Ed25519", "ecdsa": "ECDSA"}[x.Algorithm]
 	if x.Certificate != "" {
 		signature = "RSA, by certificate"
