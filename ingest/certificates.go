@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -31,6 +32,7 @@ const (
 type fetcher struct {
 	transport http.RoundTripper
 	turns     chan struct{}
+	room      *wait.Room // bytes of the events that wait for a certificate
 	runs      singleflight.Group
 
 	mu           sync.Mutex // guards certificates
@@ -50,6 +52,11 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 	if req.Certificate != nil {
 		return nil
 	}
+	size := int64(waitingOverhead + len(req.Body))
+	if !f.room.Take(size) {
+		return web.ServiceUnavailable(nil, "too many events wait for the certificate of their signature; send the event again")
+	}
+	defer f.room.Give(size)
 	fetched, err, _ := f.runs.Do(address, func() (any, error) {
 		return f.certificate(context.WithoutCancel(ctx), address)
 	})

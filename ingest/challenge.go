@@ -64,6 +64,7 @@ func (g *Ingest) answerHandshake(w http.ResponseWriter, r *http.Request, reply v
 		}
 	}
 	w.Header().Set("Content-Type", reply.ContentType)
+	w.WriteHeader(reply.Status)
 	_, _ = io.WriteString(w, reply.Body) // a provider whose connection failed asks again
 	return nil
 }

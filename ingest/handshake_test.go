@@ -1,6 +1,8 @@
 package ingest
 
 import (
+	"crypto/ed25519"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -100,12 +102,15 @@ func TestHandshakes(t *testing.T) {
 		t.Errorf("twitch: %s", a.body)
 	}
 
-	v, headers := vectorOf(t, "discord/json") // its type is 1, PING
-	w.provider("discord", v.Secret)
-	if a := w.want(w.post(v.Body, headers...), 200); a.body != `{"type":1}` {
-		t.Errorf("discord: %s", a.body)
+	public, private, err := ed25519.GenerateKey(nil)
+	must.Do(t, err)
+	w.provider("discord", hex.EncodeToString(public))
+	for _, ping := range []string{`{"version":1,"application_id":"1","type":0}`, `{"type":1,"event":{"type":"A"}}`} {
+		headers = []string{"X-Signature-Timestamp", "1760000000",
+			"X-Signature-Ed25519", hex.EncodeToString(ed25519.Sign(private, []byte("1760000000"+ping)))}
+		w.want(w.post(ping, headers...), 204)
+		w.want(w.post(ping+" ", headers...), 401) // Discord sends wrong signatures too, and expects this
 	}
-	w.want(w.post(v.Body+" ", headers...), 401) // Discord sends wrong signatures too, and expects this
 
 	w.provider("xero", secret)
 	const intent = `{"events":[],"firstEventSequence":0,"lastEventSequence":0,"entropy":"S0m3r4nd0mt3xt"}`
@@ -113,10 +118,16 @@ func TestHandshakes(t *testing.T) {
 		t.Errorf("xero: %q", a.body)
 	}
 	w.want(w.post(intent, "X-Xero-Signature", strings.Repeat("A", 43)+"="), 401)
+	events := 0
 	for _, e := range w.stored() {
-		if e.Verdict == event.VerdictVerified && string(e.Body) != evil && string(e.Body) != intent {
+		if strings.Contains(string(e.Body), "event\":{") && e.Verdict == event.VerdictVerified {
+			events++
+		} else if e.Verdict == event.VerdictVerified && string(e.Body) != evil && string(e.Body) != intent {
 			t.Errorf("stored %s", e.Body)
 		}
+	}
+	if events != 1 {
+		t.Errorf("%d events of Discord are stored", events)
 	}
 }
 

@@ -121,8 +121,9 @@ func New(cfg Config, deps Deps) *Ingest {
 		},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,
-		fetcher: fetcher{transport: deps.Transport, turns: make(chan struct{}, maxFetches)},
-		claims:  claim.Claims{Store: deps.Claims, Now: deps.Now, Pause: claimPause, Room: wait.NewRoom(maxClaimWaitBytes)},
+		fetcher: fetcher{transport: deps.Transport, turns: make(chan struct{}, maxFetches),
+			room: wait.NewRoom(maxClaimWaitBytes)},
+		claims: claim.Claims{Store: deps.Claims, Now: deps.Now, Pause: claimPause, Room: wait.NewRoom(maxClaimWaitBytes)},
 	}
 	g.claims.IsStored = func(ctx context.Context, account string, e id.ID) bool {
 		found, err := g.deps.EventInLog(ctx, account, e)

@@ -128,7 +128,8 @@ func Handshake(provider string, secrets []string, r Request) (reply Reply, ok bo
 		// The text has no colon, so it is nothing that Zoom signs.
 		mac = hex.EncodeToString(hexSHA256().appendSum(nil, secrets[0], message{head: text}))
 	}
-	reply.Answer = Answer{ContentType: cmp.Or(h.Answer.ContentType, jsonType),
+	reply.Answer = Answer{Status: cmp.Or(h.Answer.Status, http.StatusOK),
+		ContentType: cmp.Or(h.Answer.ContentType, jsonType),
 		Body: strings.NewReplacer("{text}", text, "{mac}", mac).Replace(h.Answer.Body)}
 	if h.Get != "" {
 		reply.Get, _ = l.value(r, h.Get)
