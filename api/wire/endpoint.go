@@ -115,7 +115,8 @@ type Endpoint struct {
 	TypeSource *string `json:"type_source" in:"own,null" minLength:"1" maxLength:"512" pattern:"^(body:[$]|header:|const:)[^|]+([|](body:[$]|header:|const:)[^|]+){0,3}$" example:"body:$.type"`
 	// Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped`
 	// (`duplicate`) and not delivered. Keys are as durable as the service's Redis: `relay dev` forgets them at every
-	// restart, and a cluster when its Redis starts empty; then a repeated request is delivered again.
+	// restart, and a cluster when its Redis starts empty; then a repeated request is delivered again. The default of a new
+	// endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
 	Dedup        *config.Dedup       `json:"dedup" in:"null"`
 	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
 	Destinations []Destination       `json:"destinations" in:"own" inref:"-" minItems:"1" maxItems:"50"`

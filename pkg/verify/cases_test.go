@@ -60,7 +60,7 @@ var requestCases = []requestCase{
 		return ifCovered(l, scheme)
 	}},
 	{"stale", func(_ *vector, _ *Config, r *Request) { r.Now = r.Now.Add(time.Hour) }, func(l *layout, _ string) Reason {
-		if l.content.placeholder != "" {
+		if l.content.placeholder != "" && !l.ageless {
 			return TimestampOutsideTolerance
 		}
 		return ""

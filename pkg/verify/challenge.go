@@ -130,7 +130,7 @@ func Handshake(provider string, secrets []string, r Request) (reply Reply, ok bo
 	}
 	reply.Answer = Answer{Status: cmp.Or(h.Answer.Status, http.StatusOK),
 		ContentType: cmp.Or(h.Answer.ContentType, jsonType),
-		Body: strings.NewReplacer("{text}", text, "{mac}", mac).Replace(h.Answer.Body)}
+		Body:        strings.NewReplacer("{text}", text, "{mac}", mac).Replace(h.Answer.Body)}
 	if h.Get != "" {
 		reply.Get, _ = l.value(r, h.Get)
 		if ok, err := regexp.MatchString(`^(?:`+h.GetURL+`)$`, reply.Get); !ok || err != nil {

@@ -28,6 +28,7 @@ type layout struct {
 	unknown    bool               // the request names a form that the scheme does not have, so its signature is malformed
 	content    template           // signed text; the zero value is the body alone
 	clock      string             // form of the timestamp, as in a row
+	ageless    bool               // the age is not checked
 	keyForm    string             // of a MAC, as in a row
 	secretAt   string             // place that must equal the secret; "" for none
 	// certificate is the place of the URL of an RSA certificate, which must match certificateURL; "" for none.
@@ -68,6 +69,9 @@ func (l *layout) check(secrets []string, r Request) (signedAt time.Time, signed 
 	}
 	if ok && l.content.placeholder != "" {
 		signedAt, ok = l.parseTime(stamp)
+	}
+	if l.ageless {
+		signedAt = time.Time{}
 	}
 	var space [4]string
 	signatures := l.appendSignatures(space[:0], value)

@@ -56,7 +56,9 @@ type signature struct {
 	// does not name it.
 	Clock       string
 	TimestampAt string `json:"timestamp_at"`
-	Key         string // of an HMAC: text (default), hex, or whsec for base64 after `whsec_`
+	// Ageless: the age is not checked, because the provider repeats requests with their old timestamp, or may do so.
+	Ageless bool
+	Key     string // of an HMAC: text (default), hex, or whsec for base64 after `whsec_`
 	// Certificate is the place of the URL of an RSA certificate. Only URLs that match CertificateURL are fetched.
 	Certificate    string
 	CertificateURL string `json:"certificate_url"`
@@ -108,7 +110,7 @@ func (s *signature) layout() layout {
 	l := layout{
 		header: canonicalPlace(s.At), idHeader: http.CanonicalHeaderKey(s.ID), separators: s.List, prefix: s.Prefix,
 		timeItem: cmp.Or(s.Time, "t="), form: formOf(cmp.Or(s.Algorithm, "sha256"), cmp.Or(s.Encoding, hexText)),
-		formAt: canonicalPlace(s.AlgorithmAt), clock: s.Clock, keyForm: s.Key, signsURL: s.SignsURL,
+		formAt: canonicalPlace(s.AlgorithmAt), clock: s.Clock, ageless: s.Ageless, keyForm: s.Key, signsURL: s.SignsURL,
 		certificate: canonicalPlace(s.Certificate), secretAt: canonicalPlace(s.SecretAt),
 		forms: map[string]macForm{},
 	}

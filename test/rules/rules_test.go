@@ -453,7 +453,7 @@ func providerRow(s *verify.Scheme) string {
 	case strings.Contains(x.Content, "{line:"), len(x.Content) > 200:
 		signed = "fields of the body"
 	}
-	if x.TimestampAt != "" || strings.Contains(x.Content, "{timestamp") {
+	if !x.Ageless && (x.TimestampAt != "" || strings.Contains(x.Content, "{timestamp")) {
 		signed += "; age"
 	}
 	return fmt.Sprintf("| %s | [%s](%s) | `%s`: %s | %s |\n", s.Name, s.Title, s.Docs, x.At, signature,
