@@ -54,7 +54,7 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 	}
 	size := int64(waitingOverhead + len(req.Body))
 	if !f.room.Take(size) {
-		return web.ServiceUnavailable(nil, "too many events wait for the certificate of their signature; send the event again")
+		return web.ServiceUnavailable(nil, "too many events wait for a certificate; send the event again")
 	}
 	defer f.room.Give(size)
 	fetched, err, _ := f.runs.Do(address, func() (any, error) {
