@@ -168,6 +168,7 @@ function pages() {
   const mac = (text, encoding = "hex", algorithm = "sha256") => hmac(algorithm, secret, text, encoding);
   const millis = String(NOW * 1000);
   add("airwallex", "https://www.airwallex.com/docs/developer-tools/webhooks/listen-for-webhook-events", secret, { "x-timestamp": millis, "x-signature": mac(millis + body) }, body);
+  add("cal_com", "https://cal.com/docs/developing/guides/automation/webhooks", secret, { "X-Cal-Signature-256": mac(body) }, body);
   add("calendly", "https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures", secret, { "Calendly-Webhook-Signature": `t=${NOW},v1=${mac(`${NOW}.${body}`)}` }, body);
   add("docusign", "https://developers.docusign.com/platform/webhooks/connect/validate", secret, { "X-DocuSign-Signature-1": mac(body, "base64") }, body);
   add("intercom", "https://developers.intercom.com/docs/webhooks/setting-up-webhooks", secret, { "X-Hub-Signature": `sha1=${mac(body, "hex", "sha1")}` }, body);
