@@ -44,8 +44,9 @@ type Scheme struct {
 	Test       string            // what the provider sends to try the URL, and what becomes of it
 	Mistake    string            // what is usually wrong when a signature does not match
 	Docs       string            // the provider's own page about webhooks
-	Compared   string            // the pages of the provider, or the code, that the row was compared with in November 2026
-	Sample     Sample            // an example of its requests
+	// Compared is what the signature was compared with in November 2026; for the first rows the set-up steps too.
+	Compared string
+	Sample   Sample // an example of its requests
 
 	// layout describes the signature; the zero value if the provider has no known signature.
 	layout layout

@@ -2,8 +2,8 @@
 //
 //     npm ci && npm run vectors
 //
-// "source" says which library, or which page of the provider has the example or the code where no library verifies
-// webhooks; go/ has the libraries for Go. Signatures by a key of the provider are made once: the keys are thrown away,
+// "source" says which library, or the page of the provider where no library verifies webhooks: then the vector is made as
+// that page or others describe the signature; go/ has the libraries for Go. Signatures by a key of the provider are made once: the keys are thrown away,
 // and later runs only have the library accept what vectors.json has.
 
 import assert from "node:assert/strict";
