@@ -168,7 +168,7 @@ func TestMemberLimits(t *testing.T) {
 	endpoint := []bound{
 		{"name", "%s", []string{text(1), text(100)}, []string{text(0), text(101), `"\u0007"`}, "name"},
 		{"description", "%s", []string{"null", text(0), text(500), `"a\nb"`}, []string{text(501)}, "description"},
-		{"provider", "%s", []string{`"stripe"`, `"generic"`}, []string{`"Stripe"`, `"paypal"`, `""`}, "provider"},
+		{"provider", "%s", []string{`"stripe"`, `"generic"`}, []string{`"Stripe"`, `"nobody"`, `""`}, "provider"},
 		{"type_source", "%s", []string{"null", `"body:$.type"`, `"header:X-T"`, `"const:a.b"`},
 			[]string{`""`, `"body"`, `"cookie:x"`, text(513)}, "type_source"},
 		{"destinations", "%s", []string{urls(1), urls(50)},
@@ -282,7 +282,7 @@ func TestMemberLimits(t *testing.T) {
 			[]string{`""`, `"` + strings.Repeat("s", 513) + `"`}, "verification.secret"},
 		{"verification", `{"type":"hmac","secrets":%s}`, []string{`["a"]`, many(3, `"a"`)},
 			[]string{"[]", many(4, `"a"`), `[""]`, `[1]`}, "verification.secrets"},
-		{"verification", `{"type":%s,"secret":"x"}`, []string{`"stripe"`, `"twilio"`}, []string{`"generic"`, `"paypal"`},
+		{"verification", `{"type":%s,"secret":"x"}`, []string{`"stripe"`, `"twilio"`}, []string{`"generic"`, `"nobody"`},
 			"verification.type"},
 		{"verification", `{"type":"hmac"%s}`, []string{`,"secret":"x"`}, []string{``}, "verification.secret"},
 	}

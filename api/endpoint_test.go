@@ -787,3 +787,27 @@ func TestDisablingADestinationWarns(t *testing.T) {
 	f(target, "destinations[0].enabled", `{"destinations":[{"id":"`+dest+`","enabled":false}]}`)
 	f(target, nil, `{"destinations":[{"id":"`+dest+`"},{"url":"https://new.example","enabled":false}]}`)
 }
+
+// A new endpoint deduplicates by the delivery id of its provider, unless the request says otherwise. A change of an
+// endpoint does not turn it on.
+func TestProviderDefaults(t *testing.T) {
+	c := newClient(t)
+	f := func(members, key string) string {
+		t.Helper()
+		created := c.do("POST", "/v1/endpoints", `{"url":"https://example.com/h",`+members+`}`).want(201)
+		if got, _ := created.get("dedup.key").(string); got != key {
+			t.Errorf("%s: dedup by %q, want %q", members, got, key)
+		}
+		return created.text("id")
+	}
+	f(`"provider":"github"`, "header:X-GitHub-Delivery")
+	f(`"provider":"linear"`, "header:Linear-Delivery")
+	f(`"verification":{"type":"stripe","secret":"0123456789abcdef"}`, "body:$.id")
+	f(`"provider":"github","dedup":null`, "")
+	f(`"provider":"github","dedup":{"key":"body:$.x"}`, "body:$.x")
+	f(`"provider":"zoom"`, "")
+	id := f(`"provider":"generic"`, "")
+	if got := c.do("PATCH", "/v1/endpoints/"+id, `{"provider":"github"}`).want(200).get("dedup"); got != nil {
+		t.Errorf("a change turned deduplication on: %v", got)
+	}
+}

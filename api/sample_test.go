@@ -35,7 +35,7 @@ func TestTestEvents(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	for body, param := range map[string]string{
-		`{"provider":"paypal"}`: "provider", `{"provider":7}`: "provider", `{"provider":""}`: "provider",
+		`{"provider":"nobody"}`: "provider", `{"provider":7}`: "provider", `{"provider":""}`: "provider",
 		`{"type":""}`: "type", `{"type":7}`: "type",
 		`{"type":"a b"}`: "type", `{"type":"` + strings.Repeat("a", 129) + `"}`: "type", `[]`: "", `{`: "",
 	} {

@@ -268,7 +268,7 @@ func TestCreateEndpoint(t *testing.T) {
 	}
 	form.Set("verification.secret", "whsec_mine")
 	form.Set("verification.mode", "enforce")
-	form.Set("dedup.key", "body:$.id")
+	form.Set("dedup.key", "body:$.data.object.id")
 	r.api.on("POST /v1/endpoints", 400, `{"error":{"type":"invalid_request","param":"destinations[1].url","message":`+
 		`"destinations[1].url: must be https"}}`)
 	if a := b.post(path, form).want(400, "Line 2: must be https", `id="f-destinations-err"`); strings.Contains(

@@ -6,7 +6,9 @@ import (
 	"net/http"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // challengeAnswer returns the text that answers a provider's URL verification.
@@ -39,6 +41,32 @@ func isSlackHandshake(body []byte) bool {
 		}
 	}
 	return true
+}
+
+// providerReply returns how to answer a request with which the provider checks the URL. A signature that is
+// configured must be right, and without one nothing is requested.
+func providerReply(ep *config.Endpoint, p *prepared, v event.Verdict, req verify.Request) (
+	reply verify.Reply, ok bool) {
+	var secrets []string
+	if p.verify != nil {
+		secrets = p.verify.Secrets
+	}
+	reply, ok = verify.Handshake(ep.Provider, secrets, req)
+	return reply, ok && (v == event.VerdictVerified || p.verify == nil && reply.Get == "")
+}
+
+// answerHandshake writes the answer, after the request that confirms the URL.
+func (g *Ingest) answerHandshake(w http.ResponseWriter, r *http.Request, reply verify.Reply) error {
+	if reply.Get != "" {
+		status, _, err := g.fetcher.get(r.Context(), reply.Get)
+		if err != nil || status != http.StatusOK {
+			return web.ServiceUnavailable(err, "the subscription could not be confirmed; send the request again")
+		}
+	}
+	w.Header().Set("Content-Type", reply.ContentType)
+	w.WriteHeader(reply.Status)
+	_, _ = io.WriteString(w, reply.Body) // a provider whose connection failed asks again
+	return nil
 }
 
 // writeChallenge writes the text as text/plain. verify.Challenge has restricted its characters.

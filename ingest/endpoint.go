@@ -1,10 +1,12 @@
 package ingest
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,6 +27,23 @@ type prepared struct {
 	types  event.TypeSource
 	dedup  *event.DedupKey // nil = no deduplication
 	dests  []string        // enabled
+}
+
+// masked replaces a secret that a provider sends instead of a signature.
+const masked = "****"
+
+// maskSecret removes the secret from the headers of a verified event, where everyone who reads events would see it.
+// Other events keep what came, so that they can be verified again.
+func (p *prepared) maskSecret(e *event.Event) {
+	if p.verify == nil || e.Verdict != event.VerdictVerified {
+		return
+	}
+	name := verify.ByName(p.verify.Type).SecretHeader()
+	for i := range e.Header {
+		if e.Header[i].Name == name {
+			e.Header[i].Value = masked
+		}
+	}
 }
 
 // preparer caches prepared endpoints.
@@ -144,7 +163,16 @@ func (g *Ingest) storedRequest(ep *config.Endpoint, p *prepared, e *event.Event)
 	for _, f := range e.Header {
 		req.Header[f.Name] = append(req.Header[f.Name], f.Value)
 	}
-	var err error
+	if name := verify.ByName(p.verify.Type).SecretHeader(); e.Verdict == event.VerdictVerified &&
+		slices.Contains(req.Header[name], masked) {
+		if err := verify.Sign(*p.verify, req); err != nil { // it came with the secret
+			return req, err
+		}
+	}
+	err := g.fetcher.certify(context.Background(), *p.verify, &req)
+	if err != nil {
+		return req, err
+	}
 	if ep.FormerToken != nil {
 		req.URL, err = g.signedURL(ep.ID, ep.FormerToken.Token, e.Query)
 		if err != nil || verify.CheckIgnoringAge(*p.verify, req) == "" {

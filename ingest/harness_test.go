@@ -52,7 +52,13 @@ type options struct {
 	partitions  int32
 	redis       string // its address; empty = none
 	spans       *spans.Recorder
+	transport   roundTripper
 }
+
+// roundTripper answers the requests to providers.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // world is a log, a configuration with one endpoint, and an Ingest behind a real HTTP server.
 type world struct {
@@ -166,7 +172,7 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 			return time.Duration(w.skew.Load())
 		}, Claims: limiter(tb, o.redis), Limits: limits, EventInLog: w.eventInLog,
 		Rejected:      limits.NewWindow("rejected-bytes", time.Minute),
-		CheckCapacity: func() error { return w.capacityErr }, Spans: o.spans,
+		CheckCapacity: func() error { return w.capacityErr }, Spans: o.spans, Transport: o.transport,
 		Front: &web.Front{
 			Log: slog.New(slog.NewTextHandler(w.logs, nil)), BaseURL: o.baseURL, BodyTimeout: o.bodyTimeout},
 	})

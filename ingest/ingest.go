@@ -86,6 +86,9 @@ type Deps struct {
 	CheckCapacity func() error
 	// Tripwires is asked for tokens that no endpoint has; nil: there is none.
 	Tripwires Tripwires
+	// Transport is of pkg/egress: it follows no redirect and requests only public addresses. Certificates of signatures
+	// and confirmations of subscriptions use it.
+	Transport http.RoundTripper
 	Front     *web.Front
 	Spans     *spans.Recorder // nil: no traces
 }
@@ -98,6 +101,7 @@ type Ingest struct {
 	metrics  *metrics
 	bodies   bodyReader
 	preparer preparer
+	fetcher  fetcher
 
 	claims    claim.Claims  // deduplication; the room is of bytes
 	claimWait time.Duration // for an equal event that is being stored; only tests change it
@@ -117,6 +121,8 @@ func New(cfg Config, deps Deps) *Ingest {
 		},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,
+		fetcher: fetcher{transport: deps.Transport, turns: make(chan struct{}, maxFetches),
+			room: wait.NewRoom(maxClaimWaitBytes)},
 		claims: claim.Claims{Store: deps.Claims, Now: deps.Now, Pause: claimPause, Room: wait.NewRoom(maxClaimWaitBytes)},
 	}
 	g.claims.IsStored = func(ctx context.Context, account string, e id.ID) bool {
@@ -238,11 +244,18 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	}
 	if p.verify != nil {
 		span.Step("verify")
+		if err := g.fetcher.certify(r.Context(), *p.verify, &req); err != nil {
+			return err
+		}
 		e.Verdict, e.Reason = verifyRequest(*p.verify, ep.Verification.Mode, req)
 	}
 	if e.Verdict == event.VerdictRejected {
 		return g.reject(w, r, ep, p, e)
 	}
+	if reply, ok := providerReply(ep, p, e.Verdict, req); ok {
+		return g.answerHandshake(w, r, reply)
+	}
+	p.maskSecret(e)
 	e.Type, e.Dests = p.types.Of(r.Header, req.Body), p.dests
 	if len(e.Dests) == 0 && e.Reason == "" { // the reason of a failed verification in observe mode has precedence
 		e.Reason = event.NoDestination

@@ -38,12 +38,12 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, eventID id.I
 	e := &event.Event{
 		ID: eventID, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
 		Method: http.MethodPost,
-		Dests:  p.dests, Body: []byte(x.Fill(s.Body)),
+		Dests:  p.dests, Body: []byte(x.Fill(string(s.Body))),
 	}
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
-	if p.verify != nil && p.verify.Type == provider {
+	if p.verify != nil && p.verify.Type == provider && scheme.CanSign() {
 		if err := g.signSample(ep, p, scheme.IDHeader(), e, header); err != nil {
 			return nil, err
 		}
@@ -53,6 +53,7 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, eventID id.I
 	for name, values := range header {
 		e.Header = append(e.Header, event.Field{Name: name, Value: values[0]})
 	}
+	p.maskSecret(e)
 	slices.SortFunc(e.Header, func(a, b event.Field) int { return cmp.Compare(a.Name, b.Name) })
 	return e, nil
 }

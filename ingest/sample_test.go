@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -25,6 +26,9 @@ func TestSamplesVerify(t *testing.T) {
 		{Type: verify.HMAC, Algorithm: "sha1", Prefix: "sha1=", SignedContent: "{timestamp:X-Sent-At}:{body}!"},
 	}
 	for _, scheme := range verify.Types() {
+		if s := verify.ByName(scheme); !s.CanSign() || s.SecretHeader() != "" {
+			continue
+		}
 		settings = append(settings, config.Verification{Type: scheme})
 	}
 	for _, custom := range settings {
@@ -61,6 +65,34 @@ func TestSamplesVerify(t *testing.T) {
 		e := w.sample(ep, "generic", "")
 		if e.Verdict != event.VerdictUnverified {
 			t.Errorf("a verify.Generic sample is %s", e.Verdict)
+		}
+	}
+}
+
+// Each provider's sample has the type and the delivery id where the defaults of its endpoints look for them, and a
+// default response that the API accepts.
+func TestSamplesHaveTheDefaults(t *testing.T) {
+	w := newWorld(t, options{})
+	for _, s := range verify.Listed() {
+		ep := *w.EndpointByToken(token)
+		e := w.sample(&ep, s.Name, "")
+		header := http.Header{}
+		for _, f := range e.Header {
+			header.Add(f.Name, f.Value)
+		}
+		source := must.Get(event.ParseTypeSource(s.TypeSource))(t)
+		if got := source.Of(header, e.Body); s.TypeSource != "" && got != s.Sample.Type {
+			t.Errorf("%s: the sample has the type %q, want %q", s.Name, got, s.Sample.Type)
+		}
+		if s.Dedup != "" && s.Dedup != "header:Webhook-Id" && s.Dedup != "header:Svix-Id" { // signing adds those
+			if value, ok := must.Get(event.ParseDedupKey(s.Dedup))(t).Of(header, e.Body); !ok || len(value) < 10 {
+				t.Errorf("%s: the sample has the delivery id %q", s.Name, value)
+			}
+		}
+		response := config.DefaultResponse(s.Name)
+		must.Do(t, require.Bounds("response", &response))
+		if e.Verdict != event.VerdictUnverified {
+			t.Errorf("%s: the sample is %s", s.Name, e.Verdict)
 		}
 	}
 }

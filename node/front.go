@@ -30,12 +30,17 @@ func newIngest(n *Node) (runFunc, error) {
 	if n.proxies, err = Prefixes(n.settings.TrustedProxies); err != nil {
 		return nil, err
 	}
+	transport, err := egress.NewTransport(n.outbound())
+	if err != nil {
+		return nil, err
+	}
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
 	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.settings.MaxBody)}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
 		ClockSkew: n.control.ClockSkew, Claims: n.claims, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
 		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: n.guard.Refusal, Tripwires: n.leaks.tripwires, Front: n.front, Spans: n.spans,
+		Transport: transport,
 	})
 	return nil, nil
 }

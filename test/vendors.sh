@@ -6,11 +6,13 @@ cd "$(dirname "$0")/.."
 
 fresh() { [ -d "$1/node_modules" ] && [ "$1/node_modules" -nt "$1/package-lock.json" ]; }
 
-for dir in pkg/verify/testdata/vendors pkg/sign/testdata/node examples/javascript; do
+for dir in pkg/verify/testdata/vendors pkg/verify/testdata/providers pkg/sign/testdata/node examples/javascript; do
 	fresh "$dir" && continue
 	echo "vendors: npm ci in $dir"
 	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules)
 done
+
+(cd pkg/verify/testdata/providers/go && go mod download)
 
 # python REQUIREMENTS DIRECTORY installs packages, unless the directory has those of this file.
 python() {

@@ -50,6 +50,9 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		in.Warn("verification", "is not set, so signatures of "+e.Provider+
 			" are not checked: anyone who knows ingest_url can send events in its name")
 	}
+	if key := verify.ByName(e.Provider).Dedup; in.creating && key != "" {
+		e.Dedup = &config.Dedup{Key: key, WindowSeconds: maxDaySeconds}
+	}
 	x := settingsOfEndpoint(e)
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused

@@ -107,7 +107,11 @@ func explanationViewOf(by frame.Viewer, ep *config.Endpoint, e *event.Event,
 		v.Headers[i] = wire.Header{Name: name, Values: []string{}}
 		for _, f := range e.Header {
 			if f.Name == name {
-				v.Headers[i].Values = append(v.Headers[i].Values, f.Value)
+				value := f.Value
+				if out.SecretSent && i == 0 {
+					value = frame.Mask
+				}
+				v.Headers[i].Values = append(v.Headers[i].Values, value)
 			}
 		}
 	}

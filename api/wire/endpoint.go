@@ -16,11 +16,12 @@ type Verification struct {
 	// delivered and marked in `relay-verification`. Default `enforce`.
 	Mode string `json:"mode" in:"" enum:"enforce,observe"`
 	// Maximum difference between the signed time and the time of receipt, in seconds. For types that sign a timestamp
-	// (stripe, slack, standard_webhooks, hmac with `{timestamp}`). Default `300`.
+	// (such as stripe, slack, standard_webhooks, hmac with `{timestamp}`). Default `300`.
 	ToleranceSeconds int    `json:"tolerance_seconds" in:"" minimum:"1" maximum:"86400"`
 	SecretSet        bool   `json:"secret_set"`
 	SecretLast4      string `json:"secret_last4" maxLength:"4"`
-	// The provider's signing secret. Write-only: responses show `secret_last4`. Its mask means unchanged.
+	// The provider's signing secret. For some types it is the provider's public key, `user:password`, the ARN of the topic
+	// or the id of the webhook. Write-only: responses show `secret_last4`. Its mask means unchanged.
 	Secret string `json:"secret,omitempty" in:"own,only" minLength:"1" maxLength:"512" pattern:"@secret"`
 	// Up to three secrets, instead of `secret`: a signature is valid if one of them matches.
 	Secrets []string `json:"secrets,omitempty" in:"own,only" minItems:"1" maxItems:"3" items.minLength:"1" items.maxLength:"512" items.pattern:"@secret"`
@@ -118,7 +119,8 @@ type Endpoint struct {
 	TypeSource *string `json:"type_source" in:"own,null" minLength:"1" maxLength:"512" pattern:"^(body:[$]|header:|const:)[^|]+([|](body:[$]|header:|const:)[^|]+){0,3}$" example:"body:$.type"`
 	// Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped`
 	// (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a
-	// repeated request is delivered again. A relay with its engines inside keeps them in a file.
+	// repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new
+	// endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
 	Dedup        *config.Dedup       `json:"dedup" in:"null"`
 	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
 	Destinations []Destination       `json:"destinations" in:"own" inref:"-" minItems:"1" maxItems:"50"`

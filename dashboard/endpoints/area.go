@@ -58,5 +58,5 @@ func Area() frame.Area {
 
 // files are the templates of an area.
 //
-//go:embed pages presets.json
+//go:embed pages
 var files embed.FS

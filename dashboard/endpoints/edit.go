@@ -106,13 +106,13 @@ func (p *endpointPage) Confirm() *frame.Form {
 // newEndpoint is the data of the pages that create an endpoint.
 type newEndpoint struct {
 	*endpointPage
-	Presets []preset
-	Preset  *preset // the chosen one; nil: first choose one
+	Presets []*verify.Scheme
+	Preset  *verify.Scheme // the chosen one; nil: first choose one
 }
 
 // newEndpointForm shows the providers, and when one is chosen its form.
 func newEndpointForm(v *frame.Visit) error {
-	p := newEndpoint{Presets: presets, endpointPage: &endpointPage{}}
+	p := newEndpoint{Presets: verify.Listed(), endpointPage: &endpointPage{}}
 	provider := v.R.URL.Query().Get("provider")
 	if provider == "" {
 		return v.Page("endpoint-new", p)
@@ -141,7 +141,7 @@ func (p *newEndpoint) show(f *frame.Form) {
 }
 
 // createValues returns the defaults of a new endpoint's form.
-func createValues(p *preset) url.Values {
+func createValues(p *verify.Scheme) url.Values {
 	values := settingsValues(newSettings(p))
 	values.Set("destinations", "")
 	if p.SecretLater {
@@ -165,7 +165,7 @@ func newProviderSecret() string {
 }
 
 // offerSecret puts a random secret into a form that has none: a page that was left has lost it.
-func offerSecret(f *frame.Form, p *preset) {
+func offerSecret(f *frame.Form, p *verify.Scheme) {
 	if p.SecretIsOurs && f.Value(generatedSecret) == "" {
 		f.Values.Set(generatedSecret, newProviderSecret())
 	}
@@ -188,7 +188,7 @@ func takeGenerated(f *frame.Form) string {
 type created struct {
 	*endpointPage
 	Title   string
-	Preset  *preset
+	Preset  *verify.Scheme
 	Secrets []model.Destination // with Signing.Secret
 	// ProviderSecret is the one to enter at the provider, if it was generated.
 	ProviderSecret string
@@ -200,7 +200,7 @@ type created struct {
 
 // createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
 func createEndpoint(v *frame.Visit, f *frame.Form) error {
-	p := newEndpoint{Presets: presets, Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
+	p := newEndpoint{Presets: verify.Listed(), Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
 	if p.Preset == nil {
 		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
 	}
@@ -209,7 +209,7 @@ func createEndpoint(v *frame.Visit, f *frame.Form) error {
 	err := unusableSecret(f, p.Preset)
 	if err == nil {
 		body := settingsBody(f, createValues(p.Preset), newSettings(p.Preset))
-		body["provider"], body["destinations"] = p.Preset.Provider, newDestinations(f)
+		body["provider"], body["destinations"] = p.Preset.Name, newDestinations(f)
 		err = nameLine(v.Do("POST /v1/endpoints", f, body, e))
 	}
 	return v.Answer(f, err, func() error {
@@ -226,7 +226,7 @@ func createEndpoint(v *frame.Visit, f *frame.Form) error {
 
 // unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
 // a page that is shown again has lost the secret that was entered.
-func unusableSecret(f *frame.Form, p *preset) error {
+func unusableSecret(f *frame.Form, p *verify.Scheme) error {
 	given, off := f.Value("verification.secret") != "", f.Value("verification.mode") == modeOff
 	switch {
 	case !p.Signs() || given != off:
@@ -260,41 +260,13 @@ func nameLine(err error) error {
 	return err
 }
 
-// preset says what a person must do at a provider so that its webhooks arrive and are verified.
-type preset struct {
-	Provider string // as the API names it
-	Name     string
-	About    string // one line for the list of providers
-	Menu     string // where the provider's settings are; empty: it differs
-	// Steps are what to do at the provider, in order. The ingest URL is shown beside them.
-	Steps []string
-	// Secret says where the secret is found or entered, SecretForm what it looks like. Empty: there is none.
-	Secret, SecretForm string
-	SecretLater        bool   // the provider shows it once the ingest URL was saved there
-	SecretIsOurs       bool   // whoever sets the webhook up chooses it
-	Test               string // what the provider sends to try the URL, and what becomes of it
-	Docs               string // the provider's own page about webhooks
-}
-
-// presets are in the order in which the page shows them: there is one for each provider of the API. The file names the
-// pages of the provider that each was compared with, in November 2026.
-var presets = frame.ReadJSON[[]preset](files, "presets.json")
-
-// presetOf returns the preset of a provider, nil if there is none.
-func presetOf(provider string) *preset {
-	for i := range presets {
-		if presets[i].Provider == provider {
-			return &presets[i]
-		}
+// presetOf returns the provider of that name, nil if there is none.
+func presetOf(provider string) *verify.Scheme {
+	if s := verify.ByName(provider); s.Name == provider {
+		return s
 	}
 	return nil
 }
-
-// Signs reports whether the provider signs its requests.
-func (p *preset) Signs() bool { return verify.ByName(p.Provider).Signs() }
-
-// Configurable reports whether header, algorithm and signed text of the signature are settings.
-func (p *preset) Configurable() bool { return verify.ByName(p.Provider).Configurable() }
 
 // modeOff is the choice not to verify signatures, beside the modes of the API.
 const modeOff = "off"
@@ -345,16 +317,15 @@ func settingsValues(e *model.Endpoint) url.Values {
 }
 
 // newSettings are the defaults of an endpoint of that provider.
-func newSettings(p *preset) *model.Endpoint {
-	scheme := verify.ByName(p.Provider)
-	e := &model.Endpoint{Endpoint: wire.Endpoint{Provider: p.Provider, Enabled: true, ScanPayloads: true,
+func newSettings(p *verify.Scheme) *model.Endpoint {
+	e := &model.Endpoint{Endpoint: wire.Endpoint{Provider: p.Name, Enabled: true, ScanPayloads: true,
 		Alerts:   wire.EndpointAlerts{Enabled: true},
-		Response: config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}}}
-	if scheme.TypeSource != "" {
-		e.TypeSource = &scheme.TypeSource
+		Response: config.DefaultResponse(p.Name)}}
+	if p.TypeSource != "" {
+		e.TypeSource = &p.TypeSource
 	}
-	if a := scheme.Answer; a != nil {
-		e.Response.ContentType, e.Response.Body = a.ContentType, a.Body
+	if p.Dedup != "" {
+		e.Dedup = &config.Dedup{Key: p.Dedup, WindowSeconds: 86400}
 	}
 	if p.Signs() {
 		e.Verification = &wire.Verification{Mode: "enforce", ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
@@ -461,9 +432,9 @@ func settingsChoices(off frame.Option) map[string][]frame.Option {
 	if off.Value != "" {
 		modes = append(modes, off)
 	}
-	providers := make([]frame.Option, len(presets))
-	for i, p := range presets {
-		providers[i] = frame.Option{Value: p.Provider, Text: p.Name}
+	var providers []frame.Option
+	for _, p := range verify.Listed() {
+		providers = append(providers, frame.Option{Value: p.Name, Text: p.Label})
 	}
 	return map[string][]frame.Option{
 		"provider":          providers,

@@ -16,7 +16,7 @@ import (
 // waitPage is the data of the page that waits for the first request of a provider.
 type waitPage struct {
 	*endpointPage
-	Preset      *preset
+	Preset      *verify.Scheme
 	NeedsSecret bool            // the provider signs, but nothing is verified yet
 	Event       *model.EventRow // the newest one; nil: nothing has arrived
 	Mend        string          // what is wrong with its signature, and how to fix it
@@ -104,8 +104,8 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 			p.Mend, unexplained = frame.Sentence(x.Message), x.Code == "no_cause"
 		}
 	}
-	if mistake := frame.KnownText("mistake", p.Preset.Provider); unexplained && mistake != "" {
-		p.Mend += " " + mistake
+	if unexplained && p.Preset.Mistake != "" {
+		p.Mend += " " + p.Preset.Mistake
 	}
 	return nil
 }
@@ -114,8 +114,8 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	generated, p := takeGenerated(f), presetOf(e.Provider)
 	shown := func() error {
-		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Name, Preset: p,
-			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Name})
+		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Label, Preset: p,
+			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Label})
 	}
 	if x := e.Verification; x != nil && generated != "" && strings.HasSuffix(generated, frame.TextOf(x.SecretLast4)) &&
 		frame.TextOf(x.SecretLast4) != "" { // the answer that showed this secret was lost

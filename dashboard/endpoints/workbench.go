@@ -87,7 +87,7 @@ func syntaxFault(text string) error {
 func exampleText(provider string) string {
 	scheme := verify.ByName(provider)
 	values := verify.SampleValues{Type: scheme.Sample.Type, ID: strings.Repeat("0", 26), At: time.Unix(exampleTime, 0)}
-	body := []byte(values.Fill(scheme.Sample.Body))
+	body := []byte(values.Fill(string(scheme.Sample.Body)))
 	if !json.Valid(body) {
 		return exampleText(verify.Generic) // the provider sends no JSON
 	}

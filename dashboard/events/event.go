@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/fixture"
+	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -102,7 +103,7 @@ func (p *eventPage) Diagnosis() string {
 	}
 	text := frame.Sentence(p.Signature.Findings[0].Message)
 	if p.Signature.Findings[0].Code == "no_cause" { // then the usual mistake helps most
-		text += " " + frame.KnownText("mistake", p.Signature.Scheme)
+		text += " " + verify.ByName(p.Signature.Scheme).Mistake
 	}
 	return strings.TrimSpace(text)
 }

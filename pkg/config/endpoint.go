@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"time"
@@ -233,7 +234,7 @@ const (
 // DefaultResponse is what a provider is answered unless the endpoint sets a response.
 func DefaultResponse(provider string) Response {
 	if a := verify.ByName(provider).Answer; a != nil {
-		return Response{Status: 200, ContentType: a.ContentType, Body: a.Body}
+		return Response{Status: cmp.Or(a.Status, 200), ContentType: a.ContentType, Body: a.Body}
 	}
 	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }

@@ -3,15 +3,16 @@ package verify
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 	"testing"
 )
 
 // BenchmarkCheck verifies a valid signature over 1 KB that the first secret made.
 func BenchmarkCheck(b *testing.B) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
-	for _, scheme := range append(slices.Sorted(maps.Keys(signatureHeaders)), HMAC) {
+	for _, scheme := range Types() {
+		if !ByName(scheme).CanSign() || len(ByName(scheme).layout.paths) > 0 {
+			continue
+		}
 		b.Run(scheme, func(b *testing.B) {
 			c, r := signed(b, scheme, body)
 			benchmark(b, c, r, "")

@@ -2,9 +2,12 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -77,4 +80,62 @@ func queryChallenge(address string) string {
 
 func isChallenge(c byte) bool {
 	return isBase64(c) || strings.IndexByte("._~-", c) >= 0
+}
+
+// handshake is a signed request with which a provider checks the URL.
+type handshake struct {
+	At, Is string // the place and its value that make a request a handshake
+	Text   string // place of the text that the answer repeats
+	// Answer has {text} for that text, and {mac} for its HMAC-SHA256 in hex.
+	Answer Answer
+	// Get is a place of a URL that is requested before the answer. Only URLs that match GetURL are.
+	Get    string
+	GetURL string `json:"get_url"`
+}
+
+// Reply is how to answer a handshake.
+type Reply struct {
+	Answer
+	Get string // URL to request before the answer; "" for none
+}
+
+// Handshake returns how to answer a request that checks the URL. Call it after Check: answers of Discord and SNS are
+// only for the provider. secrets are those of the endpoint, in clear text.
+func Handshake(provider string, secrets []string, r Request) (reply Reply, ok bool) {
+	h := ByName(provider).Handshake
+	if h == nil || r.Method != http.MethodPost || len(r.Body) > maxChallengeBody {
+		return reply, false
+	}
+	l := layout{}
+	for _, place := range []string{h.At, h.Text, h.Get} {
+		if path, inBody := strings.CutPrefix(place, bodyPlace); inBody {
+			l.paths = append(l.paths, path)
+		}
+	}
+	l.readBody(r)
+	if value, _ := l.value(r, h.At); value != h.Is {
+		return reply, false
+	}
+	text, _ := l.value(r, h.Text)
+	if text != "" && (len(text) > maxChallenge || !everyByte(text, isChallenge)) {
+		return reply, false
+	}
+	mac := ""
+	if strings.Contains(h.Answer.Body, "{mac}") {
+		if len(secrets) == 0 || text == "" {
+			return reply, false
+		}
+		// The text has no colon, so it is nothing that Zoom signs.
+		mac = hex.EncodeToString(hexSHA256().appendSum(nil, secrets[0], message{head: text}))
+	}
+	reply.Answer = Answer{Status: cmp.Or(h.Answer.Status, http.StatusOK),
+		ContentType: cmp.Or(h.Answer.ContentType, jsonType),
+		Body:        strings.NewReplacer("{text}", text, "{mac}", mac).Replace(h.Answer.Body)}
+	if h.Get != "" {
+		reply.Get, _ = l.value(r, h.Get)
+		if ok, err := regexp.MatchString(`^(?:`+h.GetURL+`)$`, reply.Get); !ok || err != nil {
+			return reply, false
+		}
+	}
+	return reply, true
 }

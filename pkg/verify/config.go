@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,7 +56,12 @@ func (f *Fault) Error() string { return f.Param + " " + f.Message }
 type addFault = func(param, format string, args ...any)
 
 // Validate returns nil, or all faults joined, each a [*Fault]; errors.As finds the first. No message contains a secret.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.validate(true) }
+
+// ValidateSettings is Validate without the secrets.
+func (c Config) ValidateSettings() error { return c.validate(false) }
+
+func (c Config) validate(secrets bool) error {
 	var faults []error
 	add := func(param, format string, args ...any) {
 		faults = append(faults, &Fault{Param: param, Message: fmt.Sprintf(format, args...)})
@@ -64,20 +70,8 @@ func (c Config) Validate() error {
 	if !scheme.Signs() {
 		add("type", "must be one of %s", strings.Join(Types(), ", "))
 	}
-	if len(c.Secrets) == 0 {
-		add("secret", "is required")
-	}
-	if len(c.Secrets) > MaxSecrets {
-		add("secrets", "may hold at most %d", MaxSecrets)
-	}
-	for i, secret := range c.Secrets {
-		fault := secretFault(secret)
-		if key, _ := scheme.layout.key(secret); fault == "" && key == "" {
-			fault = "must be whsec_ followed by base64"
-		}
-		if fault != "" {
-			add(secretParam(i, len(c.Secrets)), "%s", fault)
-		}
+	if secrets {
+		c.validateSecrets(scheme, add)
 	}
 	if c.Tolerance < MinTolerance || c.Tolerance > MaxTolerance {
 		add("tolerance_seconds", "must be from %.0f to %.0f", MinTolerance.Seconds(), MaxTolerance.Seconds())
@@ -86,6 +80,32 @@ func (c Config) Validate() error {
 		validateCustom(c, add)
 	}
 	return errors.Join(faults...)
+}
+
+func (c Config) validateSecrets(scheme *Scheme, add addFault) {
+	if len(c.Secrets) == 0 {
+		add("secret", "is required")
+	}
+	if len(c.Secrets) > MaxSecrets {
+		add("secrets", "may hold at most %d", MaxSecrets)
+	}
+	for i, secret := range c.Secrets {
+		if fault := cmp.Or(secretFault(secret), scheme.formFault(secret)); fault != "" {
+			add(secretParam(i, len(c.Secrets)), "%s", fault)
+		}
+	}
+}
+
+// formFault returns what is wrong with the form of a secret, or "".
+func (s *Scheme) formFault(secret string) string {
+	key, err := s.layout.key(secret)
+	switch wellFormed := s.secretPattern == nil || s.secretPattern.MatchString(secret); {
+	case err == nil && key != "" && wellFormed:
+		return ""
+	case s.layout.keyForm == "whsec":
+		return "must be whsec_ followed by base64"
+	}
+	return "is not the secret of " + s.Title + ", which looks like this: " + s.SecretForm
 }
 
 func secretParam(i, n int) string {

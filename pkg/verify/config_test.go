@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 	f(func(*Config) {})
 	f(func(c *Config) { *c = Config{} }, "type", "secret", "tolerance_seconds")
 
-	for _, scheme := range Types() {
+	for _, scheme := range []string{Stripe, GitHub, Shopify, Slack, Twilio, StandardWebhooks, HMAC} {
 		f(func(c *Config) { c.Type, c.Secrets = scheme, []string{otherSecret} })
 	}
 	f(func(c *Config) { c.Type = "generic" }, "type")

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +36,8 @@ type Explanation struct {
 	Timestamp  string
 	SignedAt   time.Time
 	Secrets    []SecretResult // in the order of the configuration
+	// SecretSent reports whether the first of Headers has the secret itself, which nobody who reads it should see.
+	SecretSent bool
 	// ReceivedPrefix is the beginning of the first signature in the request, empty if there is none.
 	ReceivedPrefix string
 	// Findings say what is probably wrong and what to change. There is at least one unless Reason is empty.
@@ -90,17 +91,18 @@ func Explain(c Config, r Request) *Explanation {
 	return out
 }
 
-// value returns the value of a header that must occur once, "" if it is missing, repeated or too long.
-func (x *explainer) value(name string) string {
-	value, _ := singleValue(x.request.Header, name)
+// value returns the value of a header that must occur once, "" if it is missing, repeated or too long. It reads
+// fields of the body too.
+func (x *explainer) value(place string) string {
+	value, _ := x.layout.value(x.request, place)
 	return value
 }
 
 // readHeaders sets what the headers contain. It reads more forms of a signature than the scheme allows.
 func (x *explainer) readHeaders() {
-	for _, name := range []string{x.header, x.content.header, x.idHeader} {
-		if name = http.CanonicalHeaderKey(name); name != "" && !slices.Contains(x.out.Headers, name) {
-			x.out.Headers = append(x.out.Headers, name)
+	for _, place := range append([]string{x.header, x.content.header, x.idHeader}, x.required...) {
+		if place != "" && !strings.HasPrefix(place, bodyPlace) && !slices.Contains(x.out.Headers, place) {
+			x.out.Headers = append(x.out.Headers, place)
 		}
 	}
 	if x.optionalHeader != "" && x.has(x.optionalHeader) {
@@ -108,7 +110,12 @@ func (x *explainer) readHeaders() {
 	}
 	value := x.value(x.header)
 	x.received = receivedMACs(value)
-	x.out.ReceivedPrefix = firstCharacters(x.firstSignature(value))
+	if !x.form.isMAC() {
+		x.received = x.receivedItem(value)
+	}
+	if x.out.SecretSent = !x.form.isMAC() && x.form.check == nil; !x.out.SecretSent {
+		x.out.ReceivedPrefix = firstCharacters(x.firstSignature(value))
+	}
 	x.out.TimeSigned = x.content.placeholder != ""
 	switch {
 	case x.content.header != "":
@@ -141,9 +148,18 @@ func (x *explainer) firstSignature(value string) string {
 	return value
 }
 
+// receivedItem returns a token, or a signature by the provider's key, if the header has one in the right form.
+func (x *explainer) receivedItem(value string) []receivedMAC {
+	text, found := strings.CutPrefix(value, x.prefix)
+	if raw, err := x.form.decode(text); found && value != "" && err == nil {
+		return []receivedMAC{{text, x.form.encoding, raw}}
+	}
+	return nil
+}
+
 // buildMessages sets the signed text, unless a part of it is missing.
 func (x *explainer) buildMessages() {
-	if x.signsURL {
+	if x.coversURL() {
 		x.out.URL = x.request.URL
 	}
 	if _, signed, reason := x.check(x.config.Secrets, x.request); reason == "" {
@@ -163,6 +179,9 @@ func (x *explainer) buildMessages() {
 	}
 }
 
+// coversURL reports whether the signature covers the URL.
+func (x *explainer) coversURL() bool { return x.signsURL || slices.Contains(x.content.fields, "{url}") }
+
 // messagesOf returns what the scheme signs in a request with the headers of this one. Nil if a part of it is missing.
 func (x *explainer) messagesOf(r Request) []message {
 	return x.appendMessages(nil, r, x.value(x.idHeader), x.stamp)
@@ -181,7 +200,7 @@ func (x *explainer) checkSecrets() {
 		if len(secret) >= minShownSecret {
 			result.Last4 = secret[len(secret)-shownSecret:]
 		}
-		if key := x.keyOf(secret); key != "" && len(x.messages) > 0 {
+		if key := x.keyOf(secret); key != "" && len(x.messages) > 0 && x.form.isMAC() {
 			result.ExpectedPrefix = firstCharacters(x.form.sign(key, x.messages[0]))
 		}
 		_, _, reason := x.check([]string{secret}, x.request)

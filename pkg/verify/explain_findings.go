@@ -41,7 +41,13 @@ func finding(code, format string, args ...any) []Finding {
 
 // formText describes the signature in the header: `v1=` and a SHA-256 in hex.
 func (x *explainer) formText() string {
-	text := "HMAC-" + strings.ToUpper(x.form.algorithm) + " in " + x.form.encoding
+	text := map[string]string{"token": "the secret itself", "basic": "`user:password` in base64"}[x.form.algorithm]
+	switch {
+	case x.form.check != nil:
+		text = "a signature (" + x.form.algorithm + ") in " + x.form.encoding
+	case x.form.isMAC():
+		text = "HMAC-" + strings.ToUpper(x.form.algorithm) + " in " + x.form.encoding
+	}
 	if x.prefix != "" {
 		return "`" + x.prefix + "` and " + text
 	}
@@ -63,6 +69,9 @@ func (x *explainer) ageFinding() []Finding {
 
 // headerFindings explains headers that are missing, repeated or malformed.
 func (x *explainer) headerFindings() (found []Finding) {
+	if found = x.bodyFindings(); found != nil {
+		return found
+	}
 	missing := false
 	for _, name := range x.out.Headers {
 		switch values := x.request.Header[name]; {
@@ -83,6 +92,29 @@ func (x *explainer) headerFindings() (found []Finding) {
 	return append(found, x.valueFindings()...)
 }
 
+// bodyFindings explains what is wrong with the fields of the body that the scheme reads, and with its certificate.
+func (x *explainer) bodyFindings() []Finding {
+	field, inBody := strings.CutPrefix(x.header, bodyPlace)
+	switch {
+	case len(x.paths) > 0 && x.fields == nil:
+		return finding("body_fields", "the body is no JSON with each of %s once, in these letters: send what %s sends, and "+
+			"let nothing add to it", strings.Join(x.paths, ", "), x.scheme.Title)
+	case inBody && x.value(x.header) == "":
+		return finding("field_missing", "the body has no %s, which holds the signature: choose the provider that sends it, "+
+			"or turn signatures on at %s", field, x.scheme.Title)
+	case x.secretAt != "" && !slices.Contains(x.config.Secrets, x.value(x.secretAt)):
+		return finding("secret_other", "%s is `%s`, which is not the one that this endpoint has: enter it as the secret if "+
+			"you expect its events", strings.TrimPrefix(x.secretAt, bodyPlace), firstBytes(x.value(x.secretAt)))
+	case x.certificate != "" && x.form.certificate == nil:
+		return finding("certificate", "the request names no certificate of %s that could be fetched: `%s`", x.scheme.Title,
+			firstBytes(x.value(x.certificate)))
+	}
+	return nil
+}
+
+// firstBytes returns as much of a received text as a finding may contain.
+func firstBytes(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxName)], "") }
+
 // valueFindings explains a malformed timestamp or id. The headers exist.
 func (x *explainer) valueFindings() (found []Finding) {
 	switch {
@@ -90,10 +122,12 @@ func (x *explainer) valueFindings() (found []Finding) {
 	case x.stamp == "" && x.content.header == "":
 		found = finding("timestamp_missing", "%s must have the time once, as an item such as `t=1760000000`: send it as %s "+
 			"does", x.header, x.scheme.Title)
+	case x.clock == clockMillis:
+		found = finding("timestamp_malformed", "the timestamp is no number of 13 digits: send the milliseconds since 1970")
 	case len(x.stamp) > maxSecondsDigits && isNumber(x.stamp):
 		found = finding("timestamp_milliseconds", "the timestamp has %d digits, as in milliseconds: send and sign it in "+
 			"seconds", len(x.stamp))
-	case x.configurable:
+	case x.configurable || x.clock == clockRFC3339:
 		found = finding("timestamp_malformed", "the timestamp is no time: send seconds since 1970 or RFC 3339, such as "+
 			"2026-01-31T12:00:00Z")
 	default:
@@ -117,7 +151,7 @@ func (x *explainer) missingHeader(name string) []Finding {
 			"proxy removes it", name)
 	}
 	for _, s := range schemes {
-		if !s.Signs() || s == x.scheme {
+		if !s.Signs() || s == x.scheme || s.layout.form.algorithm == "basic" {
 			continue
 		}
 		if l, _ := (Config{Type: s.Name}).layoutFor(x.request); x.has(l.header) {
@@ -152,11 +186,11 @@ func (x *explainer) similarHeader() string {
 
 // secretFindings explains a secret that is none for signing, by the prefix that the provider gives to other secrets.
 func (x *explainer) secretFindings() []Finding {
-	for _, prefix := range slices.Sorted(maps.Keys(x.scheme.secretsOfOtherUse)) {
+	for _, prefix := range slices.Sorted(maps.Keys(x.scheme.NotSecrets)) {
 		for _, secret := range x.config.Secrets {
 			if strings.HasPrefix(secret, prefix) {
 				return finding("secret_kind", "the secret begins with `%s`, as %s of %s does: enter the signing secret of this "+
-					"webhook", prefix, x.scheme.secretsOfOtherUse[prefix], x.scheme.Title)
+					"webhook", prefix, x.scheme.NotSecrets[prefix], x.scheme.Title)
 			}
 		}
 	}

@@ -24,8 +24,17 @@ func (x *explainer) search() []Finding {
 		keys[i] = x.keyOf(secret)
 	}
 	tries := []func(keys []string) []Finding{x.tryForms, x.tryContents, x.trySecrets, x.tryBodies}
-	if x.signsURL {
+	switch {
+	case x.form.check != nil && !x.content.noBody:
+		tries = []func(keys []string) []Finding{x.tryContents, x.tryBodies}
+	case x.form.check != nil:
+		tries = nil
+	case x.content.noBody || !x.form.isMAC():
+		tries = []func(keys []string) []Finding{x.trySecrets}
+	case x.signsURL:
 		tries = []func(keys []string) []Finding{x.tryForms, x.trySecrets, x.tryAddresses}
+	case x.coversURL():
+		tries = append(tries, x.tryAddresses)
 	}
 	for _, try := range tries {
 		if found := try(keys); found != nil {
@@ -60,9 +69,13 @@ func (x *explainer) match(f macForm, keys []string, messages []message) (receive
 			if key == "" {
 				continue
 			}
-			sum := f.appendSum(nil, key, m)
+			var sum []byte
+			if f.check == nil {
+				sum = f.appendSum(nil, key, m)
+			}
 			for _, got := range x.received {
-				if subtle.ConstantTimeCompare(got.raw, sum) == 1 {
+				if f.check != nil && f.check(f, key, m, got.raw) ||
+					f.check == nil && subtle.ConstantTimeCompare(got.raw, sum) == 1 {
 					return got, true
 				}
 			}
@@ -135,7 +148,7 @@ func (x *explainer) tryContents(keys []string) []Finding {
 		return nil
 	}
 	if !x.configurable {
-		if x.content != (template{}) && x.matchesAny(keys, message{body: x.request.Body}) {
+		if x.content.head+x.content.tail != "" && x.matchesAny(keys, message{body: x.request.Body}) {
 			return finding("content", "the signature covers the body alone, and %s signs the timestamp with it: sign the "+
 				"content that is shown here", x.scheme.Title)
 		}
@@ -205,10 +218,10 @@ func (x *explainer) secretForms(secret string) []secretForm {
 	bare, prefixed := strings.CutPrefix(secret, standardPrefixText)
 	forms := x.decodedForms(secret, bare)
 	switch {
-	case prefixed && !x.base64Secrets:
+	case prefixed && x.keyForm == "":
 		forms = append(forms, secretForm{"secret_prefix", bare, "the sender signs with the secret without `whsec_`: enter " +
 			"the secret without it"})
-	case !x.base64Secrets:
+	case x.keyForm == "":
 		forms = append(forms, secretForm{"secret_prefix", standardPrefixText + secret, "the sender signs with `whsec_` in " +
 			"front of the secret: enter the secret with it"})
 	}
@@ -230,9 +243,12 @@ func (x *explainer) secretForms(secret string) []secretForm {
 
 // decodedForms returns the keys of a sender that decodes the secret, or fails to. bare is the secret without whsec_.
 func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
-	if x.base64Secrets {
-		const text = "the sender signs with the text of the secret: decode it from base64, without `whsec_`, and sign with " +
+	if x.keyForm != "" {
+		text := "the sender signs with the text of the secret: decode it from base64, without `whsec_`, and sign with " +
 			"these bytes"
+		if x.keyForm == hexText {
+			text = "the sender signs with the text of the secret: decode it from hex, and sign with these bytes"
+		}
 		forms = append(forms, secretForm{"secret_text", secret, text}, secretForm{"secret_text", bare, text})
 	} else {
 		for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.RawURLEncoding} {
@@ -243,7 +259,7 @@ func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
 			}
 		}
 	}
-	if key, err := hex.DecodeString(bare); err == nil {
+	if key, err := hex.DecodeString(bare); err == nil && x.keyForm != hexText {
 		forms = append(forms, secretForm{"secret_hex", string(key), "the sender decodes the secret from hex: sign with the " +
 			"key that " + x.scheme.Title + " uses, " + x.keyText()})
 	}
@@ -251,8 +267,11 @@ func (x *explainer) decodedForms(secret, bare string) (forms []secretForm) {
 }
 
 func (x *explainer) keyText() string {
-	if x.base64Secrets {
-		return "the secret decoded from base64"
+	switch x.keyForm {
+	case "":
+		return "the text of the secret"
+	case hexText:
+		return "the secret decoded from hex"
 	}
-	return "the text of the secret"
+	return "the secret decoded from base64"
 }

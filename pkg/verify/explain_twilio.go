@@ -24,7 +24,7 @@ func (x *explainer) twilioFindings() []Finding {
 	return nil
 }
 
-// tryAddresses tries other addresses under which Twilio may have called this service.
+// tryAddresses tries other addresses under which the provider may have called this service.
 func (x *explainer) tryAddresses(keys []string) []Finding {
 	scheme, rest, found := strings.Cut(x.request.URL, "://")
 	if !found || len(x.request.Body) > maxThorough {
@@ -50,8 +50,8 @@ func (x *explainer) tryAddresses(keys []string) []Finding {
 			called.URL = address + path.text
 			if x.matchesAny(keys, x.messagesOf(called)...) {
 				return finding("url", "the signature covers an address that %s, and this service assumes one at `%s://%s`: "+
-					"enter the ingest URL at Twilio as it is shown, or set RELAY_BASE_URL to the address that callers use",
-					path.fault, scheme, host)
+					"enter the ingest URL at %s as it is shown, or set RELAY_BASE_URL to the address that callers use",
+					path.fault, scheme, host, x.scheme.Title)
 			}
 		}
 	}

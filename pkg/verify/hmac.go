@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -43,7 +45,11 @@ func (c Config) template() string  { return cmp.Or(c.SignedContent, "{body}") }
 type template struct {
 	head, tail  string // around {body}
 	placeholder string // for the timestamp, with braces; "" if none is signed
-	header      string // that contains the timestamp; "" for the signature header
+	header      string // place of the timestamp; "" for the signature header
+	// Only rows use the fields below, see parseContent.
+	fields    []string // further placeholders, with braces
+	noBody    bool     // the body is not signed, only fields of it
+	hasSecret bool     // {secret} stands for the secret
 }
 
 // parseTemplate parses literal text with exactly one {body} and any number of either {timestamp} or one
@@ -78,13 +84,65 @@ func parseTemplate(text string) (template, error) {
 	return t, nil
 }
 
-// mustTemplate parses the constant template of a scheme.
-func mustTemplate(text string) template {
-	t, err := parseTemplate(text)
-	if err != nil {
-		panic(text + " " + err.Error())
+// placeholders matches those of a row's content.
+var placeholders = regexp.MustCompile(`\{([a-z0-9]+):?([^{}]*)\}`)
+
+// parseContent parses the content of a row. Beside {body} and {timestamp:place} it may have {header:Name},
+// {body:$.path}, {line:Name} (a member of the body after its name, each with a newline; nothing if the body has
+// none), {url}, {method}, {crc32} (of the body, in decimal digits) and {secret}.
+func parseContent(text string) (t template) {
+	var hasBody bool
+	t.head, t.tail, hasBody = strings.Cut(text, "{body}")
+	t.noBody, t.hasSecret = !hasBody, strings.Contains(text, "{secret}")
+	for _, found := range placeholders.FindAllStringSubmatch(t.head+t.tail, -1) {
+		switch found[1] {
+		case "timestamp":
+			t.placeholder, t.header = found[0], canonicalPlace(found[2])
+		case "secret":
+		default:
+			t.fields = append(t.fields, found[0])
+		}
 	}
 	return t
+}
+
+// isBody reports whether the signed text is the body alone.
+func (t template) isBody() bool { return t.head+t.tail+t.placeholder == "" && !t.noBody }
+
+// places returns the places of the further placeholders.
+func (t template) places() (all []string) {
+	for _, field := range t.fields {
+		switch kind, name, _ := strings.Cut(field[1:len(field)-1], ":"); kind {
+		case "header":
+			all = append(all, http.CanonicalHeaderKey(name))
+		case "body":
+			all = append(all, kind+":"+name)
+		case "line":
+			all = append(all, bodyPlace+name)
+		}
+	}
+	return all
+}
+
+// fieldValue returns the value of a further placeholder.
+func fieldValue(field string, r Request, fields map[string]string) string {
+	switch kind, name, _ := strings.Cut(field[1:len(field)-1], ":"); kind {
+	case "header":
+		return r.Header.Get(name)
+	case "body":
+		return fields[strings.TrimPrefix(name, "$.")]
+	case "line":
+		if value, ok := fields[name]; ok {
+			return name + "\n" + value + "\n"
+		}
+	case "url":
+		return r.URL
+	case "method":
+		return r.Method
+	case "crc32":
+		return strconv.FormatUint(uint64(crc32.ChecksumIEEE(r.Body)), 10)
+	}
+	return ""
 }
 
 // timestampInList reports whether the timestamp is an item of the signature header.
@@ -100,6 +158,23 @@ func (t template) render(stamp string, body []byte) message {
 		body: body,
 		tail: strings.ReplaceAll(t.tail, t.placeholder, stamp),
 	}
+}
+
+// renderRow returns the signed text of a row. fields are those of the body.
+func (t template) renderRow(stamp string, r Request, fields map[string]string) message {
+	body := r.Body
+	if t.noBody {
+		body = nil
+	}
+	if t.fields == nil {
+		return t.render(stamp, body)
+	}
+	pairs := []string{cmp.Or(t.placeholder, "{timestamp}"), stamp}
+	for _, field := range t.fields {
+		pairs = append(pairs, field, fieldValue(field, r, fields))
+	}
+	values := strings.NewReplacer(pairs...) // in one pass, so that no value is taken for a placeholder
+	return message{head: values.Replace(t.head), body: body, tail: values.Replace(t.tail)}
 }
 
 // timestampTouchesBody reports whether nothing separates the timestamp from the body. Call it only if a timestamp is

@@ -1,28 +1,44 @@
 package verify
 
 import (
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// layout describes how a scheme signs a request. Check, Sign and Explain read it.
+// layout describes how a scheme signs a request. Check, Sign and Explain read it. A place is the canonical name of a
+// header or `body:$.path`.
 type layout struct {
-	header   string // that contains the signature
+	header   string // place of the signature
 	idHeader string // whose value and a full stop begin the signed text; "" for none
 	// optionalHeader is for Explain: vary reads it if the request has it; "" for none.
 	optionalHeader string
 	// separators are the bytes between the items of the header; "" if its value is one signature.
 	separators string
+	timeItem   string // of a timestamp that Sign writes into the list
 	prefix     string // of a signature
 	form       macForm
-	unknown    bool     // the request names a form that the scheme does not have, so its signature is malformed
-	content    template // signed text; the zero value is the body alone
-	// base64Secrets: the key is a secret's bytes in base64, after `whsec_`. Otherwise it is the text of the secret.
-	base64Secrets bool
-	signsURL      bool // Twilio: see appendURLMessages
-	configurable  bool // the owner of the endpoint can change the members of Config
+	formAt     string             // place that names one of forms, in place of form; "" for none
+	forms      map[string]macForm // by the words of the provider
+	unknown    bool               // the request names a form that the scheme does not have, so its signature is malformed
+	content    template           // signed text; the zero value is the body alone
+	clock      string             // form of the timestamp, as in a row
+	ageless    bool               // the age is not checked
+	keyForm    string             // of a MAC, as in a row
+	secretAt   string             // place that must equal the secret; "" for none
+	// certificate is the place of the URL of an RSA certificate, which must match certificateURL; "" for none.
+	certificate    string
+	certificateURL *regexp.Regexp
+	required       []string          // further places that a request must have
+	paths          []string          // of the fields of the body that are read
+	fields         map[string]string // of this request's body, by their paths; nil if it has no unambiguous fields
+	signsURL       bool              // Twilio: see appendURLMessages
+	configurable   bool              // the owner of the endpoint can change the members of Config
 }
 
 // maxMessages is how many texts a provider may have signed: see signedURLs.
@@ -32,12 +48,17 @@ const maxMessages = 5
 // none, and the signed text.
 func (l *layout) check(secrets []string, r Request) (signedAt time.Time, signed message, reason Reason) {
 	var id, stamp string
-	value, reason := singleValue(r.Header, l.header)
+	value, reason := l.value(r, l.header)
 	if reason == "" && l.idHeader != "" {
 		id, reason = singleValue(r.Header, l.idHeader)
 	}
 	if reason == "" && l.content.header != "" {
-		stamp, reason = singleValue(r.Header, l.content.header)
+		stamp, reason = l.value(r, l.content.header)
+	}
+	for _, place := range l.required {
+		if reason == "" {
+			_, reason = l.value(r, place)
+		}
 	}
 	if reason != "" {
 		return signedAt, signed, reason
@@ -48,6 +69,9 @@ func (l *layout) check(secrets []string, r Request) (signedAt time.Time, signed 
 	}
 	if ok && l.content.placeholder != "" {
 		signedAt, ok = l.parseTime(stamp)
+	}
+	if l.ageless {
+		signedAt = time.Time{}
 	}
 	var space [4]string
 	signatures := l.appendSignatures(space[:0], value)
@@ -78,10 +102,34 @@ func (l *layout) appendSignatures(dst []string, value string) []string {
 
 // parseTime parses the timestamp.
 func (l *layout) parseTime(stamp string) (time.Time, bool) {
-	if l.configurable {
+	switch {
+	case l.configurable:
 		return parseCustomTime(stamp, l.content.timestampTouchesBody())
+	case l.clock == clockMillis:
+		ms, err := strconv.ParseInt(stamp, 10, 64)
+		return time.UnixMilli(ms), err == nil && len(stamp) == maxSecondsDigits+1 && isNumber(stamp)
+	case l.clock == clockRFC3339:
+		at, err := time.Parse(time.RFC3339, stamp)
+		return at, err == nil
 	}
 	return parseUnixSeconds(stamp)
+}
+
+// Forms of a timestamp in rows; the default is seconds.
+const (
+	clockMillis  = "milliseconds"
+	clockRFC3339 = "rfc3339"
+)
+
+// timestamp returns the text of a time.
+func (l *layout) timestamp(at time.Time) string {
+	switch l.clock {
+	case clockMillis:
+		return strconv.FormatInt(at.UnixMilli(), 10)
+	case clockRFC3339:
+		return at.UTC().Format(time.RFC3339)
+	}
+	return strconv.FormatInt(at.Unix(), 10)
 }
 
 // appendMessages appends to dst what the provider may have signed: one text, several if it signs the URL, none if a
@@ -93,7 +141,7 @@ func (l *layout) appendMessages(dst []message, r Request, id, stamp string) []me
 	if l.content.placeholder != "" && stamp == "" || l.idHeader != "" && id == "" {
 		return dst
 	}
-	m := l.content.render(stamp, r.Body)
+	m := l.content.renderRow(stamp, r, l.fields)
 	if l.idHeader != "" {
 		m.head = id + "." + m.head
 	}
@@ -104,7 +152,14 @@ func (l *layout) appendMessages(dst []message, r Request, id, stamp string) []me
 func (l *layout) verify(secrets []string, m message, signatures []string) bool {
 	for _, secret := range secrets {
 		key, _ := l.key(secret)
-		if key != "" && l.form.verify(key, m, signatures) { // anyone can sign with the empty key
+		if l.secretAt != "" && l.fields[strings.TrimPrefix(l.secretAt, bodyPlace)] != secret {
+			continue
+		}
+		signed := m
+		if l.content.hasSecret {
+			signed.head = strings.ReplaceAll(m.head, "{secret}", secret)
+		}
+		if key != "" && l.form.verify(key, signed, signatures) { // anyone can sign with the empty key
 			return true
 		}
 	}
@@ -113,17 +168,34 @@ func (l *layout) verify(secrets []string, m message, signatures []string) bool {
 
 // key returns the key of a secret.
 func (l *layout) key(secret string) (string, error) {
-	if l.base64Secrets {
+	switch {
+	case l.keyForm == "whsec":
 		return decodeStandardSecret(secret)
+	case l.keyForm == hexText:
+		key, err := hex.DecodeString(secret)
+		return string(key), err
+	case l.form.parseKey == nil:
+		return secret, nil
 	}
-	return secret, nil
+	key, err := l.form.decode(secret)
+	if err == nil {
+		err = l.form.parseKey(key)
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(key), nil
 }
 
-// sign sets the headers that check reads; stamp is the time of the request in Unix seconds.
-func (l *layout) sign(secret string, r Request, stamp string) error {
+// sign sets the headers that check reads.
+func (l *layout) sign(secret string, r Request) error {
 	key, err := l.key(secret)
 	if err != nil {
 		return err
+	}
+	stamp := l.timestamp(r.Now)
+	if l.content.header != "" && !strings.HasPrefix(l.content.header, bodyPlace) {
+		setHeader(r, l.content.header, stamp)
 	}
 	messages := l.appendMessages(nil, r, r.Header.Get(l.idHeader), stamp)
 	if len(messages) == 0 {
@@ -131,9 +203,7 @@ func (l *layout) sign(secret string, r Request, stamp string) error {
 	}
 	value := l.prefix + l.form.sign(key, messages[0])
 	if l.content.timestampInList() {
-		value = "t=" + stamp + "," + value
-	} else if l.content.header != "" {
-		setHeader(r, l.content.header, stamp)
+		value = cmp.Or(l.timeItem, "t=") + stamp + cmp.Or(l.separators, ",")[:1] + value
 	}
 	setHeader(r, l.header, value)
 	return nil

@@ -1,28 +1,39 @@
 package verify
 
 import (
+	"cmp"
+	"crypto"
 	"crypto/hmac"
 	"crypto/sha1"
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
+	"slices"
 )
 
 // macForm is the algorithm of a MAC and its text encoding.
 type macForm struct {
 	algorithm string // the word of a configuration
 	hash      func() hash.Hash
-	size      int // bytes of the MAC
+	size      int // bytes of the MAC; 0 for another algorithm
 	encoding  string
+	// check verifies a signature that only the provider can make; nil for MACs and tokens. parseKey checks its key.
+	check    func(f macForm, key string, m message, signature []byte) bool
+	parseKey func(key []byte) error
+	// certificate is that of the request, and digest the hash that the RSA signature names.
+	certificate *x509.Certificate
+	digest      crypto.Hash
 }
 
 // The encodings of a MAC.
 const (
 	hexText    = "hex"    // lower-case
 	base64Text = "base64" // standard alphabet, padded (RFC 4648 §4)
+	plainText  = "text"   // of a token
 )
 
 // macForms are the algorithms, the default first.
@@ -43,6 +54,23 @@ func newMACForm(algorithm, encoding string) (macForm, bool) {
 	return macForm{}, false
 }
 
+// formOf returns the form for the words of a row.
+func formOf(algorithm, encoding string) macForm {
+	if f, known := newMACForm(algorithm, encoding); known {
+		return f
+	}
+	for _, f := range otherForms {
+		if f.algorithm == algorithm {
+			f.encoding = cmp.Or(f.encoding, encoding)
+			return f
+		}
+	}
+	panic("providers.json: unknown algorithm " + algorithm)
+}
+
+// isMAC reports whether the form is a MAC: not a token, and not a signature by the provider's key.
+func (f macForm) isMAC() bool { return f.size > 0 }
+
 // Algorithms returns the valid values of Config.Algorithm.
 func Algorithms() (all []string) {
 	for _, f := range macForms {
@@ -54,16 +82,19 @@ func Algorithms() (all []string) {
 // Encodings returns the valid values of Config.Encoding.
 func Encodings() []string { return []string{hexText, base64Text} }
 
-func hexSHA256() macForm    { f, _ := newMACForm("sha256", hexText); return f }
-func base64SHA256() macForm { f, _ := newMACForm("sha256", base64Text); return f }
-func base64SHA1() macForm   { f, _ := newMACForm("sha1", base64Text); return f }
+func hexSHA256() macForm    { return formOf("sha256", hexText) }
+func base64SHA256() macForm { return formOf("sha256", base64Text) }
+func base64SHA1() macForm   { return formOf("sha1", base64Text) }
 
 // wellFormed reports whether s has the length and the characters of a MAC of this form.
 func (f macForm) wellFormed(s string) bool {
-	if f.encoding == hexText {
-		return len(s) == hex.EncodedLen(f.size) && everyByte(s, isLowerHex)
+	switch {
+	case f.encoding == plainText:
+		return s != ""
+	case f.encoding == hexText:
+		return (len(s) == hex.EncodedLen(f.size) || f.check != nil) && everyByte(s, isLowerHex)
 	}
-	return len(s) == base64.StdEncoding.EncodedLen(f.size) && everyByte(s, isBase64)
+	return (len(s) == base64.StdEncoding.EncodedLen(f.size) || !f.isMAC()) && everyByte(s, isBase64)
 }
 
 func everyByte(s string, is func(byte) bool) bool {
@@ -94,6 +125,12 @@ func (m message) writeTo(h hash.Hash) {
 
 // verify reports whether the key made one of the signatures over the message.
 func (f macForm) verify(key string, m message, signatures []string) bool {
+	if f.check != nil {
+		return slices.ContainsFunc(signatures, func(got string) bool {
+			raw, err := f.decode(got)
+			return err == nil && f.check(f, key, m, raw)
+		})
+	}
 	var space [2 * sha512.Size]byte // the longest encoded MAC: SHA-512 in hex
 	want := f.appendMAC(space[:0], key, m)
 	for _, got := range signatures {
@@ -108,14 +145,20 @@ func (f macForm) verify(key string, m message, signatures []string) bool {
 func (f macForm) appendMAC(dst []byte, key string, m message) []byte {
 	var space [sha512.Size]byte
 	sum := f.appendSum(space[:0], key, m)
-	if f.encoding == hexText {
+	switch f.encoding {
+	case hexText:
 		return hex.AppendEncode(dst, sum)
+	case plainText:
+		return append(dst, sum...)
 	}
 	return base64.StdEncoding.AppendEncode(dst, sum)
 }
 
-// appendSum appends the MAC of the message to dst.
+// appendSum appends the MAC of the message to dst. A token is its own.
 func (f macForm) appendSum(dst []byte, key string, m message) []byte {
+	if !f.isMAC() {
+		return append(dst, key...)
+	}
 	mac := hmac.New(f.hash, []byte(key))
 	m.writeTo(mac)
 	return mac.Sum(dst)

@@ -1,34 +1,67 @@
 package verify
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Scheme describes a provider: how it signs, the defaults of its endpoints, and a sample request.
+// Scheme describes a provider: how it signs, the defaults of its endpoints, what a person must do there so that its
+// webhooks arrive and are verified, and a sample request.
 type Scheme struct {
 	Name  string
 	Title string // its name in a sentence
+	Label string // its name in a list; Title unless set
+	About string // one line for the list of providers
+
+	Signature signature
 	// TypeSource is the default type_source of its endpoints: where its requests contain the event type. "" for none.
-	TypeSource string
+	TypeSource string `json:"type_source"`
+	// Dedup is the key of deduplication of a new endpoint: where a repeated delivery has the id of the first. "" for none.
+	Dedup string
 	// Answer is the default response to its events, nil for the common one.
 	Answer *Answer
-	// Sample is an example of its requests.
-	Sample Sample
+	// Handshake is a request with which the provider checks the URL; nil if it has none, or one of those of [Challenge].
+	Handshake *handshake
+
+	Menu string // where the provider's settings are; empty: it differs
+	// Steps are what to do at the provider, in order. The ingest URL is shown beside them.
+	Steps []string
+	// Secret says where the secret is found or entered, SecretForm what it looks like. Empty: there is none.
+	Secret        string
+	SecretForm    string `json:"secret_form"`
+	SecretPattern string `json:"secret_pattern"` // a regular expression; secrets that do not match are refused
+	SecretLater   bool   `json:"secret_later"`   // the provider shows it once the ingest URL was saved there
+	SecretIsOurs  bool   `json:"secret_is_ours"` // whoever sets the webhook up chooses it
+	// NotSecrets names, by their prefixes, what the provider's users enter in place of the signing secret.
+	NotSecrets map[string]string `json:"not_secrets"`
+	Test       string            // what the provider sends to try the URL, and what becomes of it
+	Mistake    string            // what is usually wrong when a signature does not match
+	Docs       string            // the provider's own page about webhooks
+	// Compared is what the signature was compared with in November 2026; for the first rows the set-up steps too.
+	Compared string
+	Sample   Sample // an example of its requests
 
 	// layout describes the signature; the zero value if the provider has no known signature.
 	layout layout
 	// vary adapts layout to a configuration and a request; nil if all have the same. It fails if the configuration is
 	// invalid.
-	vary func(layout, Config, Request) (layout, error)
-	// secretsOfOtherUse names, by their prefixes, what the provider's users enter in place of the signing secret.
-	secretsOfOtherUse map[string]string
+	vary          func(layout, Config, Request) (layout, error)
+	secretPattern *regexp.Regexp
 }
 
-// Answer is the body of a response and its media type.
-type Answer struct{ ContentType, Body string }
+// Answer is a response: its status (200 unless set), media type and body.
+type Answer struct {
+	Status      int
+	ContentType string `json:"content_type"`
+	Body        string
+}
 
 // Signs reports whether the provider can be verified, which makes its name a verification type.
 func (s *Scheme) Signs() bool { return s.layout.header != "" }
@@ -36,17 +69,29 @@ func (s *Scheme) Signs() bool { return s.layout.header != "" }
 // Configurable reports whether the scheme uses the members of [Config] after Tolerance.
 func (s *Scheme) Configurable() bool { return s.layout.configurable }
 
+// CanSign reports whether [Sign] can sign as the provider does: not if only the provider has the key, or if the
+// signature is a part of the body.
+func (s *Scheme) CanSign() bool {
+	return s.layout.form.check == nil && len(s.layout.formAt) == 0 && !strings.HasPrefix(s.layout.header, bodyPlace)
+}
+
+// SecretHeader returns the header that has the secret itself, "" if the provider signs instead.
+func (s *Scheme) SecretHeader() string {
+	if !s.Signs() || s.layout.form.isMAC() || s.layout.form.check != nil || strings.HasPrefix(s.layout.header, bodyPlace) {
+		return ""
+	}
+	return s.layout.header
+}
+
 // IDHeader returns the name of a signed header that the caller sets before [Sign], "" for none.
 func (s *Scheme) IDHeader() string { return s.layout.idHeader }
 
 // ByName returns the scheme of a provider, or that of [Generic] for an unknown name.
 func ByName(name string) *Scheme {
-	for _, s := range schemes {
-		if s.Name == name {
-			return s
-		}
+	if s := byName[name]; s != nil {
+		return s
 	}
-	return &generic
+	return byName[Generic]
 }
 
 // layoutFor returns how a request is signed, or an error if the scheme is unknown or the configuration is invalid.
@@ -55,10 +100,20 @@ func (c Config) layoutFor(r Request) (layout, error) {
 	if !s.Signs() {
 		return layout{}, fmt.Errorf("unknown scheme %q", c.Type)
 	}
-	if s.vary == nil {
-		return s.layout, nil
+	l := s.layout
+	l.readBody(r)
+	if l.formAt != "" {
+		word, _ := l.value(r, l.formAt)
+		form, known := l.forms[word]
+		if l.unknown = word != "" && !known; known {
+			l.form = form
+		}
 	}
-	return s.vary(s.layout, c, r)
+	l.form.certificate = r.Certificate
+	if s.vary != nil {
+		return s.vary(l, c, r)
+	}
+	return l, nil
 }
 
 // BodySignature is a header with one MAC over the body alone, which stands after Prefix.
@@ -68,7 +123,7 @@ type BodySignature struct{ Header, Prefix, Algorithm, Encoding string }
 func (c Config) BodySignature() (s BodySignature, ok bool) {
 	l, err := c.layoutFor(Request{})
 	return BodySignature{l.header, l.prefix, l.form.algorithm, l.form.encoding},
-		err == nil && l.content == template{} && !l.signsURL
+		err == nil && l.content.isBody() && !l.signsURL && l.form.hash != nil && l.form.check == nil
 }
 
 // Providers returns the names of all providers, including [Generic].
@@ -76,6 +131,14 @@ func Providers() []string { return schemeNames(func(*Scheme) bool { return true 
 
 // Types returns the verification types: the names of the providers with a known signature.
 func Types() []string { return schemeNames((*Scheme).Signs) }
+
+// Listed returns all providers in the order of lists for people: by their labels, and last those that are no service.
+func Listed() []*Scheme {
+	return slices.SortedFunc(slices.Values(schemes), func(a, b *Scheme) int {
+		isOther := func(s *Scheme) int { return map[bool]int{true: 1}[s.Menu == ""] }
+		return cmp.Or(isOther(a)-isOther(b), strings.Compare(strings.ToLower(a.Label), strings.ToLower(b.Label)))
+	})
+}
 
 func schemeNames(include func(*Scheme) bool) (all []string) {
 	for _, s := range schemes {
@@ -89,11 +152,25 @@ func schemeNames(include func(*Scheme) bool) (all []string) {
 // Sample is a small example request of a provider. It contains no personal data. [SampleValues.Fill] replaces the
 // placeholders in Body and in the values of Header.
 type Sample struct {
-	Type        string // default event type
-	UserAgent   string
-	ContentType string
+	Type        string            // default event type
+	UserAgent   string            `json:"user_agent"`
+	ContentType string            `json:"content_type"` // application/json unless set
 	Header      map[string]string // further headers
-	Body        string
+	Body        SampleBody
+}
+
+// SampleBody is the text of a body. In the table it is a JSON object, or a string if the provider sends something else.
+type SampleBody string
+
+// UnmarshalJSON reads the body of a row.
+func (b *SampleBody) UnmarshalJSON(text []byte) error {
+	if text[0] == '"' {
+		return json.Unmarshal(text, (*string)(b))
+	}
+	var compact bytes.Buffer
+	err := json.Compact(&compact, text)
+	*b = SampleBody(compact.String())
+	return err
 }
 
 // SampleValues are the values that differ between two samples.
@@ -104,9 +181,10 @@ type SampleValues struct {
 }
 
 // Fill replaces the placeholders in a text of a sample: {type}, in quotes too, {id}, {ID} in upper case, and the time
-// as {unix} in seconds, as {millis} and as {iso} in RFC 3339.
+// as {unix} in seconds, as {millis} and as {iso} in RFC 3339. "#unix" and "#millis" in quotes are numbers.
 func (x SampleValues) Fill(text string) string {
+	unix, millis := strconv.FormatInt(x.At.Unix(), 10), strconv.FormatInt(x.At.UnixMilli(), 10)
 	return strings.NewReplacer(`"{type}"`, strconv.Quote(x.Type), "{type}", x.Type, "{id}", x.ID,
-		"{ID}", strings.ToUpper(x.ID), "{unix}", strconv.FormatInt(x.At.Unix(), 10),
-		"{millis}", strconv.FormatInt(x.At.UnixMilli(), 10), "{iso}", x.At.UTC().Format(time.RFC3339)).Replace(text)
+		"{ID}", strings.ToUpper(x.ID), "{unix}", unix, "{millis}", millis, `"#unix"`, unix, `"#millis"`, millis,
+		"{iso}", x.At.UTC().Format(time.RFC3339)).Replace(text)
 }

@@ -18,7 +18,7 @@ func varyStandard(l layout, _ Config, r Request) (layout, error) {
 	return l, nil
 }
 
-var svixContent = mustTemplate("{timestamp:Svix-Timestamp}.{body}")
+var svixContent = parseContent("{timestamp:Svix-Timestamp}.{body}")
 
 func hasStandardHeader(h http.Header, prefix string) bool {
 	return len(h[prefix+"Id"])+len(h[prefix+"Timestamp"])+len(h[prefix+"Signature"]) > 0
@@ -41,9 +41,9 @@ func hidesTimestamp(id string) bool {
 }
 
 // decodeStandardSecret decodes a secret in base64, with or without the prefix `whsec_`; the vendors' libraries accept
-// both.
+// both. Supabase shows it after `v1,`.
 func decodeStandardSecret(secret string) (string, error) {
-	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, standardPrefixText))
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(secret, "v1,"), standardPrefixText))
 	if err != nil {
 		return "", err // key has the bytes before the invalid character
 	}

@@ -20,6 +20,7 @@ const maxFormFields = 1000
 
 // varyTwilio sets the algorithm that the request names, HMAC-SHA1 if it names none.
 func varyTwilio(l layout, _ Config, r Request) (layout, error) {
+	l.optionalHeader = twilioSettings
 	settings, reason := singleValue(r.Header, twilioSettings)
 	l.unknown = reason == SignatureMalformed
 	for item := range strings.SplitSeq(settings, ",") {

@@ -23,10 +23,10 @@ package verify
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -58,6 +58,8 @@ type Request struct {
 	Body []byte
 	// Now is the time that Check compares with the signed time, and the time that Sign signs.
 	Now time.Time
+	// Certificate is that of [Config.CertificateURL]; nil if there is none.
+	Certificate *x509.Certificate
 }
 
 // Check verifies the signature of a request and its age. Any one of the configured secrets may have made the signature.
@@ -104,7 +106,7 @@ func Sign(c Config, r Request) error {
 	}
 	l, err := c.layoutFor(r)
 	if err == nil {
-		err = l.sign(c.Secrets[0], r, strconv.FormatInt(r.Now.Unix(), 10))
+		err = l.sign(c.Secrets[0], r)
 	}
 	if err != nil {
 		return fmt.Errorf("sign: %w", err)

@@ -1,6 +1,9 @@
 package rules
 
 import (
+	"cmp"
+	"flag"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -399,10 +402,13 @@ func TestPackagesWithoutRaceDetectorStartNoGoroutine(t *testing.T) {
 	}
 }
 
-// The table of schemes in docs/start/providers.md is complete.
+var update = flag.Bool("update", false, "write the table of providers in docs/start/providers.md")
+
+// The tables of schemes in docs/start/providers.md are complete. The one of further providers is made from their rows.
 func TestDocumentsHaveTheTables(t *testing.T) {
-	_, table, _ := strings.Cut(text(t, "docs/start/providers.md"),
-		"How providers sign, by the `type` of `verification`:\n")
+	const page, head = "docs/start/providers.md", "| type | provider | signature | what is signed |\n|---|---|---|---|\n"
+	document := text(t, page)
+	_, table, _ := strings.Cut(document, "How providers sign, by the `type` of `verification`:\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	var rows []string
 	for _, m := range regexp.MustCompile(`(?m)^\| (\w+) \|`).FindAllStringSubmatch(table, -1) {
@@ -410,9 +416,50 @@ func TestDocumentsHaveTheTables(t *testing.T) {
 			rows = append(rows, m[1])
 		}
 	}
-	if !slices.Equal(rows, verify.Types()) {
-		t.Errorf("the table of schemes in docs/start/providers.md has %v, want %v", rows, verify.Types())
+	if !slices.Equal(rows, verify.Types()) && !*update {
+		t.Errorf("the tables of schemes in %s have %v, want %v", page, rows, verify.Types())
 	}
+	types, want := verify.Types(), ""
+	for _, name := range types[slices.Index(types, verify.HMAC)+1:] {
+		want += providerRow(verify.ByName(name))
+	}
+	before, rest, _ := strings.Cut(document, head)
+	got, after, _ := strings.Cut(rest, "\n\n")
+	switch {
+	case got+"\n" == want:
+	case *update:
+		must.Do(t, os.WriteFile(page, []byte(before+head+want+"\n"+after), 0o644))
+	default:
+		t.Errorf("the table of further providers in %s is old: go test ./test/rules -run Tables -update", page)
+	}
+}
+
+// providerRow is the row of a provider in the documents.
+func providerRow(s *verify.Scheme) string {
+	x := s.Signature
+	if x.Like != "" {
+		x = verify.ByName(x.Like).Signature
+	}
+	signature := map[string]string{"": "HMAC-SHA256", "sha1": "HMAC-SHA1", "token": "the secret itself",
+		"basic":   "user and password",
+		"ed25519": "Ed25519", "ecdsa": "ECDSA"}[x.Algorithm]
+	if x.Certificate != "" {
+		signature = "RSA, by certificate"
+	}
+	signed := "`" + cmp.Or(x.Content, "{body}") + "`"
+	switch {
+	case s.Signature.Like == verify.StandardWebhooks:
+		signed = "as `standard_webhooks`"
+	case x.Algorithm == "token" || x.Algorithm == "basic":
+		signed = "nothing"
+	case strings.Contains(x.Content, "{line:"), len(x.Content) > 200:
+		signed = "fields of the body"
+	}
+	if !x.Ageless && (x.TimestampAt != "" || strings.Contains(x.Content, "{timestamp")) {
+		signed += "; age"
+	}
+	return fmt.Sprintf("| %s | [%s](%s) | `%s`: %s | %s |\n", s.Name, s.Title, s.Docs, x.At, signature,
+		strings.ReplaceAll(signed, "|", "\\|"))
 }
 
 // text is a file of the project.

@@ -1,0 +1,212 @@
+package ingest
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// signedRequest is a signed request of pkg/verify.
+type signedRequest struct {
+	Secret, Body, Certificate string
+	Headers                   map[string]string
+}
+
+// vectorOf returns the vector of that name, and its headers as name and value in turn.
+func vectorOf(t *testing.T, name string) (signedRequest, []string) {
+	t.Helper()
+	var file struct {
+		Vectors []struct {
+			Name string
+			signedRequest
+		}
+	}
+	must.Do(t, json.Unmarshal(must.Get(os.ReadFile("../pkg/verify/testdata/providers/vectors.json"))(t), &file))
+	for _, v := range file.Vectors {
+		if v.Name != name {
+			continue
+		}
+		var headers []string
+		for name, value := range v.Headers {
+			headers = append(headers, name, value)
+		}
+		return v.signedRequest, headers
+	}
+	t.Fatalf("no vector %s", name)
+	return signedRequest{}, nil
+}
+
+func (w *world) provider(name string, secrets ...string) {
+	w.change(func(ep *config.Endpoint) {
+		ep.Provider, ep.Verification = name, nil
+		ep.Response = config.DefaultResponse(name)
+		if len(secrets) > 0 {
+			ep.Verification = w.verification(name, secrets...)
+		}
+	})
+}
+
+// Handshakes whose signature is right are answered and not stored.
+func TestHandshakes(t *testing.T) {
+	now := time.Unix(1760000000, 0) // of the vectors
+	w := newWorld(t, options{now: func() time.Time { return now }})
+	signed := func(provider, secret, body string, headers ...string) []string {
+		r := verify.Request{Method: "POST", URL: baseURL + PathPrefix + token, Header: http.Header{}, Body: []byte(body),
+			Now: now}
+		for i := 0; i < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		must.Do(t, verify.Sign(verify.Config{Type: provider, Secrets: []string{secret}}, r))
+		var out []string
+		for name, values := range r.Header {
+			out = append(out, name, values[0])
+		}
+		return out
+	}
+	const secret = "0123456789abcdef"
+	const zoom = `{"event":"endpoint.url_validation","payload":{"plainToken":"qgg8vlvZRS6UYooatFL8Aw"},"event_ts":1}`
+	w.provider("zoom", secret)
+	headers := signed("zoom", secret, zoom)
+	// node -e 'crypto.createHmac("sha256","0123456789abcdef").update("qgg8vlvZRS6UYooatFL8Aw").digest("hex")'
+	const want = `{"plainToken":"qgg8vlvZRS6UYooatFL8Aw",` +
+		`"encryptedToken":"ee9f6cfd809e368fab94b358593f7a535b35ecfb5a55b90cbcc04ef169223487"}`
+	if a := w.want(w.post(zoom, headers...), 200); a.body != want || a.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("zoom: %s", a.body)
+	}
+	w.want(w.post(zoom, "X-Zm-Request-Timestamp", "1760000000", "X-Zm-Signature", "v0="+strings.Repeat("0", 64)), 401)
+	// A text that could be part of what Zoom signs is not.
+	evil := strings.Replace(zoom, "qgg8vlvZRS6UYooatFL8Aw", "v0:1760000000:{}", 1)
+	if a := w.want(w.post(evil, signed("zoom", secret, evil)...), 200); strings.Contains(
+		a.body, "encryptedToken") {
+		t.Errorf("signed %s", a.body)
+	}
+
+	const twitch = `{"challenge":"pogchamp-kappa-360noscope-vohiyo","subscription":{"id":"1"}}`
+	w.provider("twitch", secret)
+	headers = signed("twitch", secret, twitch, "Twitch-Eventsub-Message-Id", "1",
+		"Twitch-Eventsub-Message-Type", "webhook_callback_verification")
+	if a := w.want(w.post(twitch, headers...), 200); a.body != "pogchamp-kappa-360noscope-vohiyo" ||
+		a.Header.Get("Content-Type") != "text/plain" {
+		t.Errorf("twitch: %s", a.body)
+	}
+
+	public, private, err := ed25519.GenerateKey(nil)
+	must.Do(t, err)
+	w.provider("discord", hex.EncodeToString(public))
+	for _, ping := range []string{`{"version":1,"application_id":"1","type":0}`, `{"type":1,"event":{"type":"A"}}`} {
+		headers = []string{"X-Signature-Timestamp", "1760000000",
+			"X-Signature-Ed25519", hex.EncodeToString(ed25519.Sign(private, []byte("1760000000"+ping)))}
+		w.want(w.post(ping, headers...), 204)
+		w.want(w.post(ping+" ", headers...), 401) // Discord sends wrong signatures too, and expects this
+	}
+
+	w.provider("xero", secret)
+	const intent = `{"events":[],"firstEventSequence":0,"lastEventSequence":0,"entropy":"S0m3r4nd0mt3xt"}`
+	if a := w.want(w.post(intent, signed("xero", secret, intent)...), 200); a.body != "" {
+		t.Errorf("xero: %q", a.body)
+	}
+	w.want(w.post(intent, "X-Xero-Signature", strings.Repeat("A", 43)+"="), 401)
+	events := 0
+	for _, e := range w.stored() {
+		if strings.Contains(string(e.Body), "event\":{") && e.Verdict == event.VerdictVerified {
+			events++
+		} else if e.Verdict == event.VerdictVerified && string(e.Body) != evil && string(e.Body) != intent {
+			t.Errorf("stored %s", e.Body)
+		}
+	}
+	if events != 1 {
+		t.Errorf("%d events of Discord are stored", events)
+	}
+}
+
+// Certificates are fetched once, from the provider's hosts only. A subscription is confirmed only if its message is
+// signed for the topic of the endpoint.
+func TestCertificatesAndSubscriptions(t *testing.T) {
+	v, _ := vectorOf(t, "sns/confirmation")
+	var requested []string
+	var failing error
+	status := 200
+	w := newWorld(t, options{transport: func(r *http.Request) (*http.Response, error) {
+		requested = append(requested, r.Method+" "+r.URL.String())
+		if _, bounded := r.Context().Deadline(); !bounded {
+			t.Error("a request without a deadline")
+		}
+		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(v.Certificate))}, failing
+	}})
+	w.provider("sns", v.Secret)
+	f := func(name, body string, want, requests int) {
+		t.Helper()
+		requested = nil
+		if a := w.post(body); a.StatusCode != want || len(requested) != requests {
+			t.Errorf("%s: %d %s, requested %q", name, a.StatusCode, a.body, requested)
+		}
+	}
+	failing = errors.New("unreachable")
+	f("away", v.Body, 503, 1)
+	failing, status = nil, 500
+	f("failing", v.Body, 503, 1)
+	status = 404
+	f("no certificate", v.Body, 401, 1)
+	status = 200
+	f("confirmed", v.Body, 200, 2)
+	if !strings.HasPrefix(requested[1], "GET https://sns.eu-central-1.amazonaws.com/?Action=ConfirmSubscription&") {
+		t.Errorf("requested %q", requested)
+	}
+	f("cached", v.Body, 200, 1)
+	status = 403
+	f("not confirmed", v.Body, 503, 1)
+	status = 200
+	notification, _ := vectorOf(t, "sns/json")
+	f("event", notification.Body, 200, 0)
+	f("tampered", strings.Replace(v.Body, "chosen", "chosem", 1), 401, 0)
+	const host = "https://sns.eu-central-1.amazonaws.com/Simple"
+	for _, other := range []string{"https://sns.eu-central-1.amazonaws.com.evil.example/Simple",
+		"http://sns.eu-central-1.amazonaws.com/Simple", "https://sns.s3-us-west-2.amazonaws.com/Simple",
+		"https://u@sns.eu-central-1.amazonaws.com/Simple",
+		"https://sns.eu-central-1.amazonaws.com:8443/Simple", "https://169.254.169.254/Simple"} {
+		f(other, strings.Replace(v.Body, host, other, 1), 401, 0)
+	}
+	w.provider("sns", "arn:aws:sns:eu-central-1:123456789012:another")
+	f("another topic", v.Body, 401, 0)
+	w.provider("sns")
+	f("not verified", v.Body, 200, 0) // stored, not confirmed
+	if n := len(w.stored()); n < 2 {
+		t.Errorf("%d events are stored", n)
+	}
+}
+
+// A secret that is sent instead of a signature is not stored with a verified event, which can be explained all the
+// same.
+func TestSentSecretsAreNotStored(t *testing.T) {
+	for provider, header := range map[string]string{"gitlab": "X-Gitlab-Token", "chargebee": "Authorization"} {
+		w := newWorld(t, options{})
+		v, headers := vectorOf(t, provider+"/json")
+		w.provider(provider, v.Secret)
+		w.want(w.post(v.Body, headers...), 200)
+		e := w.only()
+		if got := e.HeaderValue(header); got != masked {
+			t.Errorf("stored %s: %q", header, got)
+		}
+		ep := w.EndpointByToken(token)
+		out := must.Get(w.ingest.Explain(ep, e))(t)
+		if out.Reason != "" || !out.SecretSent || out.ReceivedPrefix+out.Secrets[0].ExpectedPrefix != "" {
+			t.Errorf("%s: explained as %+v", provider, out)
+		}
+		if got := w.sample(ep, provider, "").HeaderValue(header); got != masked {
+			t.Errorf("the sample has %s: %q", header, got)
+		}
+		w.want(w.post(v.Body, header, "Basic eDp5"), 401)
+	}
+}
