@@ -161,31 +161,31 @@ async function own() {
   add("adyen", "@adyen/api-library (hmacValidator)", secret, {}, JSON.stringify({ live: "false", notificationItems: [{ NotificationRequestItem: item }] }));
 }
 
-// pages are the providers without a library that verifies webhooks. The code is what their pages describe.
+// pages are the providers without a library that verifies webhooks. The code is what their pages, or others, describe.
 function pages() {
   const body = JSON.stringify({ type: "sample", event: "sample", text: TEXT });
   const secret = random("page");
   const mac = (text, encoding = "hex", algorithm = "sha256") => hmac(algorithm, secret, text, encoding);
   const millis = String(NOW * 1000);
-  add("airwallex", "https://www.airwallex.com/docs/developer-tools/webhooks/listen-for-webhook-events", secret, { "x-timestamp": millis, "x-signature": mac(millis + body) }, body);
-  add("cal_com", "https://cal.com/docs/developing/guides/automation/webhooks", secret, { "X-Cal-Signature-256": mac(body) }, body);
-  add("calendly", "https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures", secret, { "Calendly-Webhook-Signature": `t=${NOW},v1=${mac(`${NOW}.${body}`)}` }, body);
-  add("docusign", "https://developers.docusign.com/platform/webhooks/connect/validate", secret, { "X-DocuSign-Signature-1": mac(body, "base64") }, body);
-  add("intercom", "https://developers.intercom.com/docs/webhooks/setting-up-webhooks", secret, { "X-Hub-Signature": `sha1=${mac(body, "hex", "sha1")}` }, body);
-  add("jira", "https://developer.atlassian.com/cloud/jira/platform/webhooks/", secret, { "X-Hub-Signature": `sha256=${mac(body)}` }, body);
-  add("meta", "https://developers.facebook.com/docs/graph-api/webhooks/getting-started", secret, { "X-Hub-Signature-256": `sha256=${mac(body)}` }, body);
-  add("sentry", "https://docs.sentry.io/organization/integrations/integration-platform/webhooks/", secret, { "Sentry-Hook-Signature": mac(body), "Sentry-Hook-Timestamp": String(NOW) }, body);
-  add("twitch", "https://dev.twitch.tv/docs/eventsub/handling-webhook-events/", secret, { "Twitch-Eventsub-Message-Id": "e76c6bd4", "Twitch-Eventsub-Message-Timestamp": "2025-10-09T08:53:20.000000000Z", "Twitch-Eventsub-Message-Signature": `sha256=${mac(`e76c6bd42025-10-09T08:53:20.000000000Z${body}`)}` }, body);
-  add("typeform", "https://www.typeform.com/developers/webhooks/secure-your-webhooks/", secret, { "Typeform-Signature": `sha256=${mac(body, "base64")}` }, body);
-  add("vercel", "https://vercel.com/docs/webhooks/webhooks-api", secret, { "x-vercel-signature": mac(body, "hex", "sha1") }, body);
-  add("woocommerce", "https://woocommerce.com/document/webhooks/", secret, { "X-WC-Webhook-Signature": mac(body, "base64") }, body);
-  add("xero", "https://developer.xero.com/documentation/guides/webhooks/configuring-your-server/", secret, { "x-xero-signature": mac(body, "base64") }, body);
-  add("zendesk", "https://developer.zendesk.com/documentation/webhooks/verifying/", secret, { "X-Zendesk-Webhook-Signature": mac(ISO + body, "base64"), "X-Zendesk-Webhook-Signature-Timestamp": ISO }, body);
-  add("gitlab", "https://docs.gitlab.com/user/project/integrations/webhooks/", secret, { "X-Gitlab-Token": secret }, body);
-  add("figma", "https://developers.figma.com/docs/rest-api/webhooks-security/", secret, {}, JSON.stringify({ event_type: "PING", passcode: secret, text: TEXT }));
-  add("postmark", "https://postmarkapp.com/developer/webhooks/webhooks-overview", "relay:password", { Authorization: `Basic ${Buffer.from("relay:password").toString("base64")}` }, body);
-  // The example that the page prints, with its signature.
-  add("bitbucket", "https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/", "It's a Secret to Everybody",
+  add("airwallex", "made here in the form of https://www.airwallex.com/docs/developer-tools/webhooks/listen-for-webhook-events", secret, { "x-timestamp": millis, "x-signature": mac(millis + body) }, body);
+  add("cal_com", "made here in the form that others describe, of https://cal.com/docs/developing/guides/automation/webhooks", secret, { "X-Cal-Signature-256": mac(body) }, body);
+  add("calendly", "made here in the form of https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures", secret, { "Calendly-Webhook-Signature": `t=${NOW},v1=${mac(`${NOW}.${body}`)}` }, body);
+  add("docusign", "made here in the form of https://developers.docusign.com/platform/webhooks/connect/validate", secret, { "X-DocuSign-Signature-1": mac(body, "base64") }, body);
+  add("intercom", "made here in the form that others describe, of https://developers.intercom.com/docs/webhooks/setting-up-webhooks", secret, { "X-Hub-Signature": `sha1=${mac(body, "hex", "sha1")}` }, body);
+  add("jira", "made here in the form that others describe, of https://developer.atlassian.com/cloud/jira/platform/webhooks/", secret, { "X-Hub-Signature": `sha256=${mac(body)}` }, body);
+  add("meta", "made here in the form that others describe, of https://developers.facebook.com/docs/graph-api/webhooks/getting-started", secret, { "X-Hub-Signature-256": `sha256=${mac(body)}` }, body);
+  add("sentry", "made here in the form of https://docs.sentry.io/organization/integrations/integration-platform/webhooks/", secret, { "Sentry-Hook-Signature": mac(body), "Sentry-Hook-Timestamp": String(NOW) }, body);
+  add("twitch", "made here in the form of https://dev.twitch.tv/docs/eventsub/handling-webhook-events/", secret, { "Twitch-Eventsub-Message-Id": "e76c6bd4", "Twitch-Eventsub-Message-Timestamp": "2025-10-09T08:53:20.000000000Z", "Twitch-Eventsub-Message-Signature": `sha256=${mac(`e76c6bd42025-10-09T08:53:20.000000000Z${body}`)}` }, body);
+  add("typeform", "made here in the form that others describe, of https://www.typeform.com/developers/webhooks/secure-your-webhooks/", secret, { "Typeform-Signature": `sha256=${mac(body, "base64")}` }, body);
+  add("vercel", "made here in the form that others describe, of https://vercel.com/docs/webhooks/webhooks-api", secret, { "x-vercel-signature": mac(body, "hex", "sha1") }, body);
+  add("woocommerce", "made here in the form that others describe, of https://woocommerce.com/document/webhooks/", secret, { "X-WC-Webhook-Signature": mac(body, "base64") }, body);
+  add("xero", "made here in the form that others describe, of https://developer.xero.com/documentation/guides/webhooks/configuring-your-server/", secret, { "x-xero-signature": mac(body, "base64") }, body);
+  add("zendesk", "made here in the form of https://developer.zendesk.com/documentation/webhooks/verifying/", secret, { "X-Zendesk-Webhook-Signature": mac(ISO + body, "base64"), "X-Zendesk-Webhook-Signature-Timestamp": ISO }, body);
+  add("gitlab", "made here in the form of https://docs.gitlab.com/user/project/integrations/webhooks/", secret, { "X-Gitlab-Token": secret }, body);
+  add("figma", "made here in the form of https://developers.figma.com/docs/rest-api/webhooks-security/", secret, {}, JSON.stringify({ event_type: "PING", passcode: secret, text: TEXT }));
+  add("postmark", "made here in the form of https://postmarkapp.com/developer/webhooks/webhooks-overview", "relay:password", { Authorization: `Basic ${Buffer.from("relay:password").toString("base64")}` }, body);
+  // The text, key and signature that descriptions of this webhook print.
+  add("bitbucket", "made here in the form that others describe, of https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/", "It's a Secret to Everybody",
     { "X-Hub-Signature": "sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9" }, "Hello World!", { name: "printed" });
 }
 
