@@ -38,10 +38,11 @@ func subcommands() []subcommand {
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 				return runServe(ctx, s, log, c.stdout)
 			})},
-		{"serve", "run a node: one machine with its engines inside, or one of several on Kafka, Redis and ClickHouse", withSettings(
-			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-				return runServe(ctx, s, log, c.stdout)
-			})},
+		{"serve", "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
+			withSettings(
+				func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+					return runServe(ctx, s, log, c.stdout)
+				})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},

@@ -116,7 +116,8 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_LOG_FORMAT:",
 		"RELAY_LOG_LEVEL:", "RELAY_TLS_CERT_FILE:", "RELAY_EGRESS_CA_FILE:", "RELAY_DNS_SERVER:", "--max-body:", "--fsync:",
 		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument",
-		"RELAY_KAFKA_BROKERS: is missing, but RELAY_KAFKA_SASL is set", "RELAY_EGRESS_ALLOW:", "RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
+		"RELAY_KAFKA_BROKERS: is missing, but RELAY_KAFKA_SASL is set", "RELAY_EGRESS_ALLOW:",
+		"RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("%s is missing in:\n%s", want, &errs)
 		}

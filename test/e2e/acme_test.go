@@ -22,8 +22,8 @@ import (
 	"github.com/eventrelay/relay/test/websites"
 )
 
-// startPebble starts Pebble, a CA for tests, which proves names at port of what dns says. It returns its directory, the file with the
-// root of its own server, and the root of what it issues.
+// startPebble starts Pebble, a CA for tests, which proves names at port of what dns says. It returns its directory, the
+// file with the root of its own server, and the root of what it issues.
 func startPebble(t *testing.T, port int, dns string) (directory, roots string, issued *x509.CertPool) {
 	t.Helper()
 	tool := func(args ...string) string {
