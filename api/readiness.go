@@ -43,6 +43,7 @@ type Readiness struct {
 	checks []Check
 	states atomic.Pointer[[]checkView]
 	stops  atomic.Bool
+	rounds atomic.Uint64
 	done   chan struct{} // closed after the first round
 
 	checkedAt []time.Time // by check; used by Run alone
@@ -100,6 +101,9 @@ func (r *Readiness) Collect(out chan<- prometheus.Metric) {
 // Checked returns a channel that is closed after the first round.
 func (r *Readiness) Checked() <-chan struct{} { return r.done }
 
+// Rounds returns how many rounds have ended: a node whose number stays the same hangs.
+func (r *Readiness) Rounds() uint64 { return r.rounds.Load() }
+
 // Run repeats the checks every second until ctx ends.
 func (r *Readiness) Run(ctx context.Context) error {
 	tick := time.NewTicker(readyEvery)
@@ -153,4 +157,5 @@ func (r *Readiness) round(ctx context.Context, first bool) {
 		}
 	}
 	r.states.Store(&now)
+	r.rounds.Add(1)
 }

@@ -36,12 +36,12 @@ func subcommands() []subcommand {
 	return []subcommand{
 		{"dev", "try it on your own machine: serve with the defaults of development", withSettings(
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-				return runServe(ctx, s, log, c.stdout)
+				return runServe(ctx, s, log, c)
 			})},
 		{"serve", "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
 			withSettings(
 				func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-					return runServe(ctx, s, log, c.stdout)
+					return runServe(ctx, s, log, c)
 				})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},

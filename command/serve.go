@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -43,7 +42,7 @@ func (s *settings) alone() {
 
 // runServe runs a node, and inside of it the engines that the settings name no address of. dev is the same with the
 // defaults of development.
-func runServe(ctx context.Context, s settings, log *slog.Logger, stdout io.Writer) error {
+func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
 	dir, err := filepath.Abs(s.DataDir)
 	if err != nil {
 		return fmt.Errorf("cannot resolve the data directory: %w", err)
@@ -67,9 +66,12 @@ func runServe(ctx context.Context, s settings, log *slog.Logger, stdout io.Write
 		return st.StopAfterFailedStart(err)
 	}
 	if s.Dev {
-		fmt.Fprint(stdout, devBanner(st.Context(), n, &s, keyGiven, log))
+		fmt.Fprint(c.stdout, devBanner(st.Context(), n, &s, keyGiven, log))
 	} else {
-		fmt.Fprint(stdout, readyText(n.URL(), s.DataDir, n.HasKeys()))
+		fmt.Fprint(c.stdout, readyText(n.URL(), s.DataDir, n.HasKeys()))
+	}
+	if m := newSystemd(c.getenv, n.Rounds, log); m != nil {
+		st.Start("systemd", m.Run)
 	}
 	return st.Wait()
 }

@@ -18,6 +18,9 @@ func newReadiness(n *Node) (runFunc, error) {
 	return n.readiness.Run, nil
 }
 
+// Rounds returns how many rounds of the checks have ended: one a second in a node that is alive.
+func (n *Node) Rounds() uint64 { return n.readiness.Rounds() }
+
 // awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
 // of a component it returns at once: others serve better. No context ends the wait: it begins when the context
 // of the server has ended.

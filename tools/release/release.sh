@@ -29,10 +29,14 @@ case $number in
 esac
 
 work=$(mktemp -d)
+library=$PWD/bin/lib/libchdb.so
 trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 mkdir "$work/again" "$work/tools" "$work/dist"
 git archive HEAD | tar -x -C "$work/again"
-(cd tools && export CGO_ENABLED=0 GOFLAGS= && go test ./release/... && go build -o "$work/tools" ./release ./release/image)
+(cd tools && export CGO_ENABLED=0 GOFLAGS= && go test ./release/... && go build -o "$work/tools" ./release ./release/image \
+	github.com/goreleaser/nfpm/v2/cmd/nfpm)
+# The packages have the embedded ClickHouse in them, which is pinned for x86-64 alone.
+[ "$(uname -m)" != x86_64 ] || tools/chdb/fetch.sh
 
 # fill TREE DIRECTORY makes everything but the checksums.
 fill() {
@@ -47,6 +51,8 @@ fill() {
 		GOARCH=$arch TAGS=relay_static "$tree/tools/release/build.sh" "$work/relay"
 		"$work/tools/image" -program "$work/relay" -arch "$arch" -version "$version" -tag "eventrelay/relay:$number" \
 			-out "$out/$name.oci.tar"
+		[ "$arch" != amd64 ] || [ "$(uname -m)" != x86_64 ] || "$tree/tools/release/package.sh" "$work/tools/nfpm" \
+			"$out/$name" "$library" "$out/LICENCES.txt" "$arch" "$version"
 	done
 	"$tree/tools/chart/package.sh" "$out"
 	(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-trimpath go run ./sdk/pack "$out" "$version")

@@ -1,0 +1,50 @@
+package command
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/test/must"
+)
+
+// systemd hears that the node is ready, a sign of life in each third of the watchdog's time while the node's checks go
+// on, none while they hang, and that the node stops.
+func TestSystemdIsNotified(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "notify")
+	conn := must.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket}))(t)
+	defer conn.Close()
+	env := map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000000"}
+	getenv := func(name string) string { return env[name] }
+	var got []string
+	synctest.Test(t, func(t *testing.T) {
+		var rounds uint64
+		m := newSystemd(getenv, func() uint64 { return rounds }, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		for _, now := range []uint64{1, 2, 2, 2, 3} {
+			rounds = now
+			time.Sleep(20 * time.Second)
+			synctest.Wait()
+		}
+		stop()
+		must.Do(t, <-ended)
+	})
+	for b := make([]byte, 64); !slices.Contains(got, "STOPPING=1"); {
+		n := must.Get(conn.Read(b))(t)
+		got = append(got, string(b[:n]))
+	}
+	if all := strings.Join(got, " "); all != "READY=1 WATCHDOG=1 WATCHDOG=1 WATCHDOG=1 STOPPING=1" {
+		t.Errorf("systemd heard %s", all)
+	}
+	if env["NOTIFY_SOCKET"] = ""; newSystemd(getenv, nil, nil) != nil {
+		t.Error("without NOTIFY_SOCKET somebody is notified")
+	}
+}
