@@ -64,7 +64,8 @@ type Log struct {
 	// durable and other acknowledge records of durable topics and of all others.
 	durable, other acker
 
-	commits sync.Mutex // held by Commit: one runs at a time
+	commits sync.Mutex   // held by Commit: one runs at a time
+	trims   sync.RWMutex // held by Trim for reading, and by a Snapshot
 
 	mu         sync.Mutex // guards partitions
 	partitions map[Key]*Partition
