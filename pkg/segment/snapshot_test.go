@@ -35,7 +35,8 @@ func TestSnapshot(t *testing.T) {
 	}
 	commit()
 	must.Do(t, l.Trim(map[Key]int64{key: 60}))
-	to := t.TempDir()
+	to := filepath.Join(t.TempDir(), "copy")
+	must.Do(t, os.Mkdir(to, 0o700))
 	must.Do(t, s.Copy(func(name string, write func(io.Writer) error) error {
 		must.Get(l.append("events", 0, "after the copy"))(t)
 		f := must.Get(os.Create(filepath.Join(to, name)))(t)
