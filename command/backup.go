@@ -38,8 +38,8 @@ func backupCommand(ctx context.Context, c call) int {
 				if err := json.Unmarshal(line, &done); err != nil {
 					return err
 				}
-				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes\nIt has no master keys, and is useless without them: keep a "+
-					"copy of RELAY_MASTER_KEYS, or of %s, in another place\n", dir, done.Files, done.Bytes,
+				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes\nIt has no master keys, and is useless without them: "+
+					"keep a copy of RELAY_MASTER_KEYS, or of %s, in another place\n", dir, done.Files, done.Bytes,
 					filepath.Join(s.DataDir, masterKeysFile))
 				return nil
 			})

@@ -51,8 +51,8 @@ func runServe(ctx context.Context, s settings, log *slog.Logger, stdout io.Write
 	}
 	defer unlock()
 	if exists(filepath.Join(s.DataDir, restoringFile)) {
-		return fmt.Errorf("%s has part of a backup, because relay restore was interrupted: remove everything but %s in it, "+
-			"and restore again", s.DataDir, masterKeysFile)
+		return fmt.Errorf("%s has part of a backup, because relay restore was interrupted: remove everything but %s in "+
+			"it, and restore again", s.DataDir, masterKeysFile)
 	}
 	keyGiven := s.BootstrapKey != ""
 	if err := s.createKeys(); err != nil {
