@@ -1,6 +1,8 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -10,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/pkg/private"
@@ -40,7 +43,7 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 		}
 	}
 	if s.ClickHouseURL == "" {
-		return startClickHouse(st, s, sockets, log)
+		return startClickHouse(st, s, log)
 	}
 	return nil
 }
@@ -58,23 +61,47 @@ func startRedis(st *node.Stack, s *settings, log *slog.Logger) error {
 }
 
 // startClickHouse starts the store in a child process.
-func startClickHouse(st *node.Stack, s *settings, sockets string, log *slog.Logger) error {
-	cfg := clickhouse.DefaultChildConfig()
-	cfg.Socket = filepath.Join(sockets, "clickhouse.sock")
-	cfg.Data, cfg.Library = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib
-	cfg.Fsync = s.Fsync && !clickhouse.SyncSupported // otherwise the store's writer calls SyncTables
-	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)
-	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
+func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
+	backups := filepath.Join(s.DataDir, "clickhouse.backup")
+	child, err := startStore(st, s, backups, log)
 	if err != nil {
 		return err
 	}
-	st.Start("embedded clickhouse", child.Run)
-	s.ClickHouseURL, s.ClickHouseCluster = socketURL(child.Socket(), "relay"), ""
+	s.ClickHouseURL, s.ClickHouseCluster = socketURL(child.Socket(), databaseName), ""
 	s.ReadURL, s.SearchURL = "", ""
 	if s.Fsync && clickhouse.SyncSupported {
 		s.SyncTables = child.Sync
 	}
-	return st.Ready(child.Ready())
+	s.BackUpStore = func(ctx context.Context, use func(dir string) error) (err error) {
+		dir := filepath.Join(backups, backup.Store)
+		if err := os.RemoveAll(dir); err != nil { // of a backup that was interrupted
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		// The engine finishes it in any case.
+		err = child.Exec(context.WithoutCancel(ctx),
+			"BACKUP DATABASE "+databaseName+" TO Disk('backups', '"+backup.Store+"')")
+		if err != nil {
+			return fmt.Errorf("back up the store: %w", err)
+		}
+		return use(dir)
+	}
+	return nil
+}
+
+// startStore starts ClickHouse, with a directory for backups.
+func startStore(st *node.Stack, s *settings, backups string, log *slog.Logger) (*clickhouse.Child, error) {
+	cfg := clickhouse.DefaultChildConfig()
+	cfg.Socket = filepath.Join(s.DataDir, socketDir, "clickhouse.sock")
+	cfg.Data, cfg.Library, cfg.Backups = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, backups
+	cfg.Fsync = s.Fsync && !clickhouse.SyncSupported // otherwise the store's writer calls SyncTables
+	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)
+	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	st.Start("embedded clickhouse", child.Run)
+	return child, st.Ready(child.Ready())
 }
 
 // socketURL returns the URL of a ClickHouse database on a unix socket.

@@ -46,6 +46,11 @@ func subcommands() []subcommand {
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
+		{"backup", "write a backup of a node that has its engines inside, while it runs", backupCommand},
+		{"restore", "restore a backup into an empty data directory", withSettings(
+			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+				return runRestore(ctx, s, log, c.stdout)
+			})},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/private"
 )
@@ -25,8 +26,8 @@ const (
 	lockFile       = "relay.lock"
 	masterKeysFile = "master.keys"
 	apiKeyFile     = "api.key" // of dev
-	claimsFile     = "claims.db"
-	countersFile   = "counters.json"
+	claimsFile     = backup.Claims
+	countersFile   = backup.Counters
 	socketDir      = "run" // of the engines
 )
 
@@ -43,19 +44,15 @@ func (s *settings) alone() {
 // runServe runs a node, and inside of it the engines that the settings name no address of. dev is the same with the
 // defaults of development.
 func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
-	dir, err := filepath.Abs(s.DataDir)
-	if err != nil {
-		return fmt.Errorf("cannot resolve the data directory: %w", err)
-	}
-	s.DataDir = dir
-	if err := private.EnsureDir(dir, lockFile); err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
-	unlock, err := private.LockDir(dir, lockFile)
+	unlock, err := s.openDataDir()
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if exists(filepath.Join(s.DataDir, restoringFile)) {
+		return fmt.Errorf("%s has part of a backup, because relay restore was interrupted: remove everything but %s in "+
+			"it, and restore again", s.DataDir, masterKeysFile)
+	}
 	keyGiven := s.BootstrapKey != ""
 	if err := s.createKeys(); err != nil {
 		return err
@@ -74,6 +71,17 @@ func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
 		st.Start("systemd", m.Run)
 	}
 	return st.Wait()
+}
+
+// openDataDir creates the data directory, closes it to other users, and locks it.
+func (s *settings) openDataDir() (unlock func(), err error) {
+	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
+		return nil, fmt.Errorf("cannot resolve the data directory: %w", err)
+	}
+	if err := private.EnsureDir(s.DataDir, lockFile); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	return private.LockDir(s.DataDir, lockFile)
 }
 
 // createKeys creates a master key, and for dev an API key, once, and keeps them in the data directory. Keys that are

@@ -29,6 +29,7 @@ type settings struct {
 	secretFlags   []string // flags that gave secrets
 	readableFiles []string // files with secrets that other users can read or change
 	ignored       []string // settings that are set and that the command does not use
+	argument      string   // of backup and restore: the directory of the backup
 }
 
 // maxSocketPath bounds the path of a unix socket in bytes: sun_path holds 104 on BSD and macOS and 108 on Linux, with a
@@ -37,6 +38,9 @@ const maxSocketPath = 103
 
 // maxAllowance bounds RELAY_ALLOWANCE_EVENTS, far above any real month.
 const maxAllowance = 1_000_000_000_000
+
+// argumentOf has the argument of commands that need one, for their help.
+var argumentOf = map[string]string{"backup": " DIRECTORY", "restore": " DIRECTORY"}
 
 // toggle is a boolean flag of one command; it is no setting and has no environment variable.
 type toggle struct {
@@ -82,18 +86,25 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 		fs.BoolVar(t.value, t.flag, *t.value, t.help)
 	}
 	usage := func() {
-		fmt.Fprintf(stdout, "Usage: relay %s [flags]\n\n%s\n", name, helpOf(name))
+		fmt.Fprintf(stdout, "Usage: relay %s [flags]%s\n\n%s\n", name, argumentOf[name], helpOf(name))
 		for _, t := range more {
 			fmt.Fprintf(stdout, "\n  --%s\n        %s\n", t.flag, t.help)
 		}
 		fmt.Fprint(stdout, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
 		writeSettings(stdout)
 	}
-	if err := parseFlags(fs, args, usage); err != nil {
+	arguments, err := parseInterleaved(fs, args, usage)
+	if err != nil {
 		return s, err
 	}
-	if fs.NArg() > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q", fs.Arg(0)))
+	if argumentOf[name] != "" {
+		if len(arguments) == 0 {
+			return s, usageError{fmt.Errorf("which directory? relay %s%s", name, argumentOf[name])}
+		}
+		s.argument, arguments = arguments[0], arguments[1:]
+	}
+	if len(arguments) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q", arguments[0]))
 	}
 	return s, errors.Join(errs...)
 }

@@ -99,7 +99,9 @@ type Config struct {
 	DialRedis  func(ctx context.Context, network, addr string) (net.Conn, error)
 	ClaimsFile string       // keeps the claims of events instead of Redis; empty: Redis does
 	SyncTables func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
-	Waits      Waits
+	// BackUpStore lets use copy a backup of the store from a directory; nil: the store is elsewhere.
+	BackUpStore func(ctx context.Context, use func(dir string) error) error
+	Waits       Waits
 }
 
 // Waits shortens waits that are no settings, for tests of whole processes. One that is 0 keeps its length.

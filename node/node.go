@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -88,6 +89,7 @@ type Node struct {
 	spans              *spans.Recorder // nil without traces
 	limiter            *limit.Limiter
 	claims             claim.Store
+	backingUp          sync.Mutex        // held by backup
 	certificates       certificates      // nil: plain HTTP
 	acme               *autocert.Manager // nil: without ACME
 	producer           *stream.Producer

@@ -21,7 +21,7 @@ func newSocket(n *Node) (runFunc, error) {
 	}
 	handler, err := admin.New(admin.Deps{
 		Log: n.log, Keys: n.control, Uses: n.reader, Users: n.control, Config: n.control, Producer: n.producer,
-		Endpoints: n.control, Doctor: n.doctor, BaseURL: n.dashboardURL(), Now: n.now,
+		Endpoints: n.control, Doctor: n.doctor, Backup: n.backup, BaseURL: n.dashboardURL(), Now: n.now,
 		CheckURL: func(text string) error {
 			_, err := n.policy.CheckURL(text)
 			return err

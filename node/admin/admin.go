@@ -1,4 +1,4 @@
-// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor)
+// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor, backup)
 // on its command socket. Package command is the client; the types of requests and answers stand here beside their
 // handlers, one file for each command.
 //
@@ -18,6 +18,7 @@ import (
 
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
@@ -42,6 +43,7 @@ type Deps struct {
 	Endpoints  Endpoints
 	Partitions func() (Partitions, error)
 	Doctor     func(context.Context) (doctor.Report, error)
+	Backup     func(ctx context.Context, dir string) (backup.Manifest, error)
 	BaseURL    string
 	Now        func() time.Time
 }
@@ -52,7 +54,8 @@ func (d Deps) validate() error {
 	for name, isSet := range map[string]bool{
 		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
 		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "Endpoints": d.Endpoints != nil,
-		"Partitions": d.Partitions != nil, "Doctor": d.Doctor != nil, "BaseURL": d.BaseURL != "", "Now": d.Now != nil,
+		"Partitions": d.Partitions != nil, "Doctor": d.Doctor != nil, "Backup": d.Backup != nil,
+		"BaseURL": d.BaseURL != "", "Now": d.Now != nil,
 	} {
 		if !isSet {
 			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
@@ -77,6 +80,7 @@ func New(d Deps) (http.Handler, error) {
 	moves := &moves{log: d.Log, endpoints: d.Endpoints, open: d.Partitions, now: d.Now}
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
+		"POST /backup":       s.handleWithProgress(d.backUp),
 		"GET /dead":          s.handle(dead.list),
 		"POST /dead/retry":   s.handleWithProgress(dead.retry),
 		"GET /doctor":        s.handle(func(r *http.Request) (any, error) { return d.Doctor(r.Context()) }),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -69,6 +70,7 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 		Dead:       func() (DeadLetters, error) { return nil, nil },
 		Partitions: func() (Partitions, error) { return nil, nil },
 		Doctor:     func(context.Context) (doctor.Report, error) { return doctor.Report{}, nil },
+		Backup:     func(context.Context, string) (backup.Manifest, error) { return backup.Manifest{}, nil },
 	}
 	some(&d)
 	h := must.Get(New(d))(t)

@@ -23,6 +23,7 @@
 //   - A damaged record below a synced one is an error, not a shorter log: TestHoleIsAnError
 //   - A full disk loses nothing that was acknowledged, and the log goes on when there is room: TestFullDisk
 //   - Nothing is acknowledged after a failed sync: TestSyncErrorIsFinal
+//   - A copy that is made while the log grows and is trimmed has all records above its commits: TestSnapshot
 //   - Memory is bounded, and a reader that is behind reads the same records from the files: TestTailIsBounded
 package segment
 
@@ -64,7 +65,8 @@ type Log struct {
 	// durable and other acknowledge records of durable topics and of all others.
 	durable, other acker
 
-	commits sync.Mutex // held by Commit: one runs at a time
+	commits sync.Mutex   // held by Commit: one runs at a time
+	trims   sync.RWMutex // held by Trim for reading, and by a Snapshot
 
 	mu         sync.Mutex // guards partitions
 	partitions map[Key]*Partition

@@ -265,7 +265,12 @@ func (l *Log) Commit(ctx context.Context, group string, commits map[Key]Commit) 
 }
 
 // Trim deletes the records of partitions before an offset. Files leave the disk when all their records are deleted.
+// While a Snapshot is open it does nothing.
 func (l *Log) Trim(before map[Key]int64) error {
+	if !l.trims.TryRLock() {
+		return nil
+	}
+	defer l.trims.RUnlock()
 	var e stateEntry
 	var errs []error
 	for key, offset := range before {

@@ -76,6 +76,9 @@ func syncMetrics(reg prometheus.Registerer) func(durable bool, files int, took t
 	}
 }
 
+// Snapshot begins a copy of the log; close it.
+func (l *Log) Snapshot() *segment.Snapshot { return l.segments.Snapshot() }
+
 // retentionInterval is how often topics without readers are trimmed by their retention.
 const retentionInterval = time.Minute
 

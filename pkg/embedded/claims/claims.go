@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -114,6 +115,14 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open the claims of events, %s: %w", cfg.Path, err), db.Close())
 	}
 	return &Store{cfg: cfg, deps: deps, db: db, calls: make(chan *call, maxShared), ended: make(chan struct{})}, nil
+}
+
+// Copy writes the file as it is now.
+func (s *Store) Copy(to io.Writer) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(to)
+		return err
+	})
 }
 
 // Close closes the file.

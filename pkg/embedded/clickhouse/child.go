@@ -29,8 +29,9 @@ type ChildConfig struct {
 	// Socket is the path of the unix socket, which stays open through all restarts of the engine. Its directory is
 	// created and closed to other users. Empty: run/clickhouse.sock in Data.
 	Socket string
-	// Data, Library and Fsync are those of Config.
+	// Data, Backups, Library and Fsync are those of Config.
 	Data    string
+	Backups string
 	Library string
 	Fsync   bool
 	// Executable is the program to start; empty: this one.
@@ -263,6 +264,9 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 	args := append([]string{}, c.cfg.Args...)
 	// The first of ExtraFiles becomes file descriptor 3.
 	args = append(args, "--listen", "fd:3", "--data", c.cfg.Data, fmt.Sprintf("--fsync=%t", c.cfg.Fsync))
+	if c.cfg.Backups != "" {
+		args = append(args, "--backups", c.cfg.Backups)
+	}
 	if c.cfg.Library != "" {
 		args = append(args, "--library", c.cfg.Library)
 	}
@@ -285,17 +289,41 @@ func childEnvironment() []string {
 // waitForPing reports whether the engine answers a ping before ctx ends. One request suffices: its connection waits in
 // the socket's queue until the engine accepts it.
 func (c *Child) waitForPing(ctx context.Context) bool {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, c.Socket()) }
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/ping", http.NoBody)
 	if err != nil {
 		return false
 	}
-	response, err := client.Do(request)
+	response, err := c.client().Do(request)
 	if err != nil {
 		return false
 	}
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+func (c *Child) client() *http.Client {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return private.Dial(ctx, c.Socket()) }
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
+}
+
+// maxException bounds what is read of an exception, in bytes.
+const maxException = 4 << 10
+
+// Exec runs a statement without a result, such as BACKUP, to its end.
+func (c *Child) Exec(ctx context.Context, statement string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost/", strings.NewReader(statement))
+	if err != nil {
+		return err
+	}
+	response, err := c.client().Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxException))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(strings.TrimSpace(string(text)))
+	}
+	return err
 }
 
 func (c *Child) reportReady(ctx context.Context, took time.Duration) {

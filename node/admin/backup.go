@@ -1,0 +1,36 @@
+package admin
+
+import (
+	"net/http"
+	"path/filepath"
+
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// BackUp asks for a backup.
+type BackUp struct {
+	Dir string `json:"dir"` // absolute; new or empty
+}
+
+// BackupDone is the answer.
+type BackupDone struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// backUp is the handler of relay backup.
+func (d Deps) backUp(r *http.Request, report func(any)) error {
+	var ask BackUp
+	if err := readCommand(r, &ask); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(ask.Dir) {
+		return web.Invalid("dir", "must be an absolute path")
+	}
+	m, err := d.Backup(r.Context(), ask.Dir)
+	if err != nil { // the operator of this machine may see all of it
+		return web.WrongState("", "no backup was written: %v", err)
+	}
+	report(BackupDone{len(m.Files), m.Bytes()})
+	return nil
+}

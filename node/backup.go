@@ -1,0 +1,60 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/eventrelay/relay/pkg/backup"
+)
+
+// errNotAlone refuses a backup of engines that are elsewhere.
+var errNotAlone = errors.New("engines of this node run elsewhere; back them up there, as docs/operate/upgrade.md says")
+
+// backup writes a backup of the engines in this process, while they run, into a directory that is empty or does not
+// exist. After an error it is empty.
+//
+// The order keeps everything that was acknowledged before. The commits of consumer groups come first and the log last:
+// what the writer stores meanwhile, it stores again after a restore, which changes nothing. Claims come before the log,
+// so that no claim answers for an event that the log lacks.
+func (n *Node) backup(ctx context.Context, dir string) (m backup.Manifest, err error) {
+	claims, inFile := n.claims.(interface{ Copy(to io.Writer) error })
+	if n.settings.BackUpStore == nil || !inFile {
+		return m, errNotAlone
+	}
+	if !n.backingUp.TryLock() {
+		return m, errors.New("another backup is being written; wait for its end")
+	}
+	defer n.backingUp.Unlock()
+	w, err := backup.Create(dir, n.settings.Version, n.now())
+	if err != nil {
+		return m, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Abandon())
+		}
+	}()
+	snapshot := n.settings.EmbeddedLog.Snapshot()
+	defer snapshot.Close()
+	if err := n.settings.BackUpStore(ctx, func(from string) error {
+		return w.AddTree(backup.Store, from)
+	}); err != nil {
+		return m, err
+	}
+	err = w.AddTree(backup.Counters, filepath.Join(n.settings.DataDir, backup.Counters))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was counted yet
+		return m, err
+	}
+	if err := w.Add(backup.Claims, claims.Copy); err != nil {
+		return m, err
+	}
+	if err := snapshot.Copy(func(name string, write func(io.Writer) error) error {
+		return errors.Join(ctx.Err(), w.Add(filepath.Join(backup.Log, name), write))
+	}); err != nil {
+		return m, err
+	}
+	return w.Finish()
+}

@@ -1,0 +1,221 @@
+// Package backup is the form of a backup on disk: files in a directory, and manifest.json with their sizes and SHA-256.
+// The manifest is written last and renamed into place, so that a backup that was interrupted has none and is no backup.
+//
+// Begin with Create, to write one, and Verify, to read one. Package node decides what is in it.
+package backup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/private"
+)
+
+// Paths in a backup. All but Store are those of the data directory.
+const (
+	Log      = "log"
+	Claims   = "claims.db"
+	Counters = "counters.json"
+	Store    = "store" // in the form of ClickHouse's BACKUP
+)
+
+// format is the version of this form. A later one may need a later program.
+const format = 1
+
+const manifestFile = "manifest.json"
+
+// Manifest describes a backup.
+type Manifest struct {
+	Format  int       `json:"format"`
+	Version string    `json:"version"` // of the program
+	Time    time.Time `json:"time"`    // at which it began: everything acknowledged before is in it
+	Files   []File    `json:"files"`
+}
+
+// File is one file of a backup.
+type File struct {
+	Path   string `json:"path"` // with slashes, in the directory of the backup
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+}
+
+// Bytes returns the size of all files.
+func (m Manifest) Bytes() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
+// Writer writes a backup.
+type Writer struct {
+	dir      string
+	manifest Manifest
+}
+
+// Create begins a backup in a directory, which must be empty or not exist.
+func Create(dir, version string, now time.Time) (*Writer, error) {
+	if err := private.EnsureDir(dir, ""); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty; name a new directory", dir)
+	}
+	return &Writer{dir, Manifest{Format: format, Version: version, Time: now}}, nil
+}
+
+// Add writes a file.
+func (w *Writer) Add(path string, write func(io.Writer) error) error {
+	to := filepath.Join(w.dir, path)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	hash := sha256.New()
+	if err := WriteFile(to, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) }); err != nil {
+		return err
+	}
+	info, err := os.Stat(to)
+	if err != nil {
+		return err
+	}
+	w.manifest.Files = append(w.manifest.Files, File{filepath.ToSlash(path), info.Size(), hex.EncodeToString(hash.Sum(nil))})
+	return nil
+}
+
+// AddTree copies a file, or all files of a directory.
+func (w *Writer) AddTree(path, from string) error {
+	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		below, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		return w.Add(filepath.Join(path, below), func(to io.Writer) error { return copyFrom(name, to) })
+	})
+}
+
+// Finish writes the manifest: from now on the directory is a backup.
+func (w *Writer) Finish() (Manifest, error) {
+	text, err := json.MarshalIndent(w.manifest, "", "  ")
+	if err != nil {
+		return Manifest{}, err
+	}
+	dirs := map[string]bool{w.dir: true}
+	for _, f := range w.manifest.Files {
+		for dir := filepath.Dir(filepath.Join(w.dir, f.Path)); !dirs[dir]; dir = filepath.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	for dir := range dirs {
+		if err := SyncDir(dir); err != nil {
+			return Manifest{}, err
+		}
+	}
+	path := filepath.Join(w.dir, manifestFile)
+	err = WriteFile(path+".new", func(f io.Writer) error {
+		_, err := f.Write(append(text, '\n'))
+		return err
+	})
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	return w.manifest, errors.Join(err, SyncDir(w.dir))
+}
+
+// Abandon empties the directory.
+func (w *Writer) Abandon() error {
+	entries, err := os.ReadDir(w.dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(w.dir, e.Name())))
+	}
+	return err
+}
+
+// Verify reads a backup and compares all its files with the manifest.
+func Verify(dir string) (m Manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, fmt.Errorf("%s has no %s: it is no backup, or one that was interrupted; use another one", dir, manifestFile)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	switch {
+	case err != nil:
+		return m, fmt.Errorf("%s of %s cannot be read; use another backup: %w", manifestFile, dir, err)
+	case m.Format != format:
+		return m, fmt.Errorf("the backup has format %d, and this version reads %d; restore it with relay %s or later",
+			m.Format, format, m.Version)
+	}
+	for _, f := range m.Files {
+		if !filepath.IsLocal(f.Path) {
+			return m, fmt.Errorf("%s of %s names %q, which is not in it; use another backup", manifestFile, dir, f.Path)
+		}
+		hash := sha256.New()
+		if err := copyFrom(filepath.Join(dir, f.Path), hash); err != nil {
+			return m, fmt.Errorf("the backup is incomplete; use another one: %w", err)
+		}
+		if hex.EncodeToString(hash.Sum(nil)) != f.SHA256 {
+			return m, fmt.Errorf("%s has changed since the backup; use another one", filepath.Join(dir, f.Path))
+		}
+	}
+	return m, nil
+}
+
+// Restore copies a file of a backup into another directory.
+func Restore(f File, from, to string) error {
+	path := filepath.Join(to, f.Path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if err := WriteFile(path, func(w io.Writer) error { return copyFrom(filepath.Join(from, f.Path), w) }); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// WriteFile writes a new file and syncs it to disk.
+func WriteFile(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func copyFrom(path string, to io.Writer) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(to, f)
+	return err
+}
+
+// SyncDir writes a directory's entries to disk.
+func SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// A backup of a node under load has everything that was acknowledged before it: a node on the restored directory lists
+// and delivers it, and knows its endpoints, API keys and idempotency keys. A changed file is refused.
+func TestBackupAndRestore(t *testing.T) {
+	t.Parallel()
+	var down sync.Mutex // held while the destination does not answer
+	dest := newSink(t, func(received) int {
+		if !down.TryLock() {
+			return http.StatusServiceUnavailable
+		}
+		down.Unlock()
+		return http.StatusOK
+	})
+	dir, copied := t.TempDir(), filepath.Join(t.TempDir(), "copy")
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir})
+	p.start()
+	ep, _, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL},
+		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 2, "max_attempts": 50, "jitter": 0}})
+	post := func(p *process, i int) (id string) {
+		status, answer := tryPost(p.url+"/v1/endpoints/"+ep+"/events", p.key, fmt.Sprintf("order-%d", i),
+			fmt.Sprintf(`{"type":"order.paid","data":{"n":%d}}`, i))
+		if status != http.StatusAccepted {
+			return ""
+		}
+		return fmt.Sprint(answer["id"])
+	}
+	var before []string
+	send := func(n int) {
+		for range n {
+			id := post(p, len(before))
+			if id == "" {
+				t.Fatal("an event is refused")
+			}
+			before = append(before, id)
+		}
+	}
+	send(100)
+	for _, id := range before {
+		p.awaitStatus(id, "delivered", arrival)
+	}
+	down.Lock()
+	send(50) // these wait for a retry, or are not stored yet
+
+	stop := make(chan struct{})
+	var load sync.WaitGroup
+	for w := range 4 {
+		load.Go(func() {
+			for i := 1000 * (w + 1); ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+					post(p, i)
+				}
+			}
+		})
+	}
+	out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir))
+	close(stop)
+	load.Wait()
+	if code != command.ExitDone || !strings.Contains(out, "no master keys") {
+		t.Fatalf("relay backup ended with %d: %s\n%s", code, out, p.logs)
+	}
+	if out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir)); code != command.ExitRefused ||
+		!strings.Contains(out, "not empty") {
+		t.Errorf("a second backup into the directory ended with %d: %s", code, out)
+	}
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+
+	next := t.TempDir()
+	restore := func(words string) {
+		t.Helper()
+		out, code := runToEnd(t, p.command("restore", copied, "--data-dir", next))
+		if want := map[bool]int{true: command.ExitDone, false: command.ExitRefused}[words == ""]; code != want ||
+			!strings.Contains(out, words) {
+			t.Fatalf("relay restore ended with %d, want %d and %q: %s", code, want, words, out)
+		}
+	}
+	restore("master keys")
+	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
+	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
+	claims := filepath.Join(copied, "claims.db")
+	whole := must.Get(os.ReadFile(claims))(t)
+	changed := append([]byte{whole[0] ^ 1}, whole[1:]...)
+	must.Do(t, os.WriteFile(claims, changed, 0o600))
+	restore("has changed")
+	must.Do(t, os.WriteFile(claims, whole, 0o600))
+	restore("")
+	restore("not empty")
+
+	down.Unlock()
+	again := newProcess(t, next, []string{"serve", "--data-dir", next})
+	again.key = p.key
+	again.start()
+	for i, id := range before {
+		if got := post(again, i); got != id {
+			t.Fatalf("a repeat of event %d is %q, want %s", i, got, id)
+		}
+		again.awaitStatus(id, "delivered", arrival)
+	}
+}
