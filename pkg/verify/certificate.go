@@ -3,8 +3,8 @@ package verify
 import "slices"
 
 // CertificateURL returns the URL of the certificate that verifies a request: only one of the provider's own hosts and
-// paths. It is "" if the scheme needs none, or the request names no such URL or another topic; then Check rejects it, and
-// a stranger who does not know the topic makes nobody fetch anything.
+// paths. It is "" if the scheme needs none, or the request names no such URL or another topic; then Check rejects it.
+// So a stranger who does not know the topic makes nobody fetch anything.
 func (c Config) CertificateURL(r Request) string {
 	if ByName(c.Type).layout.certificate == "" {
 		return ""
