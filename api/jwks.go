@@ -20,7 +20,7 @@ const (
 	keySetPath = "/.well-known/jwks.json"
 	// maxPublicKeys bounds a set, and with it the work that a stranger can ask for.
 	maxPublicKeys = 1000
-	// keySetAge is how long the set of all endpoints is kept, and how long clients may keep any.
+	// keySetAge is how long the set of all endpoints is kept.
 	keySetAge = 10 * time.Second
 )
 

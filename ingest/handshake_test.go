@@ -154,6 +154,7 @@ func TestCertificatesAndSubscriptions(t *testing.T) {
 		}
 	}
 	failing = errors.New("unreachable")
+	f("another topic, before there is a certificate", strings.ReplaceAll(v.Body, v.Secret, v.Secret+"x"), 401, 0)
 	f("away", v.Body, 503, 1)
 	failing, status = nil, 500
 	f("failing", v.Body, 503, 1)

@@ -73,7 +73,7 @@ func (a *acmeCertificates) config() *tls.Config {
 			hello = &named
 		}
 		_, obtained := a.obtained.Load(strings.ToLower(hello.ServerName))
-		if !obtained && !slices.Contains(hello.SupportedProtos, acme.ALPNProto) {
+		if !obtained && !slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // as autocert knows its CA
 			return nil, errNoCertificate
 		}
 		return a.manager.GetCertificate(hello)

@@ -34,8 +34,6 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
-	"golang.org/x/crypto/acme/autocert"
-
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -55,6 +53,8 @@ import (
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/usage"
 	"github.com/eventrelay/relay/usage/alert"
+
+	"golang.org/x/crypto/acme/autocert"
 )
 
 // The steps of a stop come one after the other, and each waits at most this long. With 3 s for alerts

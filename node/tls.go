@@ -66,11 +66,12 @@ func newRedirects(n *Node) (runFunc, error) {
 // redirectConnections bounds the connections of the server of redirects.
 const redirectConnections = 256
 
-// redirects sends GET and HEAD to the same path of base, whatever host was asked for. Other requests are refused: a
-// client that follows a redirect has already sent its token or its event in the clear.
+// redirects sends GET and HEAD to the same path of base, whatever host was asked for. Other requests, and those with an
+// API key, are refused: a client that follows a redirect has already sent its key or its event in the clear.
 func redirects(base string, manager *autocert.Manager) http.Handler {
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/in/") {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/in/") ||
+			r.Header["Authorization"] != nil {
 			http.Error(w, "use https://, and change what you have sent if it contains a secret", http.StatusForbidden)
 			return
 		}

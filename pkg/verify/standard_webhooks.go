@@ -3,6 +3,7 @@ package verify
 import (
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -10,10 +11,12 @@ const standardPrefixText = "whsec_"
 
 // varyStandard reads the headers that Svix sends with the same meaning as `svix-…`, if the request has no `webhook-…`
 // header. Otherwise an attacker could add a new webhook-id, by which destinations deduplicate, to a captured request
-// whose svix signature does not cover it.
+// whose svix signature does not cover it. For the same reason a request with both must have the same id in both.
 func varyStandard(l layout, _ Config, r Request) (layout, error) {
 	if !hasStandardHeader(r.Header, "Webhook-") && hasStandardHeader(r.Header, "Svix-") {
 		l.header, l.idHeader, l.content = "Svix-Signature", "Svix-Id", svixContent
+	} else if ids := r.Header["Svix-Id"]; ids != nil {
+		l.unknown = !slices.Equal(ids, r.Header["Webhook-Id"])
 	}
 	return l, nil
 }

@@ -222,6 +222,25 @@ func TestStripeRollsSecrets(t *testing.T) {
 	want(t, c, r, SignatureMismatch)
 }
 
+// The id by which destinations deduplicate must be the signed one, whichever of both names they read.
+func TestStandardIDsAgree(t *testing.T) {
+	c := Config{Type: StandardWebhooks, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+		Tolerance: DefaultTolerance}
+	r := Request{Header: http.Header{"Webhook-Id": {"msg_1"}}, Body: []byte("{}"), Now: time.Unix(1760000000, 0)}
+	must.Do(t, Sign(c, r))
+	r.Header.Set("Svix-Id", "msg_1")
+	want(t, c, r, "")
+	r.Header.Set("Svix-Id", "msg_2")
+	want(t, c, r, SignatureMalformed)
+}
+
+// WooCommerce makes its delivery id from the webhook and the second, so two orders can have the same one.
+func TestNoDedupByAnIDOfTheSecond(t *testing.T) {
+	if key := ByName("woocommerce").Dedup; key != "" {
+		t.Errorf("deduplicates by %s", key)
+	}
+}
+
 // Headers named webhook-… and svix-… are not combined.
 func TestStandardWebhooksSpellingsDoNotMix(t *testing.T) {
 	c, r := pick(t, StandardWebhooks)

@@ -14,9 +14,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
@@ -36,6 +38,9 @@ const (
 	// longest is the longest window of a claim.
 	longest = 24 * time.Hour
 )
+
+// damaged is the ending of a file that was set aside.
+const damaged = ".damaged"
 
 // Config is the configuration of a Store.
 type Config struct {
@@ -99,10 +104,19 @@ func decode(b []byte) (e entry, ok bool) {
 		event: id.ID(b[9:fixedBytes]), note: string(b[fixedBytes:])}, true
 }
 
-// Open opens or creates the file. It starts nothing; Close it after Run has returned.
+// Open opens or creates the file. It starts nothing; Close it after Run has returned. A file that is no database is
+// renamed: without it a repeated event may be delivered twice, but a node that does not start accepts none.
 func Open(cfg Config, deps Deps) (*Store, error) {
-	db, err := bbolt.Open(cfg.Path, 0o600, &bbolt.Options{
-		Timeout: time.Second, NoSync: !cfg.Sync, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true})
+	options := &bbolt.Options{Timeout: time.Second, NoSync: !cfg.Sync, FreelistType: bbolt.FreelistMapType,
+		NoFreelistSync: true}
+	db, err := bbolt.Open(cfg.Path, 0o600, options)
+	if errors.Is(err, bbolterrors.ErrInvalid) || errors.Is(err, bbolterrors.ErrChecksum) {
+		deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged and set aside: repeated "+
+			"events may be delivered twice", slog.String("file", cfg.Path+damaged), slog.Any("error", err))
+		if err = os.Rename(cfg.Path, cfg.Path+damaged); err == nil {
+			db, err = bbolt.Open(cfg.Path, 0o600, options)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the claims of events, %s: %w", cfg.Path, err)
 	}

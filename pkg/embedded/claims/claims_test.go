@@ -203,3 +203,18 @@ func BenchmarkClaim(b *testing.B) {
 		}
 	})
 }
+
+// A damaged file is set aside, and the store starts without it.
+func TestDamagedFileIsSetAside(t *testing.T) {
+	for _, text := range []string{"no database", strings.Repeat("x", 64<<10), strings.Repeat("\x00", 64<<10)} {
+		path := filepath.Join(t.TempDir(), "claims.db")
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+		w := open(t, path, new(atomic.Int64)).start()
+		if got := w.Claim(t.Context(), "k", id.ID{1}, ""); got.State != claim.New {
+			t.Errorf("claimed %+v", got)
+		}
+		if kept := must.Get(os.ReadFile(path + damaged))(t); string(kept) != text {
+			t.Errorf("kept %d bytes", len(kept))
+		}
+	}
+}
