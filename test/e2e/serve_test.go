@@ -234,11 +234,12 @@ func TestBrokerRestart(t *testing.T) {
 // The error of relay serve names all missing settings at once.
 func TestServeRefusesMissingSettings(t *testing.T) {
 	for name, want := range map[string][]string{
-		"serve":   {"RELAY_NODE_NAME", "RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MASTER_KEYS", "RELAY_MAX_BODY"},
+		"serve --kafka-brokers kafka:9092": {"RELAY_NODE_NAME", "RELAY_CLICKHOUSE_URL", "RELAY_MASTER_KEYS",
+			"RELAY_MAX_BODY"},
 		"migrate": {"RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MAX_BODY"},
 	} {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), []string{name, "--max-body", "1"}, func(string) string { return "" }, &out, &errs)
+		code := run(t.Context(), append(strings.Fields(name), "--max-body", "1"), func(string) string { return "" }, &out, &errs)
 		if code != command.ExitMisused {
 			t.Errorf("%s: exit code %d, want %d", name, code, command.ExitMisused)
 		}
