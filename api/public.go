@@ -26,7 +26,7 @@ type public struct {
 
 // newPublic makes the pages of a version.
 func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable) *public {
-	keys := &keySet{config: deps.Config, keyring: deps.Keyring, now: deps.Now}
+	keys := &keySet{config: deps.Config, keyring: deps.Keyring, now: deps.Now, all: []jwk{}}
 	return &public{ready: deps.Ready, keys: keys, pages: sync.OnceValues(func() (map[string]*page, error) {
 		pages, err := publicPages(deprecated, cfg)
 		if err == nil {

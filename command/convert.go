@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -50,7 +51,7 @@ func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 	if err := copyKafka(ctx, s, in(kafkaDir), in(newLogDir), log); err != nil {
 		return fmt.Errorf("convert the log in %s: %w", in(kafkaDir), err)
 	}
-	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), syncDir(s.DataDir)); err != nil {
+	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), backup.SyncDir(s.DataDir)); err != nil {
 		return fmt.Errorf("take the old log away: %w", err)
 	}
 	if err := switchLog(s.DataDir); err != nil {
@@ -64,7 +65,7 @@ func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 func switchLog(dir string) error {
 	to := filepath.Join(dir, logDir)
 	if !exists(to) {
-		if err := errors.Join(os.Rename(filepath.Join(dir, newLogDir), to), syncDir(dir)); err != nil {
+		if err := errors.Join(os.Rename(filepath.Join(dir, newLogDir), to), backup.SyncDir(dir)); err != nil {
 			return fmt.Errorf("switch to the converted log: %w", err)
 		}
 	}
@@ -97,13 +98,4 @@ func removeAll(path string) error {
 		return fmt.Errorf("remove an old log: %w", err)
 	}
 	return nil
-}
-
-// syncDir writes a directory's entries to disk.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
