@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -59,7 +59,7 @@ func kafkaBubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWor
 func bubbleOn(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld),
 	open func(*testing.T, *bubbleWorld) (stream.Config, func())) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		w := &bubbleWorld{network: new(kfake.VirtualNetwork)}
 		transport := &http.Transport{DialContext: w.network.DialContext, DisableCompression: true, MaxIdleConnsPerHost: 64}
 		conf, closeLog := open(t, w)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // sim is a complete dispatcher on fake time, between a log in memory and destinations that are a function.
@@ -54,7 +54,7 @@ type sim struct {
 // simulate runs f beside a dispatcher.
 func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
 		if err != nil {
 			t.Fatal(err)

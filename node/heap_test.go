@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -57,19 +58,22 @@ func TestGrowthFollowsLiveHeap(t *testing.T) {
 // What an import leaves behind goes back to the system once little is allocated, and once only.
 func TestSpareMemoryIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards use and released
 		use := heapUse{live: 100 << 20, allocated: 200 << 20, held: 240 << 20}
 		released := 0
-		h := heap{read: func() heapUse { return use }, percent: func(int) {}, limit: func(int64) {},
-			release: func() { released++ }} // all of it is in fragments
+		locked := func(f func()) { mu.Lock(); defer mu.Unlock(); f() }
+		h := heap{read: func() (now heapUse) { locked(func() { now = use }); return now }, percent: func(int) {},
+			limit: func(int64) {}, release: func() { locked(func() { released++ }) }} // all of it is in fragments
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
 		f := func(want int, change func()) {
 			t.Helper()
 			for range 60 {
-				change()
+				locked(change)
 				time.Sleep(time.Second)
 			}
+			synctest.Wait()
 			if released != want {
 				t.Errorf("returned %d times, want %d", released, want)
 			}
@@ -77,7 +81,7 @@ func TestSpareMemoryIsReturned(t *testing.T) {
 		f(1, func() {})
 		f(1, func() { use.held, use.allocated = 400<<20, use.allocated+100<<20 })
 		f(2, func() { use.allocated += 1 << 20 })
-		use.held = 220 << 20
+		locked(func() { use.held = 220 << 20 })
 		f(2, func() { use.allocated += 3 << 20 })
 		stop()
 		if err := <-ended; err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
@@ -36,7 +35,7 @@ func broker(t testing.TB) stream.Config {
 // bubble runs a test in a synctest bubble (fake time), with Kafka on an in-memory network.
 func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, bubbleBroker(t)) })
+	kit.Bubble(t, func(t *testing.T) { f(t, bubbleBroker(t)) })
 }
 
 // bubbleBroker starts an empty Kafka within a bubble.

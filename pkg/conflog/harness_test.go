@@ -12,7 +12,6 @@ import (
 	"math"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/s2"
@@ -144,7 +143,7 @@ func bubble(t *testing.T, f func(t *testing.T, conf stream.Config)) {
 // bubbleCluster is bubble for a test that makes the cluster fail.
 func bubbleCluster(t *testing.T, f func(t *testing.T, cluster *kfake.Cluster, conf stream.Config)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		cluster, conf := streamtest.BrokerInBubble(t, 4)
 		f(t, cluster, conf)
 	})

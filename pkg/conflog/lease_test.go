@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
@@ -147,7 +146,7 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 // TestBarrierWaitsForOwnHeartbeat: a node that has not read its own heartbeat may have missed those of others too, so
 // it waits until all leases have expired.
 func TestBarrierWaitsForOwnHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	kit.Bubble(t, func(t *testing.T) {
 		c := offlineLog(t)
 		f := func(want time.Duration) {
 			t.Helper()

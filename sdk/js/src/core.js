@@ -174,7 +174,7 @@ export function newCore(platform) {
       }))
       return leaks.map((m) => ({ rule: m.rule.id, masked: maskOf(m.rule, m.secret) }))
     } catch (error) {
-      warn('a response could not be read', error)
+      warn('a response is no JSON', error)
       return []
     } finally {
       busy = false

@@ -6,7 +6,7 @@ export const lines = `relay-api-key rly_live_ a38 0 {"check":"relay"}
 relay-test-key rly_test_ a38 0 {"check":"relay-decoy","test":true}
 stripe-secret-live [sr]k_live_ a16-247 2.5
 stripe-secret-test [sr]k_test_ a16-247 2.5 {"test":true}
-webhook-secret whsec_,whsk_ c24-128 3
+webhook-secret whsk_,whsec_ c24-128 3
 github-token gh[pousr]_ a36-251 3
 github-fine-grained github_pat_ s22-244 3
 gitlab-token glpat-,gl[dr]t-,glcbt-,glptt-,glft-,glsoat-,glagent-,glimt-,gloas-,glffct- g20-320 3
