@@ -1,5 +1,5 @@
-// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor, backup)
-// on its command socket. Package command is the client; the types of requests and answers stand here beside their
+// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor,
+// backup) on its command socket. Package command is the client; the types of requests and answers stand here beside their
 // handlers, one file for each command.
 //
 // The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
