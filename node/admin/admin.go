@@ -1,6 +1,6 @@
 // Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor,
-// backup) on its command socket. Package command is the client; the types of requests and answers stand here beside their
-// handlers, one file for each command.
+// backup) on its command socket. Package command is the client; the types of requests and answers stand here beside
+// their handlers, one file for each command.
 //
 // The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
 // key. Answers are JSON: one value, or a line for each step of a long command and a last line with its end. Begin with

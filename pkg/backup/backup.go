@@ -90,7 +90,8 @@ func (w *Writer) Add(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	w.manifest.Files = append(w.manifest.Files, File{filepath.ToSlash(path), info.Size(), hex.EncodeToString(hash.Sum(nil))})
+	w.manifest.Files = append(w.manifest.Files, File{filepath.ToSlash(path), info.Size(),
+		hex.EncodeToString(hash.Sum(nil))})
 	return nil
 }
 

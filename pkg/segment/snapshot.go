@@ -33,7 +33,8 @@ func (s *Snapshot) Copy(each func(name string, write func(io.Writer) error) erro
 		return err
 	}
 	err = each(stateFile, func(w io.Writer) error {
-		_, err := w.Write(appendFrame(nil, seedOf(stateFile), 0, 0, 0, func(dst []byte) []byte { return append(dst, text...) }))
+		_, err := w.Write(appendFrame(nil, seedOf(stateFile), 0, 0, 0,
+			func(dst []byte) []byte { return append(dst, text...) }))
 		return err
 	})
 	if err != nil {

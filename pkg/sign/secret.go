@@ -28,8 +28,8 @@ const (
 var ErrSecret = errors.New("not a signing secret")
 
 // Secret is a signing secret, or an Ed25519 key, of one destination. The zero Secret signs nothing. Copies share the
-// HMAC states, and all methods may be called from any goroutine. Parse it once and keep it while the destination exists:
-// reusing its states makes signing cheap.
+// HMAC states, and all methods may be called from any goroutine. Parse it once and keep it while the destination
+// exists: reusing its states makes signing cheap.
 type Secret struct{ k *key }
 
 // key puts a second pointer between a Secret and its bytes, so that fmt cannot print them. If a Secret is an unexported

@@ -239,7 +239,8 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 		"migrate": {"RELAY_KAFKA_BROKERS", "RELAY_CLICKHOUSE_URL", "RELAY_MAX_BODY"},
 	} {
 		var out, errs bytes.Buffer
-		code := run(t.Context(), append(strings.Fields(name), "--max-body", "1"), func(string) string { return "" }, &out, &errs)
+		code := run(t.Context(), append(strings.Fields(name), "--max-body", "1"), func(string) string { return "" },
+			&out, &errs)
 		if code != command.ExitMisused {
 			t.Errorf("%s: exit code %d, want %d", name, code, command.ExitMisused)
 		}
