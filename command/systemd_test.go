@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,13 +25,13 @@ func TestSystemdIsNotified(t *testing.T) {
 	getenv := func(name string) string { return env[name] }
 	var got []string
 	synctest.Test(t, func(t *testing.T) {
-		var rounds uint64
-		m := newSystemd(getenv, func() uint64 { return rounds }, slog.New(slog.DiscardHandler))
+		var rounds atomic.Uint64
+		m := newSystemd(getenv, rounds.Load, slog.New(slog.DiscardHandler))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(ctx) }()
 		for _, now := range []uint64{1, 2, 2, 2, 3} {
-			rounds = now
+			rounds.Store(now)
 			time.Sleep(20 * time.Second)
 			synctest.Wait()
 		}
