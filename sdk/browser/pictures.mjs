@@ -1,6 +1,6 @@
 // The pictures of the documents: an account in trouble, the pages that show it, and the elements of these pages.
 import assert from 'node:assert/strict'
-import { createHmac } from 'node:crypto'
+import { createHmac, randomUUID } from 'node:crypto'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -109,7 +109,7 @@ const sign = {
     return { 'User-Agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)', 'Stripe-Signature': `t=${at},v1=${hmac(`${at}.${body}`, secret)}` }
   },
   github: (body, secret) => ({ 'User-Agent': 'GitHub-Hookshot/81f4d2a', 'X-GitHub-Event': 'deployment_status',
-    'X-GitHub-Delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958', 'X-Hub-Signature-256': `sha256=${hmac(body, secret)}` }),
+    'X-GitHub-Delivery': randomUUID(), 'X-Hub-Signature-256': `sha256=${hmac(body, secret)}` }),
   shopify: (body, secret) => ({ 'User-Agent': 'Shopify-Captain-Hook', 'X-Shopify-Topic': 'orders/create',
     'X-Shopify-Hmac-Sha256': hmac(body, secret, 'base64') }),
 }
