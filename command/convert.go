@@ -18,7 +18,7 @@ import (
 
 // Directories in the data directory of dev that hold a log.
 const (
-	logDir    = "log"
+	logDir    = backup.Log
 	newLogDir = "log.new"   // a copy; all of it if oldKafka exists
 	kafkaDir  = "kafka"     // of versions that ran an embedded Kafka
 	oldKafka  = "kafka.old" // one that was copied

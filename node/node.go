@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/crypto/acme/autocert"
+
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
@@ -53,8 +55,6 @@ import (
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/usage"
 	"github.com/eventrelay/relay/usage/alert"
-
-	"golang.org/x/crypto/acme/autocert"
 )
 
 // The steps of a stop come one after the other, and each waits at most this long. With 3 s for alerts
@@ -473,8 +473,7 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 }
 
 // instanceID returns the id for static group membership, with which a restart within the session timeout moves no
-// partition. It is empty for a node that is alone: static membership
-// would only delay its restart.
+// partition. It is empty for a node that is alone: static membership would only delay its restart.
 func (n *Node) instanceID() string {
 	if n.settings.Embedded {
 		return ""
