@@ -17,7 +17,7 @@ build: need-go need-npm
 	@tools/sdk/build.sh
 	@echo "relay: building bin/relay and bin/relay-bench (the first build takes a minute or two)"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/relay .
-	@CGO_ENABLED=0 go build -C bench -o ../bin/relay-bench ./relay-bench
+	@CGO_ENABLED=0 go build -C tools/bench -o ../../bin/relay-bench ./relay-bench
 	@echo "relay: built bin/relay, version $$(bin/relay version), and bin/relay-bench"
 
 run: build
@@ -66,11 +66,11 @@ screenshots: build
 
 # Runs every scenario of relay-bench for some seconds.
 bench: build
-	@bench/run.sh
+	@tools/bench/run.sh
 
 # Compares the working tree with another revision, in alternating runs: make bench-compare BASE=main~5
 bench-compare: build
-	@BASE='$(BASE)' bench/compare.sh
+	@BASE='$(BASE)' tools/bench/compare.sh
 
 # Go benchmarks of single functions.
 bench-go:
@@ -82,13 +82,13 @@ generate: need-go
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
 	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
 	@CGO_ENABLED=0 go run -C tools ./grafana ../deploy/grafana/dashboards
-	@CGO_ENABLED=0 go run -C tools ./pictures ../docs/pictures ../bench/delivery.md
+	@CGO_ENABLED=0 go run -C tools ./pictures ../docs/pictures ../tools/bench/delivery.md
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
 	@CGO_ENABLED=0 go test ./test/chart -count=1 -update
 
 # The linters include go vet.
 lint: need-go
-	@for module in . bench tools; do \
+	@for module in . tools/bench tools; do \
 		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/tools/golangci.yml ./...) || exit 1; \
 	done
 

@@ -67,7 +67,7 @@ func TestReleasedDocumentIsKept(t *testing.T) {
 	}
 	kit.Freeze(t, released, func() []byte { return []byte(servedDocument(t)) })
 	for version := range kit.Released(t, released) {
-		before := filepath.Join(kit.Root(t), "released", version, released)
+		before := filepath.Join(kit.Root(t), "test", "released", version, released)
 		if found := breakingChanges(t, before, documentFile(t)); found != "" {
 			t.Errorf("%s: %s", version, found)
 		}

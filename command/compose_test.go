@@ -177,7 +177,7 @@ func TestComposeFilesExist(t *testing.T) {
 	for name, s := range readCompose(t) {
 		for _, volume := range s.Volumes {
 			source, _, _ := strings.Cut(volume, ":")
-			if !strings.HasPrefix(source, "./") || strings.HasPrefix(source, "./secrets/") {
+			if !strings.HasPrefix(source, "./") || strings.HasPrefix(source, "./secrets") {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(root, source)); err != nil {

@@ -46,7 +46,7 @@ func TestVersionFile(t *testing.T) {
 		t.Error("make does not set main.commit")
 	}
 	for file, want := range map[string]string{
-		"Dockerfile":              `COMMIT="${COMMIT}"`,
+		"deploy/image/Dockerfile": `COMMIT="${COMMIT}"`,
 		"docker-compose.yml":      `args: {COMMIT: "${COMMIT:-}"}`,
 		"tools/release/build.sh":  "-X main.commit=${COMMIT:-}",
 		"test/docker/images.sh":   `--build-arg COMMIT="$commit"`,

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/config"

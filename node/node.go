@@ -34,7 +34,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
-	"github.com/eventrelay/relay/ledger"
+	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"

@@ -11,7 +11,7 @@ files=$({ git diff --name-only --diff-filter=d "$base"; git ls-files --others --
 unformatted=$(printf '%s\n' "$files" | xargs -r gofmt -l)
 [ -z "$unformatted" ] || { printf 'gofmt would change:\n%s\n' "$unformatted"; exit 1; }
 
-changed=$(printf '%s\n' "$files" | grep -Ev '^(bench|tools)/' | xargs -r -n1 dirname | sort -u | sed 's|^|./|' || true)
+changed=$(printf '%s\n' "$files" | grep -Ev '^tools/' | xargs -r -n1 dirname | sort -u | sed 's|^|./|' || true)
 [ -z "$changed" ] || go tool -modfile=tools/go.mod golangci-lint run -c tools/golangci.yml --allow-parallel-runners $changed
 
 slow='^\./(test/e2e|store/(read|write|schema))$'

@@ -36,7 +36,7 @@ parts=(
 	"feed ./api/feed EachEventOnce"
 	"engines ./test/kit KafkaClusterSurvives"
 	"limits ./pkg/limit MinuteOfTraffic"
-	"ledger ./ledger RandomHistories"
+	"ledger ./dispatcher/ledger RandomHistories"
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose test/compose/test.sh"

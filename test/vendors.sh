@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 fresh() { [ -d "$1/node_modules" ] && [ "$1/node_modules" -nt "$1/package-lock.json" ]; }
 
-for dir in pkg/verify/testdata/vendors pkg/verify/testdata/providers pkg/sign/testdata/node examples/javascript; do
+for dir in pkg/verify/testdata/vendors pkg/verify/testdata/providers pkg/sign/testdata/node sdk/examples/javascript; do
 	fresh "$dir" && continue
 	echo "vendors: npm ci in $dir"
 	(cd "$dir" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules)
@@ -26,5 +26,5 @@ python() {
 
 if command -v python3 >/dev/null 2>&1; then
 	python pkg/verify/testdata/vendors/requirements.txt pkg/verify/testdata/vendors/python
-	python examples/python/requirements.txt bin/examples/python
+	python sdk/examples/python/requirements.txt bin/examples/python
 fi

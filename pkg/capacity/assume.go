@@ -3,7 +3,7 @@ package capacity
 import "fmt"
 
 // measurements is where the figures of costs.go were measured.
-const measurements = "bench/capacity.md"
+const measurements = "tools/bench/capacity.md"
 
 // assumptions lists every figure of the plan that is not of the work itself.
 func (w Work) assumptions(p Plan) []Assumption {
@@ -34,7 +34,7 @@ func (w Work) assumptions(p Plan) []Assumption {
 		Assumption{"failures", "one broker and one node of each role may fail",
 			"assumed; ClickHouse and Redis have no spare"},
 		Assumption{"partitions", fmt.Sprintf("%d for each node that dispatches, up to %d requests a second each",
-			partitionsPerNode, requestsPerPartition), "bench/README.md: one took six times as many"},
+			partitionsPerNode, requestsPerPartition), "tools/bench/README.md: one took six times as many"},
 		Assumption{"memory of a node", fmt.Sprintf("%d GB", nodeGB), "measured 0.4 GB at most; the rest is for bursts"},
 		Assumption{"memory of a broker", fmt.Sprintf("%d GB and %d s of the log", brokerGB, cachedSeconds),
 			"assumed; its process took 0.7 GB"},

@@ -1,5 +1,5 @@
 // Package capacity computes what a cluster needs for a given work: brokers, nodes, servers, cores, memory and disks. It
-// is a linear model of measurements. costs.go has its constants; bench/capacity.md says how each was measured
+// is a linear model of measurements. costs.go has its constants; tools/bench/capacity.md says how each was measured
 // and how far the model is from runs that it was not made from. Begin with Work and For.
 package capacity
 

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/operate/operate.md")
 
-// run is a row of bench/capacity.md: what was measured of one shape of work.
+// run is a row of tools/bench/capacity.md: what was measured of one shape of work.
 type run struct {
 	name           string
 	fitted         bool // the costs were made from it

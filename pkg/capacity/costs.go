@@ -29,7 +29,7 @@ type cost struct {
 	event, eventKB, request, requestKB, retry float64
 }
 
-// costs are fitted to the runs in bench/capacity.md, in CPU time of two shared cores (AMD EPYC, virtual). A test
+// costs are fitted to the runs in tools/bench/capacity.md, in CPU time of two shared cores (AMD EPYC, virtual). A test
 // compares them with these runs and with others.
 var costs = map[string]cost{
 	Accept:     {running: 0.0155, event: 66, eventKB: 2.5},

@@ -71,9 +71,9 @@ else
 	image golang:1.26-bookworm golang
 	image node:22-bookworm node
 	commit=$(git -C "$clone" describe --always --dirty --exclude '*')
-	docker build -q --network none --build-arg COMMIT="$commit" --target relay -t "$relay" "$clone" >/dev/null
+	docker build -q --network none -f "$clone/deploy/image/Dockerfile" --build-arg COMMIT="$commit" --target relay -t "$relay" "$clone" >/dev/null
 	echo "compose: built relay as $relay"
-	docker build -q --network none --build-arg COMMIT="$commit" --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
+	docker build -q --network none -f "$clone/deploy/image/Dockerfile" --build-arg COMMIT="$commit" --target relay-dev -t eventrelay/relay-dev "$clone" >/dev/null
 fi
 echo "compose: built relay-dev as eventrelay/relay-dev"
 image "$(named clickhouse/clickhouse-server)" clickhouse --build-arg RELAY_DEV=eventrelay/relay-dev

@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// example is the pair of programs in examples that docs/start/clients.md shows for one language.
+// example is the pair of programs in sdk/examples that docs/start/clients.md shows for one language.
 type example struct {
 	language      string
 	dir           string
@@ -32,7 +32,7 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	built := t.TempDir() + "/"
 	root := kit.Root(t)
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "./examples/go/...")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", built, "./sdk/examples/go/...")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -41,9 +41,9 @@ func TestExamples(t *testing.T) {
 	p := startDevProcess(t, t.TempDir(), "RELAY_EGRESS_ALLOW_HTTP=true")
 	for _, e := range []example{
 		{"Go", root, []string{built + "send"}, []string{built + "receive"}, nil, ""},
-		{"JavaScript", filepath.Join(root, "examples/javascript"), []string{"node", "send.mjs"},
-			[]string{"node", "receive.mjs"}, nil, "examples/javascript/node_modules/standardwebhooks"},
-		{"Python", filepath.Join(root, "examples/python"), []string{"python3", "send.py"},
+		{"JavaScript", filepath.Join(root, "sdk/examples/javascript"), []string{"node", "send.mjs"},
+			[]string{"node", "receive.mjs"}, nil, "sdk/examples/javascript/node_modules/standardwebhooks"},
+		{"Python", filepath.Join(root, "sdk/examples/python"), []string{"python3", "send.py"},
 			[]string{"python3", "receive.py"}, []string{"PYTHONPATH=" + packages, "PYTHONDONTWRITEBYTECODE=1"},
 			"bin/examples/python/standardwebhooks"},
 	} {

@@ -32,7 +32,7 @@ var shownAnswer = regexp.MustCompile(`^# \d{3}\b`)
 var guides = []string{
 	"README.md", "docs/start/api.md", "docs/start/leaks.md", "docs/start/providers.md", "docs/start/clients.md",
 	"docs/start/transformations.md", "docs/start/agents.md", "docs/operate/cluster.md", "docs/operate/commands.md",
-	"CONTRIBUTING.md",
+	"docs/CONTRIBUTING.md",
 }
 
 // commandsOf returns the commands of the shell blocks of documents in order, each with the answer shown below it. A

@@ -15,14 +15,14 @@ import (
 // freezing names the version whose files Freeze writes; tools/release/freeze.sh sets it.
 const freezing = "RELAY_FREEZE"
 
-// Freeze writes a file of the version that is being released into released/VERSION. At any other time it does nothing.
+// Freeze writes a file of the version that is being released into test/released/VERSION. At any other time it does nothing.
 func Freeze(t testing.TB, name string, content func() []byte) {
 	t.Helper()
 	version := os.Getenv(freezing)
 	if version == "" {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(Root(t), "released", version, name), content(), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(Root(t), "test", "released", version, name), content(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -31,7 +31,7 @@ func Freeze(t testing.TB, name string, content func() []byte) {
 // error.
 func Released(t testing.TB, name string) map[string][]byte {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(Root(t), "released", "*", name))
+	paths, err := filepath.Glob(filepath.Join(Root(t), "test", "released", "*", name))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no release has %s: %v", name, err)
 	}

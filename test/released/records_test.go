@@ -1,5 +1,5 @@
 // Package released has no code: its tests read what earlier releases have written to the topics of the log. The files
-// are in the folder released, one directory for each release; tools/release/freeze.sh writes them.
+// are beside them, one directory for each release; tools/release/freeze.sh writes them.
 package released
 
 import (

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // stages are the folders that never import each other and that pkg never imports.
-var stages = []string{"ingest", "leaks", "dispatcher", "store", "ledger", "api", "dashboard", "usage"}
+var stages = []string{"ingest", "leaks", "dispatcher", "store", "api", "dashboard", "usage"}
 
 // forBenchmark is why the relay must not even hold a library by way of another.
 const forBenchmark = "only the benchmark needs it"
@@ -55,9 +55,9 @@ var homes = map[string]struct {
 	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
 	"go.opentelemetry.io": {[]string{"pkg/spans", "test/collector", "test/spanstest"},
 		"everything else sees pkg/spans, where a nil recorder costs nothing"},
-	"github.com/google/pprof":    {[]string{"bench"}, forBenchmark},
-	"github.com/HdrHistogram":    {[]string{"bench"}, forBenchmark},
-	"github.com/bits-and-blooms": {[]string{"bench"}, forBenchmark},
+	"github.com/google/pprof":    {[]string{"tools/bench"}, forBenchmark},
+	"github.com/HdrHistogram":    {[]string{"tools/bench"}, forBenchmark},
+	"github.com/bits-and-blooms": {[]string{"tools/bench"}, forBenchmark},
 	"github.com/gorilla/mux":     {[]string{"ingest", "api", "dashboard"}, "routes stand in one place for each surface"},
 }
 
@@ -120,15 +120,15 @@ func importFault(s source, path string) string {
 		switch {
 		case slices.Contains([]string{"test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
 			"test/websites", "test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test") ||
-			inner == "test/kafka" && within(s.dir, "bench")):
+			inner == "test/kafka" && within(s.dir, "tools/bench")):
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"
-		case s.dir == "bench/relay-bench" && inner != "bench":
+		case s.dir == "tools/bench/relay-bench" && inner != "tools/bench":
 			return "main is a doormat"
-		case within(inner, "bench") && !within(s.dir, "bench"):
+		case within(inner, "tools/bench") && !within(s.dir, "tools/bench"):
 			return "the benchmark is a binary of its own, no part of the relay"
-		case within(inner, "store") && within(s.dir, "bench"):
+		case within(inner, "store") && within(s.dir, "tools/bench"):
 			return "" // it writes the tables, and reads them to bound the work
 		case s.dir == "." && inner != "command" && !s.test:
 			return "main is a doormat"
@@ -192,7 +192,7 @@ func TestRelayHoldsNoBenchmark(t *testing.T) {
 	out := must.Get(exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output())(t)
 	for pkg := range strings.Lines(string(out)) {
 		pkg = strings.TrimSpace(pkg)
-		foreign := within(pkg, module+"/bench")
+		foreign := within(pkg, module+"/tools/bench")
 		for library, home := range homes {
 			foreign = foreign || home.why == forBenchmark && within(pkg, library)
 		}

@@ -1,6 +1,6 @@
 // Command pictures draws the diagrams and plots of the documents for light and dark pages. make generate calls it:
 //
-//	go run -C tools ./pictures ../docs/pictures ../bench/delivery.md
+//	go run -C tools ./pictures ../docs/pictures bench/delivery.md
 //
 // The plots show the figures in the second file.
 package main

@@ -15,7 +15,7 @@ import (
 
 const (
 	directory    = "../../docs/pictures"
-	measurements = "../../bench/delivery.md"
+	measurements = "../../tools/bench/delivery.md"
 	maxBytes     = 20 << 10
 )
 
