@@ -98,7 +98,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 func TestPythonPackagesArePinned(t *testing.T) {
 	for requirements, script := range map[string]string{
 		"pkg/verify/testdata/vendors/requirements.txt": "test/vendors.sh",
-		"sdk/examples/python/requirements.txt":             "test/vendors.sh",
+		"sdk/examples/python/requirements.txt":         "test/vendors.sh",
 		"test/contract/requirements.txt":               "test/contract/schemathesis.sh",
 	} {
 		text := string(readFile(t, script))

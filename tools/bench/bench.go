@@ -20,10 +20,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/tools/bench/floor"
 	"github.com/eventrelay/relay/tools/bench/load"
 	"github.com/eventrelay/relay/tools/bench/sink"
-	"github.com/eventrelay/relay/test/kafka"
 )
 
 // Scenario is one thing to measure.

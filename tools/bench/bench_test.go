@@ -24,10 +24,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/tools/bench/count"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/tools/bench/count"
 )
 
 // TestMain is also the binaries that scenarios start: their own, and a relay.

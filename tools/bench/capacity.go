@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/tools/bench/fill"
-	"github.com/eventrelay/relay/tools/bench/sink"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/tools/bench/fill"
+	"github.com/eventrelay/relay/tools/bench/sink"
 )
 
 // capacityRoles are the roles of the nodes of capacity: each node shows what its roles cost. Events are posted to the

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
 // maxFillEndpoints bounds --endpoints, because each endpoint is created through the API.

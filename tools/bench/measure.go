@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/tools/bench/load"
-	"github.com/eventrelay/relay/tools/bench/sink"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/tools/bench/load"
+	"github.com/eventrelay/relay/tools/bench/sink"
 )
 
 // post is a stream of events and the destinations that shall receive all of them.

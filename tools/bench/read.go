@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
 // readOptions are the options of the scenario read.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
 // The rows of a list are counted; an event's own data are none, whatever they are.

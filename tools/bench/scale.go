@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/tools/bench/load"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/tools/bench/load"
 )
 
 // Limits of flags that say how many of something exist.

@@ -18,12 +18,12 @@ import (
 	chproto "github.com/ClickHouse/ch-go/proto"
 	"github.com/google/pprof/profile"
 
-	"github.com/eventrelay/relay/tools/bench/count"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/tools/bench/count"
 )
 
 // exportOfOne is an export with an account and one idle endpoint.

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
 const (

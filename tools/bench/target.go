@@ -32,8 +32,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/tools/bench/sink"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/tools/bench/sink"
 )
 
 // relay is the service under test: a process that the benchmark started, or a running service.

@@ -13,11 +13,11 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
 var address string // of the engine; set once by TestMain

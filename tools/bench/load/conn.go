@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/tools/bench/count"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/tools/bench/count"
 )
 
 // Placeholders of a template.

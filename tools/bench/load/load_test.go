@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/tools/bench/count"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/tools/bench/count"
 )
 
 // received records the requests of a server.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
+	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
 func TestMain(m *testing.M) { storetest.Main(m) }

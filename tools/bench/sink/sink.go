@@ -25,8 +25,8 @@ import (
 
 	"github.com/bits-and-blooms/bitset"
 
-	"github.com/eventrelay/relay/tools/bench/count"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/tools/bench/count"
 )
 
 // MaxDestinations is the number of destinations that are counted separately.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/tools/bench/count"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/tools/bench/count"
 )
 
 // run runs a sink as its command does, and returns its URL and a function that sends queries.
