@@ -6,7 +6,6 @@
 package claims
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -24,15 +23,15 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// The buckets: claims by the SHA-256 of their key, and the same hashes after the time at which they expire.
-var bucketClaims, bucketExpiry = []byte("claims"), []byte("expiry")
+// The buckets: claims by the hash of their key, and the hashes of those whose event is not stored yet.
+var bucketClaims, bucketPending = []byte("claims"), []byte("pending")
 
 const (
 	// maxShared bounds the calls of one transaction.
 	maxShared = 1024
-	// leastSwept claims, and twice the number of calls, are removed by a transaction if they have expired. So the file
-	// does not grow while claims expire as fast as they come.
-	leastSwept = 64
+	// A transaction looks at the next leastSwept claims, or sweptPerCall for each of its calls, and removes what has
+	// expired. An event makes two calls, so a sixteenth more claims are kept than are valid.
+	leastSwept, sweptPerCall = 64, 8
 	// maxNote bounds the note of a claim in bytes.
 	maxNote = 128
 	// longest is the longest window of a claim.
@@ -64,6 +63,15 @@ type Store struct {
 	db    *bbolt.DB
 	calls chan *call
 	ended chan struct{} // closed when Run has returned
+	swept hash          // where commit looks next for what has expired
+}
+
+// hash is a key: the first half of its SHA-256.
+type hash [sha256.Size / 2]byte
+
+func hashOf(key string) hash {
+	sum := sha256.Sum256([]byte(key))
+	return hash(sum[:])
 }
 
 // errEnded means that the node stops.
@@ -71,7 +79,7 @@ var errEnded = errors.New("the claims are closed")
 
 // call is one change, and its result.
 type call struct {
-	hash   [sha256.Size]byte
+	hash   hash
 	change func(found entry, exists bool) (next entry, write bool)
 	done   chan error // capacity 1
 }
@@ -122,7 +130,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		_, first := tx.CreateBucketIfNotExists(bucketClaims)
-		_, second := tx.CreateBucketIfNotExists(bucketExpiry)
+		_, second := tx.CreateBucketIfNotExists(bucketPending)
 		return errors.Join(first, second)
 	})
 	if err != nil {
@@ -146,12 +154,12 @@ func (s *Store) Close() error { return s.db.Close() }
 // event is stored. isStored says whether the event is in the log. Call it once, before Run and before any event comes.
 // After an error what is undecided lasts for PendingTTL more.
 func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, event id.ID) (bool, error)) error {
-	pending := make(map[[sha256.Size]byte]entry)
+	pending := make(map[hash]entry)
 	now := s.deps.Now()
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketClaims).ForEach(func(k, v []byte) error {
-			if e, ok := decode(v); ok && !e.stored {
-				pending[[sha256.Size]byte(k)] = e
+		return tx.Bucket(bucketPending).ForEach(func(k, _ []byte) error {
+			if e, ok := decode(tx.Bucket(bucketClaims).Get(k)); ok {
+				pending[hash(k)] = e
 			}
 			return nil
 		})
@@ -160,7 +168,7 @@ func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, 
 		return err
 	}
 	var failed error
-	for hash, e := range pending {
+	for key, e := range pending {
 		stored, err := isStored(ctx, e.event)
 		switch {
 		case err != nil:
@@ -170,11 +178,11 @@ func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, 
 		default:
 			e.expires = now // it is free
 		}
-		pending[hash] = e
+		pending[key] = e
 	}
 	return errors.Join(failed, s.db.Update(func(tx *bbolt.Tx) error {
-		for hash, e := range pending {
-			if err := put(tx, hash[:], e); err != nil {
+		for key, e := range pending {
+			if err := put(tx, key, e, now); err != nil {
 				return err
 			}
 		}
@@ -216,39 +224,46 @@ func (s *Store) commit(calls []*call) error {
 			exists = exists && now.Before(found.expires)
 			if next, write := c.change(found, exists); write {
 				next.note = next.note[:min(len(next.note), maxNote)]
-				if err := put(tx, c.hash[:], next); err != nil {
+				if err := put(tx, c.hash, next, now); err != nil {
 					return err
 				}
 			}
 		}
-		return sweep(tx, now, max(leastSwept, 2*len(calls)))
+		return s.sweep(tx, now, max(leastSwept, sweptPerCall*len(calls)))
 	})
 }
 
-// put writes a claim and when it expires. An earlier time of it stays until it is swept.
-func put(tx *bbolt.Tx, hash []byte, e entry) error {
-	value := e.encode()
-	return errors.Join(tx.Bucket(bucketClaims).Put(hash, value),
-		tx.Bucket(bucketExpiry).Put(append(value[:8:8], hash...), nil))
+// put writes a claim, or removes one that has expired.
+func put(tx *bbolt.Tx, key hash, e entry, now time.Time) error {
+	claims, pending := tx.Bucket(bucketClaims), tx.Bucket(bucketPending)
+	switch {
+	case !now.Before(e.expires):
+		return errors.Join(claims.Delete(key[:]), pending.Delete(key[:]))
+	case e.stored:
+		return errors.Join(claims.Put(key[:], e.encode()), pending.Delete(key[:]))
+	default:
+		return errors.Join(claims.Put(key[:], e.encode()), pending.Put(key[:], nil))
+	}
 }
 
-// sweep removes at most n claims that have expired.
-func sweep(tx *bbolt.Tx, now time.Time, n int) error {
-	claims, expiry := tx.Bucket(bucketClaims), tx.Bucket(bucketExpiry)
-	var past [][]byte
-	cursor := expiry.Cursor()
-	until := uint64(now.UnixMilli())
-	for k, _ := cursor.First(); k != nil && len(past) < n && binary.BigEndian.Uint64(k) < until; k, _ = cursor.Next() {
-		past = append(past, bytes.Clone(k)) // k is in the file, which may move
-	}
-	for _, k := range past {
-		if err := expiry.Delete(k); err != nil {
-			return err
+// sweep looks at the next n claims, in the order of their hashes, and removes those that have expired.
+func (s *Store) sweep(tx *bbolt.Tx, now time.Time, n int) error {
+	var past []hash
+	cursor := tx.Bucket(bucketClaims).Cursor()
+	k, v := cursor.Seek(s.swept[:])
+	for ; k != nil && n > 0; k, v = cursor.Next() {
+		if e, ok := decode(v); !ok || !now.Before(e.expires) {
+			past = append(past, hash(k))
 		}
-		if e, ok := decode(claims.Get(k[8:])); ok && !now.Before(e.expires) {
-			if err := claims.Delete(k[8:]); err != nil {
-				return err
-			}
+		n--
+	}
+	s.swept = hash{}
+	if k != nil {
+		s.swept = hash(k)
+	}
+	for _, key := range past {
+		if err := put(tx, key, entry{}, now); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -257,7 +272,7 @@ func sweep(tx *bbolt.Tx, now time.Time, n int) error {
 // do makes a change, and returns when it is on disk.
 func (s *Store) do(ctx context.Context, key string,
 	change func(found entry, exists bool) (next entry, write bool)) error {
-	c := &call{hash: sha256.Sum256([]byte(key)), change: change, done: make(chan error, 1)}
+	c := &call{hash: hashOf(key), change: change, done: make(chan error, 1)}
 	select {
 	case s.calls <- c:
 	case <-s.ended:

@@ -162,7 +162,7 @@ func TestExpiredClaimsAreRemoved(t *testing.T) {
 		_ = w.Claim(t.Context(), fmt.Sprint("new ", i), id.ID{2}, "")
 	}
 	must.Do(t, w.db.View(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketClaims, bucketExpiry} {
+		for _, name := range [][]byte{bucketClaims, bucketPending} {
 			if n := tx.Bucket(name).Stats().KeyN; n != 100 {
 				t.Errorf("%s has %d keys, want 100", name, n)
 			}
