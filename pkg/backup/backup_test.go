@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// Verify rejects a backup without a manifest, of another format, with a changed or missing file, or with a path outside.
+// Verify rejects a backup without a manifest, of another format, with a changed or missing file, or a path outside.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	f := func(change func(dir string) error, want string) {
