@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 )
 
-// restoringFile is in a data directory that is being restored: no node starts on half of a backup.
+// restoringFile marks a data directory whose restore is incomplete: no node starts on it.
 const restoringFile = "restore.incomplete"
 
 // databaseName is the database of the embedded store.
@@ -38,15 +38,15 @@ func backupCommand(ctx context.Context, c call) int {
 				if err := json.Unmarshal(line, &done); err != nil {
 					return err
 				}
-				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes\nIt has no master keys, and is useless without them: "+
-					"keep a copy of RELAY_MASTER_KEYS, or of %s, in another place\n", dir, done.Files, done.Bytes,
+				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes\nThe master keys are not in the backup, and nothing can "+
+					"be restored without them: keep a copy of RELAY_MASTER_KEYS, or of %s, elsewhere\n", dir, done.Files, done.Bytes,
 					filepath.Join(s.DataDir, masterKeysFile))
 				return nil
 			})
 	}, jsonToggle(&asJSON))(ctx, c)
 }
 
-// runRestore restores a backup into an empty data directory. After an error it is as before.
+// runRestore restores a backup into an empty data directory, which is empty again after an error.
 func runRestore(ctx context.Context, s settings, log *slog.Logger, stdout io.Writer) (err error) {
 	m, err := backup.Verify(s.argument)
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *settings) restored() (names []string, err error) {
 	return names, err
 }
 
-// restoreStore lets the embedded ClickHouse read its part of a backup.
+// restoreStore restores the tables of a backup with the embedded ClickHouse.
 func restoreStore(ctx context.Context, s settings, log *slog.Logger) error {
 	from, err := filepath.Abs(s.argument)
 	if err != nil {

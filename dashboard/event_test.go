@@ -163,7 +163,7 @@ func TestSignatureIsExplained(t *testing.T) {
 	}
 	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"stripe","verdict":"rejected",
 		"reason":"signature_mismatch","findings":[{"code":"no_cause","message":"No usual mistake."}]}`)
-	b.get(eventPath1).want(200, "No usual mistake. Usually the secret of another destination")
+	b.get(eventPath1).want(200, "No usual mistake. The secret usually belongs to another destination")
 	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"rejected","reason":"signature_missing"}`)
 	b.get(eventPath1).want(200, `<a href="/app/endpoints/ep_1/settings">How signatures are verified</a>`)
 	r.api.on("GET /v1/events/evt_1/signature", 200, `{"scheme":"hmac","verdict":"verified",

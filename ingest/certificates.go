@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// fetchTimeout bounds a request to a provider, and what an event waits for it. Providers wait at least 5 s.
+	// fetchTimeout bounds a request to a provider, for which an event waits. Providers wait at least 5 s for the answer.
 	fetchTimeout = 3 * time.Second
 	maxFetches   = 4        // at a time: anyone who knows an ingest URL can name certificates that do not exist
 	maxFetched   = 64 << 10 // bytes of a response
@@ -28,7 +28,7 @@ const (
 )
 
 // fetcher fetches from providers: certificates, which it caches, and the URLs that confirm a subscription. Package
-// verify has checked that the URLs are of the provider.
+// verify has checked that the URLs belong to the provider.
 type fetcher struct {
 	transport http.RoundTripper
 	turns     chan struct{}
@@ -39,8 +39,8 @@ type fetcher struct {
 	certificates map[string]*x509.Certificate
 }
 
-// certify sets the certificate of a request whose scheme needs one. It returns the 503 if the provider cannot be
-// reached, so that the event is sent again. A certificate that does not exist is none, and the request is rejected.
+// certify sets the certificate of a request whose scheme needs one. If the provider is unavailable, it returns a 503,
+// so that the event is sent again. If the URL has no certificate, none is set, and the request is rejected.
 func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.Request) error {
 	address := conf.CertificateURL(*req)
 	if address == "" {
@@ -67,7 +67,7 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 	return nil
 }
 
-// certificate fetches a certificate and caches it; nil if there is none at the address.
+// certificate fetches and caches a certificate; nil if the address has none.
 func (f *fetcher) certificate(ctx context.Context, address string) (*x509.Certificate, error) {
 	status, body, err := f.get(ctx, address)
 	block, _ := pem.Decode(body)
@@ -81,7 +81,7 @@ func (f *fetcher) certificate(ctx context.Context, address string) (*x509.Certif
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		return nil, nil //nolint:nilerr // whoever answered so, it is not the provider's certificate
+		return nil, nil //nolint:nilerr // it is not a certificate: the request is rejected
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

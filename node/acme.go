@@ -24,14 +24,14 @@ import (
 // acmeDir is the directory of the account key and the certificates, in the data directory.
 const acmeDir = "acme"
 
-// checkCertificates is how often each certificate is looked at. autocert renews one 30 days before it expires.
+// checkCertificates is how often each certificate is checked. autocert renews one 30 days before it expires.
 const checkCertificates = 12 * time.Hour
 
-// obtainPause is between failed attempts: CAs refuse more than five failures of a name in an hour.
+// obtainPause is the back-off after failed attempts: CAs refuse a name after five failures in an hour.
 var obtainPause = wait.Backoff{First: time.Minute, Longest: time.Hour}
 
-// acmeCertificates obtains and renews the certificates of host names from a CA by ACME (RFC 8555). The CA proves the
-// names with a TLS handshake (RFC 8737), or with a request to RELAY_HTTP_LISTEN if that is on.
+// acmeCertificates obtains and renews certificates for host names by ACME (RFC 8555). The CA validates the names with a
+// TLS handshake (RFC 8737), or with a request to RELAY_HTTP_LISTEN if that is on.
 type acmeCertificates struct {
 	manager  *autocert.Manager
 	hosts    []string
@@ -39,8 +39,8 @@ type acmeCertificates struct {
 	obtained sync.Map // of the hosts that have a certificate
 }
 
-// errNoCertificate ends the handshakes of clients that are too early: that of a client orders no certificate, or
-// everybody could make the CA refuse the name.
+// errNoCertificate ends a client's handshake before there is a certificate. It orders none: otherwise anyone could use
+// up the CA's limit of failures for the name.
 var errNoCertificate = errors.New("there is no certificate for this name yet")
 
 func newACME(s *Config, log *slog.Logger) (*acmeCertificates, error) {
@@ -61,8 +61,8 @@ func newACME(s *Config, log *slog.Logger) (*acmeCertificates, error) {
 	}}, nil
 }
 
-// config returns a TLS configuration that serves the certificate of the name that a client asks for, and of the first
-// host if it asks for none, as probes do that connect to an address.
+// config returns a TLS configuration that serves the certificate of the requested name, or of the first host if a
+// client requests none, such as a probe that connects to an IP address.
 func (a *acmeCertificates) config() *tls.Config {
 	conf := a.manager.TLSConfig()
 	conf.MinVersion = tls.VersionTLS12
@@ -73,7 +73,7 @@ func (a *acmeCertificates) config() *tls.Config {
 			hello = &named
 		}
 		_, obtained := a.obtained.Load(strings.ToLower(hello.ServerName))
-		if !obtained && !slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // as autocert knows its CA
+		if !obtained && !slices.Equal(hello.SupportedProtos, []string{acme.ALPNProto}) { // not the CA's validation
 			return nil, errNoCertificate
 		}
 		return a.manager.GetCertificate(hello)
@@ -81,7 +81,7 @@ func (a *acmeCertificates) config() *tls.Config {
 	return conf
 }
 
-// Run obtains what is missing, so that no client waits for it, and starts the renewal, until ctx ends.
+// Run obtains missing certificates, so that no client waits for one, and has autocert renew them, until ctx ends.
 func (a *acmeCertificates) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for _, host := range a.hosts {
@@ -100,7 +100,7 @@ func (a *acmeCertificates) Run(ctx context.Context) error {
 
 // obtain returns when there is a certificate for host.
 func (a *acmeCertificates) obtain(ctx context.Context, host string) {
-	// What a modern client says, so that the same certificate is obtained that it will get.
+	// As a modern client's, so that autocert obtains the certificate that such clients get (ECDSA).
 	hello := &tls.ClientHelloInfo{ServerName: host, SupportedVersions: []uint16{tls.VersionTLS13},
 		SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}, SupportedCurves: []tls.CurveID{tls.CurveP256},
 		CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}}
@@ -112,7 +112,7 @@ func (a *acmeCertificates) obtain(ctx context.Context, host string) {
 				slog.Time("not_after", pair.Leaf.NotAfter))
 			return
 		}
-		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot obtain a certificate, trying again: the name must lead to this machine, "+
+		a.log.LogAttrs(ctx, slog.LevelWarn, "cannot obtain a certificate, retrying: the name must resolve to this machine, "+
 			"with port 443 at RELAY_LISTEN or port 80 at RELAY_HTTP_LISTEN", slog.String("host", host), slog.Any("error", err))
 		if wait.For(ctx, obtainPause.After(attempt)) != nil {
 			return

@@ -1,7 +1,7 @@
-// Package backup is the form of a backup on disk: files in a directory, and manifest.json with their sizes and SHA-256.
-// The manifest is written last and renamed into place, so that a backup that was interrupted has none and is no backup.
+// Package backup reads and writes the format of a backup: files in a directory, and manifest.json with their sizes and
+// SHA-256. The manifest is written last and renamed into place, so that an interrupted backup has none.
 //
-// Begin with Create, to write one, and Verify, to read one. Package node decides what is in it.
+// Begin with Create, which writes a backup, and Verify, which checks one. Package node decides what is in it.
 package backup
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// Paths in a backup. All but Store are those of the data directory.
+// Paths in a backup. All but Store are the same as in the data directory.
 const (
 	Log      = "log"
 	Claims   = "claims.db"
@@ -27,7 +27,7 @@ const (
 	Store    = "store" // in the form of ClickHouse's BACKUP
 )
 
-// format is the version of this form. A later one may need a later program.
+// format is the version of the format. A program reads only its own.
 const format = 1
 
 const manifestFile = "manifest.json"
@@ -36,7 +36,7 @@ const manifestFile = "manifest.json"
 type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // of the program
-	Time    time.Time `json:"time"`    // at which it began: everything acknowledged before is in it
+	Time    time.Time `json:"time"`    // of its start; it has everything acknowledged before
 	Files   []File    `json:"files"`
 }
 
@@ -109,7 +109,7 @@ func (w *Writer) AddTree(path, from string) error {
 	})
 }
 
-// Finish writes the manifest: from now on the directory is a backup.
+// Finish writes the manifest, which completes the backup.
 func (w *Writer) Finish() (Manifest, error) {
 	text, err := json.MarshalIndent(w.manifest, "", "  ")
 	if err != nil {
@@ -150,7 +150,7 @@ func (w *Writer) Abandon() error {
 func Verify(dir string) (m Manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%s has no %s: it is no backup, or one that was interrupted; use another one", dir, manifestFile)
+		return m, fmt.Errorf("%s has no %s: it is not a backup, or was interrupted; use another one", dir, manifestFile)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &m)
@@ -164,7 +164,7 @@ func Verify(dir string) (m Manifest, err error) {
 	}
 	for _, f := range m.Files {
 		if !filepath.IsLocal(f.Path) {
-			return m, fmt.Errorf("%s of %s names %q, which is not in it; use another backup", manifestFile, dir, f.Path)
+			return m, fmt.Errorf("%s of %s names %q, which is outside the backup; use another backup", manifestFile, dir, f.Path)
 		}
 		hash := sha256.New()
 		if err := copyFrom(filepath.Join(dir, f.Path), hash); err != nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// What is not exactly a finished backup is refused: one without a manifest, of another format, with a file that has
-// changed or is missing, or with a path outside.
+// Verify rejects a backup without a manifest, of another format, with a changed or missing file, or a path outside.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	f := func(change func(dir string) error, want string) {
@@ -50,7 +49,7 @@ func TestVerify(t *testing.T) {
 		}
 	}
 	f(manifest(`"format": 1`, `"format": 2`), "relay 1.0 or later")
-	f(manifest("log/a", "../a"), "not in it")
+	f(manifest("log/a", "../a"), "outside the backup")
 	f(manifest("{", ""), "cannot be read")
 	f(func(dir string) error { return os.Remove(filepath.Join(dir, "log", "a")) }, "incomplete")
 	f(func(dir string) error {

@@ -1,8 +1,8 @@
-// Package claims keeps the claims of one process (deduplication, and Idempotency-Keys of sends) in a file, so that a
-// restart, a SIGKILL or a power cut forgets none: it is the claim.Store of a node that has no Redis server.
+// Package claims is the claim.Store of a node without Redis. It keeps claims (of deduplication and Idempotency-Keys) in
+// a file, so that they survive a restart, SIGKILL and a power cut.
 //
-// The file is a bbolt database. Its memory is what the system caches, however many claims there are. All calls that
-// wait at the same time share one transaction, which is on disk before they return. Begin reading at Store.commit.
+// The file is a bbolt database. Its memory is the system's page cache, however many claims there are. Concurrent calls
+// share one transaction, which is on disk before they return. Begin reading at Store.commit.
 package claims
 
 import (
@@ -38,15 +38,15 @@ const (
 	longest = 24 * time.Hour
 )
 
-// damaged is the ending of a file that was set aside.
+// damaged is the suffix of a damaged file after it is renamed.
 const damaged = ".damaged"
 
 // Config is the configuration of a Store.
 type Config struct {
 	Path string // of the file
-	// Sync: what is claimed is on disk when Claim returns. Without it a power cut forgets the last seconds.
+	// Sync: a claim is on disk when Claim returns. Without it, a power cut loses the last seconds.
 	Sync bool
-	// PendingTTL is how long a claim lasts whose event is not stored; see limit.Config.
+	// PendingTTL is the lifetime of a claim whose event is not stored; see limit.Config.
 	PendingTTL time.Duration
 }
 
@@ -112,15 +112,15 @@ func decode(b []byte) (e entry, ok bool) {
 		event: id.ID(b[9:fixedBytes]), note: string(b[fixedBytes:])}, true
 }
 
-// Open opens or creates the file. It starts nothing; Close it after Run has returned. A file that is no database is
-// renamed: without it a repeated event may be delivered twice, but a node that does not start accepts none.
+// Open opens or creates the file. It starts nothing; Close it after Run has returned. A damaged file is renamed:
+// repeated events may then be delivered twice, but a node that does not start accepts no events.
 func Open(cfg Config, deps Deps) (*Store, error) {
 	options := &bbolt.Options{Timeout: time.Second, NoSync: !cfg.Sync, FreelistType: bbolt.FreelistMapType,
 		NoFreelistSync: true}
 	db, err := bbolt.Open(cfg.Path, 0o600, options)
 	if errors.Is(err, bbolterrors.ErrInvalid) || errors.Is(err, bbolterrors.ErrChecksum) {
-		deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged and set aside: repeated "+
-			"events may be delivered twice", slog.String("file", cfg.Path+damaged), slog.Any("error", err))
+		deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged and were renamed: "+
+			"repeated events may be delivered twice", slog.String("file", cfg.Path+damaged), slog.Any("error", err))
 		if err = os.Rename(cfg.Path, cfg.Path+damaged); err == nil {
 			db, err = bbolt.Open(cfg.Path, 0o600, options)
 		}
@@ -139,7 +139,7 @@ func Open(cfg Config, deps Deps) (*Store, error) {
 	return &Store{cfg: cfg, deps: deps, db: db, calls: make(chan *call, maxShared), ended: make(chan struct{})}, nil
 }
 
-// Copy writes the file as it is now.
+// Copy writes a snapshot of the file.
 func (s *Store) Copy(to io.Writer) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(to)
@@ -150,9 +150,9 @@ func (s *Store) Copy(to io.Writer) error {
 // Close closes the file.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Recover decides the claims that an earlier process left pending: it crashed between the claim and the note that the
-// event is stored. isStored says whether the event is in the log. Call it once, before Run and before any event comes.
-// After an error what is undecided lasts for PendingTTL more.
+// Recover resolves the claims that an earlier process left pending because it crashed before MarkStored. isStored
+// reports whether the event is in the log. Call it once, before Run and before the first event. After an error,
+// unresolved claims last for another PendingTTL.
 func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, event id.ID) (bool, error)) error {
 	pending := make(map[hash]entry)
 	now := s.deps.Now()

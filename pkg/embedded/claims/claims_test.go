@@ -204,7 +204,7 @@ func BenchmarkClaim(b *testing.B) {
 	})
 }
 
-// A damaged file is set aside, and the store starts without it.
+// A damaged file is renamed, and the store starts without it.
 func TestDamagedFileIsSetAside(t *testing.T) {
 	for _, text := range []string{"no database", strings.Repeat("x", 64<<10), strings.Repeat("\x00", 64<<10)} {
 		path := filepath.Join(t.TempDir(), "claims.db")

@@ -2,9 +2,9 @@
 //
 //     npm ci && npm run vectors
 //
-// "source" says which library, or the page of the provider where no library verifies webhooks: then the vector is made as
-// that page or others describe the signature; go/ has the libraries for Go. Signatures by a key of the provider are made once: the keys are thrown away,
-// and later runs only have the library accept what vectors.json has.
+// "source" names the library. Where no library verifies webhooks it names the provider's own code or page, and the vector
+// is made here in that form. go/ has the libraries for Go. Signatures by a key of the provider are made once: the keys are
+// thrown away, and later runs only have the library accept what vectors.json has.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -14,7 +14,7 @@ import { existsSync, mkdtempSync, readFileSync } from "node:fs";
 import https from "node:https";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 
 const NOW = 1760000000; // seconds; 2025-10-09T08:53:20Z
@@ -140,6 +140,11 @@ async function own() {
   await sign("line", "@line/bot-sdk (validateSignature)", secret, { "X-Line-Signature": hmac("sha256", secret, body, "base64") },
     (text, h) => validateSignature(text, secret, h["X-Line-Signature"]));
 
+  // Version 0.0.5-Alpha is Meta's. Version 1.0.0 of this package is somebody else's, and empty.
+  const { generateXHub256Sig } = require(join(dirname(require.resolve("whatsapp/package.json")), "build/utils.js"));
+  await sign("meta", "whatsapp (generateXHub256Sig)", secret, { "X-Hub-Signature-256": `sha256=${hmac("sha256", secret, body, "hex")}` },
+    (text, h) => h["X-Hub-Signature-256"] === `sha256=${generateXHub256Sig(text, secret)}`);
+
   const { AwsLambdaReceiver } = await import("@zoom/rivet/marketplace");
   const meeting = JSON.stringify({ event: "meeting.started", event_ts: NOW * 1000, payload: { object: { topic: TEXT } } });
   const zoom = new AwsLambdaReceiver({ webhooksSecretToken: secret });
@@ -161,32 +166,32 @@ async function own() {
   add("adyen", "@adyen/api-library (hmacValidator)", secret, {}, JSON.stringify({ live: "false", notificationItems: [{ NotificationRequestItem: item }] }));
 }
 
-// pages are the providers without a library that verifies webhooks. The code is what their pages, or others, describe.
+// pages are the providers without a library that verifies webhooks.
 function pages() {
   const body = JSON.stringify({ type: "sample", event: "sample", text: TEXT });
   const secret = random("page");
   const mac = (text, encoding = "hex", algorithm = "sha256") => hmac(algorithm, secret, text, encoding);
   const millis = String(NOW * 1000);
   add("airwallex", "made here in the form of https://www.airwallex.com/docs/developer-tools/webhooks/listen-for-webhook-events", secret, { "x-timestamp": millis, "x-signature": mac(millis + body) }, body);
-  add("cal_com", "made here in the form that others describe, of https://cal.com/docs/developing/guides/automation/webhooks", secret, { "X-Cal-Signature-256": mac(body) }, body);
+  add("cal_com", "made here in the form of calcom/cal.com, createWebhookSignature in packages/features/webhooks/lib/sendPayload.ts", secret, { "X-Cal-Signature-256": mac(body) }, body);
   add("calendly", "made here in the form of https://developer.calendly.com/api-docs/overview/webhooks/webhook-signatures", secret, { "Calendly-Webhook-Signature": `t=${NOW},v1=${mac(`${NOW}.${body}`)}` }, body);
   add("docusign", "made here in the form of https://developers.docusign.com/platform/webhooks/connect/validate", secret, { "X-DocuSign-Signature-1": mac(body, "base64") }, body);
-  add("intercom", "made here in the form that others describe, of https://developers.intercom.com/docs/webhooks/setting-up-webhooks", secret, { "X-Hub-Signature": `sha1=${mac(body, "hex", "sha1")}` }, body);
-  add("jira", "made here in the form that others describe, of https://developer.atlassian.com/cloud/jira/platform/webhooks/", secret, { "X-Hub-Signature": `sha256=${mac(body)}` }, body);
-  add("meta", "made here in the form that others describe, of https://developers.facebook.com/docs/graph-api/webhooks/getting-started", secret, { "X-Hub-Signature-256": `sha256=${mac(body)}` }, body);
+  add("intercom", "made here in the form of https://developers.intercom.com/intercom-api-reference/v1.0/reference/signed-notifications and intercom-archive/intercom-webhooks", secret, { "X-Hub-Signature": `sha1=${mac(body, "hex", "sha1")}` }, body);
+  add("jira", "made here in the form of https://confluence.atlassian.com/adminjiraserver/managing-webhooks-938846912.html", secret, { "X-Hub-Signature": `sha256=${mac(body)}` }, body);
   add("sentry", "made here in the form of https://docs.sentry.io/organization/integrations/integration-platform/webhooks/", secret, { "Sentry-Hook-Signature": mac(body), "Sentry-Hook-Timestamp": String(NOW) }, body);
   add("twitch", "made here in the form of https://dev.twitch.tv/docs/eventsub/handling-webhook-events/", secret, { "Twitch-Eventsub-Message-Id": "e76c6bd4", "Twitch-Eventsub-Message-Timestamp": "2025-10-09T08:53:20.000000000Z", "Twitch-Eventsub-Message-Signature": `sha256=${mac(`e76c6bd42025-10-09T08:53:20.000000000Z${body}`)}` }, body);
-  add("typeform", "made here in the form that others describe, of https://www.typeform.com/developers/webhooks/secure-your-webhooks/", secret, { "Typeform-Signature": `sha256=${mac(body, "base64")}` }, body);
-  add("vercel", "made here in the form that others describe, of https://vercel.com/docs/webhooks/webhooks-api", secret, { "x-vercel-signature": mac(body, "hex", "sha1") }, body);
-  add("woocommerce", "made here in the form that others describe, of https://woocommerce.com/document/webhooks/", secret, { "X-WC-Webhook-Signature": mac(body, "base64") }, body);
-  add("xero", "made here in the form that others describe, of https://developer.xero.com/documentation/guides/webhooks/configuring-your-server/", secret, { "x-xero-signature": mac(body, "base64") }, body);
+  add("typeform", "made here in the form of https://www.typeform.com/developers/webhooks/secure-your-webhooks/", secret, { "Typeform-Signature": `sha256=${mac(body, "base64")}` }, body);
+  add("vercel", "made here in the form of https://vercel.com/docs/webhooks and vercel/example-marketplace-integration, app/webhook/route.ts", secret, { "x-vercel-signature": mac(body, "hex", "sha1") }, body);
+  add("woocommerce", "made here in the form of woocommerce/woocommerce, generate_signature in plugins/woocommerce/includes/class-wc-webhook.php", secret, { "X-WC-Webhook-Signature": mac(body, "base64") }, body);
+  add("xero", "made here in the form of https://developer.xero.com/documentation/webhooks/configuring-your-server and XeroAPI/XeroWebhooksReceiver, SignatureVerifier", secret, { "x-xero-signature": mac(body, "base64") }, body);
   add("zendesk", "made here in the form of https://developer.zendesk.com/documentation/webhooks/verifying/", secret, { "X-Zendesk-Webhook-Signature": mac(ISO + body, "base64"), "X-Zendesk-Webhook-Signature-Timestamp": ISO }, body);
   add("gitlab", "made here in the form of https://docs.gitlab.com/user/project/integrations/webhooks/", secret, { "X-Gitlab-Token": secret }, body);
   add("figma", "made here in the form of https://developers.figma.com/docs/rest-api/webhooks-security/", secret, {}, JSON.stringify({ event_type: "PING", passcode: secret, text: TEXT }));
   add("postmark", "made here in the form of https://postmarkapp.com/developer/webhooks/webhooks-overview", "relay:password", { Authorization: `Basic ${Buffer.from("relay:password").toString("base64")}` }, body);
-  // The text, key and signature that descriptions of this webhook print.
-  add("bitbucket", "made here in the form that others describe, of https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/", "It's a Secret to Everybody",
-    { "X-Hub-Signature": "sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9" }, "Hello World!", { name: "printed" });
+  // Atlassian's example: the key, the text and the signature.
+  const [key, hello, printed] = ["It's a Secret to Everybody", "Hello World!", { "X-Hub-Signature": "sha256=a4771c39fbe90f317c7824e83ddef3caae9cb3d976c214ace1f2937e133263c9" }];
+  add("bitbucket", "printed in https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, as others quote it", key, printed, hello, { name: "printed" });
+  add("jira", "printed in https://developer.atlassian.com/cloud/jira/platform/webhooks/, as others quote it", key, printed, hello, { name: "printed" });
 }
 
 // goLibraries are verified by go/main.go.
