@@ -24,7 +24,7 @@ case $number in
 	tagged=$(git rev-parse -q --verify "refs/tags/v$number^{commit}" || true)
 	[ -z "$tagged" ] || [ "$tagged" = "$(git rev-parse HEAD)" ] || die "v$number is another commit, $tagged"
 	echo "release: checking CHANGELOG.md, test/released/$number and the deprecations"
-	CGO_ENABLED=0 go test -count=1 -run '^Test(Changelog|Released|Frozen|Deprecations)' . ./test/released ./api
+	CGO_ENABLED=0 go test -count=1 -run '^Test(Changelog|Released|Frozen|Deprecations)' ./test/rules ./test/released ./api
 	;;
 esac
 
