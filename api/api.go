@@ -103,6 +103,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	c := &frame.Core{
 		MaxBody: cfg.MaxBody, RetentionDays: cfg.RetentionDays, Clock: deps.Now, IDs: deps.IDs,
 		ConfigReader: deps.Config, Waiting: wait.NewRoom(frame.MaxWaitingRequests),
+		EventEndpoint: deps.Receipts.EventEndpoint,
 	}
 	x, err := newAreas(&cfg, &deps, c)
 	if err != nil {
@@ -123,7 +124,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a.router = frame.NewRouter(frame.RouterConfig{
-		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits,
+		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantRules,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
 		Public: newPublic(&cfg, &deps, deprecated).servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)

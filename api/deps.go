@@ -96,6 +96,7 @@ func (d Deps) validate() error {
 type Configuration interface {
 	frame.Keys
 	endpoints.Endpoints
+	endpoints.Tenants
 	account.AlertSettings
 	jobs.Recoveries
 	events.Fixtures

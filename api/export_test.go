@@ -98,3 +98,12 @@ func BoundBodies(a *API, all, ofKey int64) (held func() int64) {
 	a.router.Bodies.Bound(all, ofKey)
 	return a.router.Bodies.Held
 }
+
+// What a key of a tenant may do.
+const (
+	TenantWithin    = within
+	TenantForbidden = forbidden
+)
+
+// TenantRules returns a copy of the rules.
+func TenantRules() frame.TenantRules { return maps.Clone(tenantRules) }

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -108,7 +109,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 	}
 	q := frame.NewQuery(httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), "")
 	x := must.Get(newTestResources())(t)
-	x.events.Query(q, "")
+	x.events.Query(q, &config.Key{})
 	others := slices.DeleteFunc(q.Aliases, func(name string) bool { return strings.HasSuffix(name, "[]") })
 	for _, list := range [][2][]string{{q.Names, names}, {others, aliases}} {
 		want, got := slices.Sorted(slices.Values(list[0])), slices.Sorted(slices.Values(list[1]))

@@ -121,7 +121,7 @@ func (w *operationWriter) operation(op *operationText, x *frame.Route) (*yaml.No
 		addMember(responses, status, response)
 	}
 	for _, status := range slices.Sorted(maps.Keys(w.errors)) {
-		if x != nil && op.canFail(status) && member(responses, status) == nil {
+		if x != nil && op.canFail(status, x) && member(responses, status) == nil {
 			addMember(responses, status, componentRef("responses", w.errors[status].Name))
 		}
 	}
@@ -150,10 +150,10 @@ func (op *operationText) variables() []string {
 }
 
 // canFail reports whether an operation has errors with a status. A 404 for what a query or a body names is written out.
-func (op *operationText) canFail(status string) bool {
+func (op *operationText) canFail(status string, x *frame.Route) bool {
 	switch status {
 	case "403":
-		return op.method != http.MethodGet
+		return op.method != http.MethodGet || tenantRules[op.method+" "+x.Path] == forbidden
 	case "404":
 		return strings.Contains(op.path, "{")
 	}

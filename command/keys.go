@@ -14,10 +14,14 @@ import (
 
 // scope formats a key's scope for a list.
 func scope(k *admin.Key) string {
+	text := k.Scope
 	if k.Agent {
-		return k.Scope + " (agent)"
+		text += " (agent)"
 	}
-	return k.Scope
+	if k.Tenant != "" {
+		text += " of " + k.Tenant
+	}
+	return text
 }
 
 // lastUse formats a key's last use for a list.
@@ -43,7 +47,7 @@ func browser(k *admin.Key) string {
 // keysCommands returns the commands for API keys and master keys.
 func keysCommands() group {
 	return group{name: "keys", help: `Usage:
-  relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent]
+  relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent] [--tenant TENANT]
   relay keys list
   relay keys revoke ID
   relay keys rewrap
@@ -85,6 +89,7 @@ func createKey(flags *flag.FlagSet) action {
 	flags.StringVar(&k.Name, "name", "", "what the key is for")
 	flags.StringVar(&k.Scope, "scope", "", "read or read_write")
 	flags.BoolVar(&k.Agent, "agent", false, "for an agent: a person has to approve its changes")
+	flags.StringVar(&k.Tenant, "tenant", "", "restrict the key to the endpoints of this tenant")
 	expires := flags.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
 	return action{
 		misuse: func(arguments []string) string {

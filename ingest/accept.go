@@ -38,6 +38,7 @@ type Acceptor struct {
 	clockSkew     func() time.Duration
 	checkCapacity func() error // nil = no check
 	limits        Limits
+	tenant        func(account, name string) *config.Tenant
 	metrics       *metrics
 	spans         *spans.Recorder // nil: no traces
 	breakers      [maxPartitions]partitionBreaker
@@ -105,6 +106,11 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 	}
 	if ep.IngestLimit != nil && e.Verdict != event.VerdictRejected { // reject.go limits rejected requests
 		if err := a.checkIngestLimit(e, ep); err != nil {
+			return err
+		}
+	}
+	if ep.Tenant != "" && e.Verdict != event.VerdictRejected {
+		if err := a.checkTenantLimit(ep); err != nil {
 			return err
 		}
 	}

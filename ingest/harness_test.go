@@ -21,6 +21,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -74,6 +75,7 @@ type world struct {
 
 	skew        atomic.Int64 // of the broker's clock
 	capacityErr error        // what CheckCapacity returns
+	tenantRate  int          // of the tenant "customer"
 
 	mu        sync.Mutex // guards endpoints
 	endpoints map[string]*config.Endpoint
@@ -84,6 +86,15 @@ func (w *world) EndpointByToken(token string) *config.Endpoint {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.endpoints[token]
+}
+
+// Tenant implements Endpoints: there is one, with its most events a second.
+func (w *world) Tenant(account, name string) *config.Tenant {
+	if name != "customer" {
+		return nil
+	}
+	return &config.Tenant{Meta: entity.Meta{ID: "ten_x", Account: account}, Tenant: name,
+		Limits: config.TenantLimits{EventsPerSecond: &w.tenantRate}}
 }
 
 // change replaces the endpoint by a changed copy, as the configuration does.

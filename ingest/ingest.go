@@ -56,6 +56,7 @@ type Config struct {
 type Endpoints interface {
 	// EndpointByToken returns nil for a token that no endpoint has.
 	EndpointByToken(token string) *config.Endpoint
+	Tenant(account, name string) *config.Tenant // nil: there is none
 }
 
 // Tripwires has URLs that look like those of endpoints and that nobody has a reason to use.
@@ -117,7 +118,7 @@ func New(cfg Config, deps Deps) *Ingest {
 		cfg: cfg, deps: deps, metrics: m,
 		acceptor: &Acceptor{
 			producer: deps.Producer, ids: deps.IDs, clockSkew: deps.ClockSkew, checkCapacity: deps.CheckCapacity,
-			limits: deps.Limits, metrics: m, spans: deps.Spans,
+			limits: deps.Limits, tenant: deps.Endpoints.Tenant, metrics: m, spans: deps.Spans,
 		},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,

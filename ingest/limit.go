@@ -28,6 +28,7 @@ type Window interface {
 const (
 	limitEvents         = "ingest-events"
 	limitBytes          = "ingest-bytes"
+	limitTenant         = "tenant-events" // by the tenant's id
 	limitRejected       = "rejected"
 	limitRejectedStored = "rejected-kept"
 )
@@ -46,6 +47,21 @@ func (a *Acceptor) checkIngestLimit(e *event.Event, ep *config.Endpoint) error {
 			a.metrics.limited.WithLabelValues("bytes").Inc()
 			return rateLimitedError(wait, "accepts at most "+strconv.Itoa(*most)+" bytes per second (ingest_limit)")
 		}
+	}
+	return nil
+}
+
+// checkTenantLimit takes the token of an event from its tenant's events_per_second, or returns the 429.
+func (a *Acceptor) checkTenantLimit(ep *config.Endpoint) error {
+	t := a.tenant(ep.Account, ep.Tenant)
+	if t == nil || t.Limits.EventsPerSecond == nil {
+		return nil
+	}
+	most := *t.Limits.EventsPerSecond
+	if wait, _ := a.limits.TakeSharedToken(limitTenant, t.ID, float64(most)); wait > 0 {
+		a.metrics.limited.WithLabelValues("tenant").Inc()
+		return rateLimitedError(wait, "accepts at most "+strconv.Itoa(most)+" events per second with the others of its tenant "+
+			"(limits.events_per_second)")
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Over its limit an endpoint answers 429, for provider events and for sent ones, and for each event of a batch
@@ -97,4 +98,27 @@ func TestRejectedRequestsDoNotUseTheLimit(t *testing.T) {
 		w.want(w.post("x", "X-Hub-Signature-256", githubSignature("secret", "x")), 200)
 	}
 	w.want(w.post("x", "X-Hub-Signature-256", githubSignature("secret", "x")), 429)
+}
+
+// All endpoints of a tenant share its limit; those of others are not concerned.
+func TestTenantLimit(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+	w.tenantRate = 2
+	ep := *w.EndpointByToken(token)
+	ep.Tenant = "customer"
+	other := ep
+	other.ID = "ep_other"
+	accept := func(ep *config.Endpoint) error {
+		return w.ingest.Acceptor().Accept(t.Context(), &event.Event{Body: []byte("{}")}, ep)
+	}
+	for i, of := range []*config.Endpoint{&ep, &other, &ep, &other} {
+		err := accept(of)
+		refused, is := errors.AsType[*web.Error](err)
+		if i < 2 && err != nil || i >= 2 && (!is || refused.Status != http.StatusTooManyRequests ||
+			!strings.Contains(refused.Message, "limits.events_per_second")) {
+			t.Errorf("event %d: %v", i, err)
+		}
+	}
+	other.Tenant = "unlimited"
+	must.Do(t, accept(&other))
 }

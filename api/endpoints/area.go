@@ -44,6 +44,7 @@ type Deps struct {
 // Configuration is the configuration log as far as the area uses it.
 type Configuration interface {
 	Endpoints
+	Tenants
 	AlertSettings() *alerting.AlertSettings
 }
 
@@ -60,6 +61,8 @@ func Routes(d *Deps) []frame.Route {
 		Core: d.Core, events: d.Events, erasures: d.Erasures, limits: d.Limits, secrets: d.Secrets,
 		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
+	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config}
+	d.Core.OwnEndpoint = ofTenants.ownEndpoint
 	const one = "/v1/endpoints/{endpoint}"
 	const oneDestination = one + "/destinations/{destination}"
 	endpoint := frame.Finds(d.Core.EndpointInPath)
@@ -67,7 +70,7 @@ func Routes(d *Deps) []frame.Route {
 		_, _, err := d.Core.DestinationInPath(r, key)
 		return err
 	}
-	return []frame.Route{
+	return append(ofTenants.routes(), []frame.Route{
 		{Path: "/v1/endpoints", Methods: frame.Methods{"GET": x.listEndpoints, "POST": x.createEndpoint},
 			Resumable: true},
 		{Path: "/v1/endpoints/validate", Methods: frame.Methods{"POST": x.validateEndpoint}, Computes: true},
@@ -89,7 +92,7 @@ func Routes(d *Deps) []frame.Route {
 			InPath: destination, BodySelects: true, Resumable: true},
 		{Path: one + "/traffic", Methods: frame.Methods{"GET": overviews.readTraffic}},
 		{Path: "/v1/overview", Methods: frame.Methods{"GET": overviews.readOverview}},
-	}
+	}...)
 }
 
 // Endpoints reads and changes endpoints. A change returns after this node has applied it.

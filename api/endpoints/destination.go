@@ -100,10 +100,10 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 	}
 	merge := func(in *endpointInput, _ *frame.Object, e *config.Endpoint) {
 		rest := slices.DeleteFunc(slices.Clone(e.Destinations), func(d config.Destination) bool { return d.ID == name })
-		switch len(rest) {
-		case len(e.Destinations):
+		switch {
+		case len(rest) == len(e.Destinations):
 			in.Err = frame.ErrNoDestination()
-		case 0:
+		case len(rest) < e.FewestDestinations():
 			in.Fail("destinations", "must keep at least one destination; delete the endpoint, or disable the destination "+
 				"instead")
 		default:

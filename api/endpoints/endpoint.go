@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,9 @@ func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpo
 	e.Token = a.newToken(e.ID)
 	in := a.newEndpointInput(true)
 	in.merge(key, in.NewObject("", body), e)
+	if in.Err == nil {
+		in.Err = a.checkDestinations(e)
+	}
 	return e, in, in.Err
 }
 
@@ -117,13 +121,14 @@ func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *co
 }
 
 func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := frame.NewQuery(r, "endpoints "+key.Account)
+	q := frame.NewQuery(r, "endpoints "+frame.ScopeOf(key))
 	text := q.Text("must be UTF-8")
+	tenants := q.List("tenant")
 	p, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
-	endpoints, more, err := a.findEndpoints(r.Context(), text, key, p.Before, p.Limit)
+	endpoints, more, err := a.findEndpoints(r.Context(), text, key, tenants, p.Before, p.Limit)
 	if err != nil {
 		return err
 	}
@@ -142,9 +147,22 @@ func (a *endpoints) listEndpoints(w http.ResponseWriter, r *http.Request, key *c
 // with that id. A URL finds destinations at its host, an ingest URL its endpoint. What the key may not see is not
 // searched. Nor are paths and queries of URLs, which often hold a credential. A node runs maxSearches at a time:
 // 20,000 endpoints take a tenth of a second of CPU.
-func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.Key, before int64, limit int,
-) (page []*config.Endpoint, more bool, err error) {
-	if text = strings.ToLower(strings.TrimSpace(text)); text == "" {
+func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.Key, tenants []string, before int64,
+	limit int) (page []*config.Endpoint, more bool, err error) {
+	if text = strings.ToLower(strings.TrimSpace(text)); key.Tenant != "" || len(tenants) > 0 {
+		contains := containsText(a.ViewerOf(key), text)
+		for _, e := range slices.Backward(a.endpointsOfTenants(key, tenants)) {
+			if before != 0 && e.Seq >= before || text != "" && !contains(e) {
+				continue
+			}
+			if len(page) == limit {
+				return page, true, nil
+			}
+			page = append(page, e)
+		}
+		return page, false, nil
+	}
+	if text == "" {
 		page, more = a.config.Endpoints(key.Account, before, limit)
 		return page, more, nil
 	}
@@ -166,6 +184,20 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 		return contains(e), ctx.Err() != nil
 	})
 	return page, more, ctx.Err()
+}
+
+// endpointsOfTenants returns the endpoints of tenants that a key sees, in the order of their creation.
+func (a *endpoints) endpointsOfTenants(key *config.Key, tenants []string) (all []*config.Endpoint) {
+	if key.Tenant != "" && len(tenants) == 0 {
+		tenants = []string{key.Tenant}
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(tenants))) {
+		if key.Tenant == "" || key.Tenant == name {
+			all = append(all, a.ConfigReader.TenantEndpoints(key.Account, name)...)
+		}
+	}
+	slices.SortFunc(all, func(x, y *config.Endpoint) int { return cmp.Compare(x.Seq, y.Seq) })
+	return all
 }
 
 // containsText matches endpoints that contain text, which is in lower case, where findEndpoints searches.
@@ -235,6 +267,9 @@ func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endp
 			}
 		}
 		merge(in, in.NewObject("", body), e)
+		if in.Err == nil {
+			in.Err = a.checkDestinations(e)
+		}
 		return in.Err
 	})
 	if err != nil {

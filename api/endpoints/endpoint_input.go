@@ -26,6 +26,7 @@ const (
 	maxMetadataText = 500
 	maxDaySeconds   = 86400
 	maxTypeSource   = 512
+	maxTenant       = 64
 )
 
 // endpointInput validates a request and merges it into an endpoint or one of its destinations.
@@ -57,6 +58,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
+	in.tenant(o, key, e)
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
 	in.metadata(o, e)
@@ -161,6 +163,23 @@ func (in *endpointInput) retryPolicy(o *frame.Object, p *retry.Policy) {
 // retryOnWord matches a class of statuses or one status. 2xx means success and 5xx is always retried, so neither is
 // allowed.
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
+
+// tenant reads the tenant of a new endpoint. A key of a tenant creates endpoints of its own tenant.
+func (in *endpointInput) tenant(o *frame.Object, key *config.Key, e *config.Endpoint) {
+	asked := e.Tenant
+	o.IgnoreNulls("tenant")
+	o.Text("tenant", 1, maxTenant, &asked)
+	switch {
+	case !in.creating && asked != e.Tenant:
+		in.Fail("tenant", "cannot be changed; create another endpoint for the tenant")
+	case key.Tenant != "" && asked != "" && asked != key.Tenant:
+		in.Fail("tenant", "must be that of the key, or be left out")
+	case asked != "" && !config.IsTenant(asked):
+		in.Fail("tenant", "must have 1 to 64 letters, digits, dots, colons, _ or -")
+	case in.creating:
+		e.Tenant = cmp.Or(asked, key.Tenant)
+	}
+}
 
 // metadata merges key by key; null removes a key.
 func (in *endpointInput) metadata(o *frame.Object, e *config.Endpoint) {

@@ -54,7 +54,7 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 	if err != nil {
 		return err
 	}
-	q := frame.NewQuery(r, "transformation versions "+key.Account)
+	q := frame.NewQuery(r, "transformation versions "+frame.ScopeOf(key))
 	if q.RefuseUnknown(); q.Err != nil {
 		return q.Err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Deps are the dependencies of the area.
@@ -77,13 +78,20 @@ func New(d *Deps) (*Area, error) {
 // Routes returns the routes of the area, the busiest first.
 func (a *Area) Routes() []frame.Route {
 	const one = "/v1/endpoints/{endpoint}"
-	event := func(r *http.Request, _ *config.Key) error {
-		_, err := a.events.EventInPath(r)
+	event := func(r *http.Request, key *config.Key) error {
+		_, err := a.events.EventInPath(r, key)
 		return err
 	}
 	routes := []frame.Route{
 		{Path: frame.SendPath, Methods: frame.Methods{"POST": a.sender.sendEvent}, Sends: true},
 		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": a.sender.sendBatch}, Sends: true},
+		{Path: "/v1/tenants/{tenant}/events", Methods: frame.Methods{"POST": a.ofTenant(a.sender.sendEvent)}, Sends: true},
+		{Path: "/v1/tenants/{tenant}/events/batch", Methods: frame.Methods{"POST": a.ofTenant(a.sender.sendBatch)}, Sends: true},
+		{Path: "/v1/tenants/{tenant}/test", Methods: frame.Methods{"POST": a.ofTenant(a.sender.testEndpoint)},
+			InPath: func(r *http.Request, key *config.Key) error {
+				_, err := a.events.OwnEndpoint(r, key)
+				return err
+			}},
 		{Path: "/v1/events", Methods: frame.Methods{"GET": a.events.listEvents}},
 		// before /v1/events/{event}, which it matches
 		{Path: "/v1/events/counts", Methods: frame.Methods{"GET": a.events.countEvents}},
@@ -105,9 +113,21 @@ func (a *Area) Routes() []frame.Route {
 	return append(routes, fixtures...)
 }
 
+// ofTenant makes a handler of an endpoint one of the endpoint that a tenant's events go to.
+func (a *Area) ofTenant(next frame.HandlerFunc) frame.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+		e, err := a.events.OwnEndpoint(r, key)
+		if err != nil {
+			return err
+		}
+		web.InfoOf(r).Vars["endpoint"] = e.ID
+		return next(w, r, key)
+	}
+}
+
 // Query reads the filters of GET /v1/events.
-func (a *Area) Query(q *frame.Query, account string) event.Query {
-	return a.events.eventQuery(q, account)
+func (a *Area) Query(q *frame.Query, key *config.Key) event.Query {
+	return a.events.eventQuery(q, key)
 }
 
 // Rows renders events as the rows of a list.

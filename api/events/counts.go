@@ -32,8 +32,8 @@ type countsAnswer struct {
 // countEvents counts the newest events that match the filters of a list, by status and by time. Callers with the same
 // filters share an answer for some seconds.
 func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	params := frame.NewQuery(r, "counts "+key.Account)
-	q := a.eventQuery(params, key.Account)
+	params := frame.NewQuery(r, "counts "+frame.ScopeOf(key))
+	q := a.eventQuery(params, key)
 	if q.Search != nil {
 		params.Fail("q", "events are not counted by their texts: leave out q, body and header")
 	}

@@ -22,8 +22,8 @@ type events struct {
 }
 
 func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	params := frame.NewQuery(r, "events "+key.Account)
-	q := a.eventQuery(params, key.Account)
+	params := frame.NewQuery(r, "events "+frame.ScopeOf(key))
+	q := a.eventQuery(params, key)
 	if q.Search != nil {
 		return a.searchEvents(w, r, params, q)
 	}
@@ -62,9 +62,10 @@ func (a *events) rowsOf(all []event.Summary) []wire.EventRow {
 }
 
 // eventQuery reads the filters of GET /v1/events.
-func (a *events) eventQuery(q *frame.Query, account string) event.Query {
-	out := event.Query{Account: account}
+func (a *events) eventQuery(q *frame.Query, key *config.Key) event.Query {
+	out := event.Query{Account: key.Account}
 	frame.ReadFilters(q, event.Filters, &out)
+	a.OfTenant(q, key, &out)
 	span := a.PastWindow(q, frame.SinceNames, frame.UntilNames)
 	out.Since, out.Until = span.Since, span.Until
 	if out.Search = search(q); out.Search != nil {
@@ -91,7 +92,7 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 
 // detail reads the event that the path names.
 func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error) {
-	d, err := a.EventInPath(r)
+	d, err := a.EventInPath(r, key)
 	if err != nil {
 		return nil, err
 	}
@@ -99,11 +100,11 @@ func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error)
 }
 
 func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.EventInPath(r)
+	d, err := a.EventInPath(r, key)
 	if err != nil {
 		return err
 	}
-	q := frame.NewQuery(r, "attempts "+key.Account)
+	q := frame.NewQuery(r, "attempts "+frame.ScopeOf(key))
 	q.Hash.Add(d.String())
 	limit, last := q.Page()
 	q.RefuseUnknown()

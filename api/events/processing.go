@@ -51,7 +51,7 @@ type receipts struct {
 // receiveProcessing records a processing receipt. Every state may follow every other, but processed is final: a
 // later receipt with another state is recorded without effect.
 func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.EventInPath(r)
+	d, err := a.EventInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ type payloads struct {
 // listed with its outcomes. After the answer no node shows the payload or starts to send it; the rows in the store
 // and the records in the log are removed later.
 func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, err := a.EventInPath(r)
+	d, err := a.EventInPath(r, key)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,10 @@ type Core struct {
 	// Waiting is the room for repeats that wait for the first call with their Idempotency-Key, and for replays that wait
 	// for another replay.
 	Waiting *wait.Room
+	// EventEndpoint returns the endpoint of an event, or event.ErrNotFound.
+	EventEndpoint func(ctx context.Context, account string, d id.ID) (string, error)
+	// OwnEndpoint returns the endpoint that events sent to the tenant in the path go to. It creates it if there is none.
+	OwnEndpoint func(r *http.Request, key *config.Key) (*config.Endpoint, error)
 }
 
 // ConfigReader finds in the configuration what a path or a body may name. A resource has the rest of the configuration
@@ -45,6 +49,9 @@ type ConfigReader interface {
 	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	EndpointByToken(token string) *config.Endpoint
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
+	Tenant(account, name string) *config.Tenant
+	// TenantEndpoints returns the endpoints of a tenant, oldest first; none if there is no such tenant.
+	TenantEndpoints(account, name string) []*config.Endpoint
 	Sync(ctx context.Context) error
 }
 
@@ -106,7 +113,7 @@ func CreateOnce[P any](ctx context.Context, create func(context.Context, P) (P, 
 // EndpointInPath returns the endpoint that the path names, or the 404.
 func (c *Core) EndpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	e := Find(r.Context(), c, c.ConfigReader.Endpoint, web.InfoOf(r).Vars["endpoint"])
-	if e == nil || e.Account != key.Account {
+	if e == nil || !Owns(key, e) {
 		return nil, web.Missing("there is no such endpoint")
 	}
 	return e, nil
@@ -144,10 +151,20 @@ func (c *Core) CatchUp(ctx context.Context) {
 }
 
 // EventInPath returns the id of the event that the path names, or the 404 when the id is malformed or the event's
-// retention has ended. It does not check that the event exists.
-func (c *Core) EventInPath(r *http.Request) (id.ID, error) {
+// retention has ended. That the event exists is checked only for a key of a tenant, which must own it.
+func (c *Core) EventInPath(r *http.Request, key *config.Key) (id.ID, error) {
 	d, err := id.Parse(id.Event, web.InfoOf(r).Vars["event"])
 	if err != nil || !c.Now().Before(c.Expiry(d)) {
+		return d, ToWebError(event.ErrNotFound)
+	}
+	if key.Tenant == "" {
+		return d, nil
+	}
+	endpoint, err := c.EventEndpoint(r.Context(), key.Account, d)
+	if err != nil {
+		return d, ToWebError(err)
+	}
+	if e := Find(r.Context(), c, c.ConfigReader.Endpoint, endpoint); e == nil || !Owns(key, e) {
 		return d, ToWebError(event.ErrNotFound)
 	}
 	return d, nil

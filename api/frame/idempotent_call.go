@@ -164,7 +164,7 @@ func (a *IdempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{key.Account, r.URL.Path, text}, "\x00")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{ScopeOf(key), r.URL.Path, text}, "\x00")))
 	mine := &config.Answer{
 		Meta: entity.Meta{ID: id.ID(sum[:16]).Text("ans_")}, BodyHash: body, IDSeed: subject.String(),
 		CallID: id.Random("call_"), APIKey: key.ID,

@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
@@ -86,6 +87,7 @@ type RouterConfig struct {
 	Uses     KeyUses
 	Refusals Refusals // may be nil
 	Limits   Limits
+	Tenants  TenantRules
 	Rates    [classes]int // read, write and send: requests a second of one key, on all nodes together; 0 = no limit
 	Hosts    web.Hosts
 	// Public answers every path outside of /v1, announce sets the headers of a deprecated call.
@@ -204,6 +206,9 @@ func (rt *Router) ServeFor(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	info.Route, info.Vars = found.Path, vars // only now: a method that the client invented must not become a metric label
 	rt.Announce(w.Header(), r, method, found.Path)
+	if err := rt.Tenants.check(key, method, found.Path); err != nil {
+		return err
+	}
 	if found.needsWriteAccess(method) {
 		if err := AuthorizeChange(key); err != nil {
 			return err
@@ -305,6 +310,8 @@ func ToWebError(err error) error {
 	if _, decided := errors.AsType[*web.Error](err); decided {
 		return err
 	}
+	limit, isLimit := errors.AsType[*config.LimitError](err)
+	invalid, isInvalid := errors.AsType[*entity.InvalidError](err)
 	switch {
 	case errors.Is(err, config.ErrConflict):
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
@@ -322,6 +329,11 @@ func ToWebError(err error) error {
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,
 			Message: fmt.Sprintf("%v; try again when the oldest are 30 days old", err),
 		}
+	case isLimit:
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: limit.Name, RetryAfter: time.Minute,
+			Message: fmt.Sprintf("is %d for this tenant; delete what is not used, or raise the limit", limit.Most), Err: err}
+	case isInvalid:
+		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	case errors.Is(err, config.ErrEntityTooLarge):
 		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
 	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, leak.ErrTooManyDrains),

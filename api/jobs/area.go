@@ -59,8 +59,8 @@ func New(d *Deps) *Area {
 
 // Routes returns the routes of the area.
 func (a *Area) Routes() []frame.Route {
-	event := func(r *http.Request, _ *config.Key) error {
-		_, err := a.replays.EventInPath(r)
+	event := func(r *http.Request, key *config.Key) error {
+		_, err := a.replays.EventInPath(r, key)
 		return err
 	}
 	return []frame.Route{

@@ -88,7 +88,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*jobs.Reco
 		return nil, in.Err
 	}
 	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
-	if presence != entity.Present || ep.Account != key.Account {
+	if presence != entity.Present || !frame.Owns(key, ep) {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
 		}
@@ -157,14 +157,23 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*jobs.Recovery, error) {
 	a.CatchUp(r.Context())
 	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
-	if presence != entity.Present || job.Account != key.Account || a.Now().Sub(job.CreatedAt) >= jobs.RecoveryRetention {
+	if presence != entity.Present || !a.sees(key, job) || a.Now().Sub(job.CreatedAt) >= jobs.RecoveryRetention {
 		return nil, web.Missing("there is no such recovery job, or it is older than 30 days")
 	}
 	return job, nil
 }
 
+// sees reports whether a key sees a job: that of a tenant those of its endpoints.
+func (a *recoveries) sees(key *config.Key, job *jobs.Recovery) bool {
+	if key.Tenant == "" {
+		return job.Account == key.Account
+	}
+	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
+	return presence == entity.Present && frame.Owns(key, ep)
+}
+
 func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := frame.NewQuery(r, "recoveries "+key.Account)
+	q := frame.NewQuery(r, "recoveries "+frame.ScopeOf(key))
 	states := frame.EnumFilter(q, "state", jobs.RecoveryStates()...)
 	endpoints := q.List("endpoint_id")
 	page, err := a.ConfigPage(r, q)
@@ -173,7 +182,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	}
 	oldest := a.Now().Add(-jobs.RecoveryRetention)
 	found, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *jobs.Recovery) bool {
-		return j.CreatedAt.After(oldest) && (len(states) == 0 || slices.Contains(states, j.State)) &&
+		return j.CreatedAt.After(oldest) && a.sees(key, j) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
 	p, err := a.progressOf(r.Context(), found...)

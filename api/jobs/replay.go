@@ -22,7 +22,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err := frame.RefuseLoop(r); err != nil {
 		return err
 	}
-	asked, err := a.EventInPath(r)
+	asked, err := a.EventInPath(r, key)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ type planner struct {
 	reverify  Reverifier
 }
 
-func (a *planner) newSelection(body []byte, account string) (*selection, *selectionInput) {
+func (a *planner) newSelection(body []byte, key *config.Key) (*selection, *selectionInput) {
 	in := &selectionInput{now: a.Now()}
 	in.top = in.NewObject("", body)
 	in.inner = in.top.Object("filter")
@@ -65,7 +65,7 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	if in.inner != nil {
 		in.inner.IgnoreNulls(times...)
 	}
-	s := &selection{rate: defaultReplayRate, query: event.Query{Account: account}}
+	s := &selection{rate: defaultReplayRate, query: event.Query{Account: key.Account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	frame.ReadFilters(in, filters, &s.query)
 	in.readTimes(in.now, a.IDs.Ahead(), &s.query)
@@ -83,6 +83,7 @@ func (a *planner) newSelection(body []byte, account string) (*selection, *select
 	if s.filter = filterJSON(filters, &s.query); len(s.filter) == len("{}") {
 		in.Fail("", "send at least one of %s: without one, every event would be replayed", strings.Join(names, ", "))
 	}
+	a.OfTenant(in, key, &s.query)
 	if s.undelivered {
 		s.filter = append(s.filter[:len(s.filter)-1], `,"`+onlyUndelivered+`":true}`...)
 	}
@@ -262,6 +263,10 @@ func (a *planner) resolveDestinations(ctx context.Context, s *selection, in *sel
 	}
 	for _, name := range s.query.Endpoints {
 		e := a.PresentEndpoint(name, s.query.Account)
+		if name == frame.NoEndpoint {
+			in.Warn(in.Param("endpoint_id", "tenant"), "selects no endpoint of the tenant")
+			continue
+		}
 		if e == nil {
 			in.Warn(in.Param("endpoint_id", "endpoint"), "endpoint "+name+" does not exist; its events are not delivered")
 			continue

@@ -48,7 +48,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	s, in := a.planner.newSelection(body, key.Account)
+	s, in := a.planner.newSelection(body, key)
 	if in.Err != nil {
 		return in.Err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -19,7 +20,7 @@ type runs struct {
 }
 
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := frame.NewQuery(r, "replays "+key.Account)
+	q := frame.NewQuery(r, "replays "+frame.ScopeOf(key))
 	endpoints := q.List("endpoint_id", "endpoint")
 	states := frame.EnumFilter(q, "state", jobs.RunQueueing, jobs.RunQueued, jobs.RunInterrupted,
 		jobs.RunCancelled)
@@ -29,7 +30,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	}
 	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *jobs.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
-		return (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
+		return a.sees(key, run) && (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
 	})
 	views, err := a.runViews(w, r, runs)
@@ -39,10 +40,20 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	return frame.WriteConfigPage(w, p, runs, more, views)
 }
 
+// sees reports whether a key sees a run: that of a tenant those that replay events of its endpoints alone.
+func (a *runs) sees(key *config.Key, run *jobs.Run) bool {
+	foreign := func(name string) bool {
+		e, presence := a.ConfigReader.Endpoint(name)
+		return presence != entity.Present || !frame.Owns(key, e)
+	}
+	return run.Account == key.Account &&
+		(key.Tenant == "" || len(run.Endpoints) > 0 && !slices.ContainsFunc(run.Endpoints, foreign))
+}
+
 // inPath returns the run that the path names, or the 404.
 func (a *runs) inPath(r *http.Request, key *config.Key) (*jobs.Run, error) {
 	run := frame.Find(r.Context(), a.Core, a.runs.ReplayRun, web.InfoOf(r).Vars["run"])
-	if run == nil || run.Account != key.Account {
+	if run == nil || !a.sees(key, run) {
 		return nil, web.Missing("there is no such run, or it is older than 30 days")
 	}
 	return run, nil

@@ -58,6 +58,8 @@ type Me struct {
 	Scope     config.Scope `json:"scope" enum:"read,read_write"`
 	// `true` for the key of an agent. It cannot make changes through the API; a person approves them in the dashboard.
 	Agent bool `json:"agent"`
+	// The tenant that the key is restricted to. Missing without one.
+	Tenant string `json:"tenant,omitempty" ref:"TenantName"`
 	// Version of the service.
 	Version string `json:"version"`
 }

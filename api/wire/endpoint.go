@@ -123,7 +123,7 @@ type Endpoint struct {
 	// endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
 	Dedup        *config.Dedup       `json:"dedup" in:"null"`
 	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
-	Destinations []Destination       `json:"destinations" in:"own" inref:"-" minItems:"1" maxItems:"50"`
+	Destinations []Destination       `json:"destinations" in:"own" inref:"-" maxItems:"50"`
 	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
 	// resets the policy to its defaults.
 	RetryPolicy retry.Policy `json:"retry_policy" in:"own,null"`
@@ -145,6 +145,8 @@ type Endpoint struct {
 	// `POST`: no provider signs the method.
 	KeepMethod bool              `json:"keep_method" in:"" inref:"KeepMethod"`
 	Metadata   map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
+	// Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+	Tenant string `json:"tenant,omitempty" in:"own" ref:"TenantName"`
 	// URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see
 	// its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks
 	// the URL (Slack's `url_verification`, `hub.challenge`, Dropbox's `challenge`), are answered before any check and not

@@ -41,11 +41,12 @@ var (
 		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
+		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{},
 	}
 	requests = []any{
 		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
 		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
-		FindingChange{}, AlertSettings{},
+		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{},
 	}
 )
 

@@ -20,6 +20,7 @@ type Key struct {
 	Name      string     `json:"name"`
 	Scope     string     `json:"scope"`
 	Agent     bool       `json:"agent"`
+	Tenant    string     `json:"tenant,omitempty"` // what the key is restricted to
 	Key       string     `json:"key,omitempty"`
 	Last4     string     `json:"last4"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -47,6 +48,7 @@ type CreateKey struct {
 	Name           string `json:"name"`
 	Scope          string `json:"scope"`
 	Agent          bool   `json:"agent"`
+	Tenant         string `json:"tenant,omitempty"`
 	ExpiresSeconds int64  `json:"expires_seconds"`
 }
 
@@ -83,7 +85,7 @@ type keys struct {
 
 func commandKey(k *config.Key, text string) Key {
 	j := Key{
-		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Key: text, Last4: k.Last4, CreatedAt: k.CreatedAt,
+		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Tenant: k.Tenant, Key: text, Last4: k.Last4, CreatedAt: k.CreatedAt,
 		UsedFromBrowser: k.UsedFromBrowser,
 	}
 	if !k.ExpiresAt.IsZero() {
@@ -119,7 +121,7 @@ func (x *keys) create(r *http.Request) (any, error) {
 	if err := readCommand(r, &c); err != nil {
 		return nil, err
 	}
-	n := config.NewKey{Name: c.Name, Scope: config.Scope(c.Scope), Agent: c.Agent}
+	n := config.NewKey{Name: c.Name, Scope: config.Scope(c.Scope), Agent: c.Agent, Tenant: c.Tenant}
 	if c.ExpiresSeconds < 0 {
 		return nil, web.Invalid("expires_seconds", "must not be negative")
 	}

@@ -13,7 +13,18 @@ import (
 
 // CreateEndpoint creates an endpoint; see Create.
 func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
-	return entity.Create(ctx, c, e)
+	if e.Tenant == "" {
+		return entity.Create(ctx, c, e)
+	}
+	of := tenants{c.core}
+	if err := of.addEndpoint(ctx, e); err != nil {
+		return nil, err
+	}
+	created, err := entity.Create(ctx, c, e)
+	if errors.Is(err, ErrStateFull) || errors.Is(err, ErrTooManyEndpoints) || errors.Is(err, ErrEntityTooLarge) {
+		return nil, errors.Join(err, of.dropEndpoint(ctx, e))
+	}
+	return created, err
 }
 
 // CheckCreate returns the error of the bound that CreateEndpoint would exceed, or nil. It writes nothing.

@@ -50,6 +50,7 @@ type Endpoint struct {
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
 	Metadata          map[string]string `json:"metadata"`
+	Tenant            string            `json:"tenant,omitempty"` // see Tenant; it never changes
 	CreatedAt         time.Time         `json:"created_at"`
 	UpdatedAt         time.Time         `json:"updated_at"`
 
@@ -91,6 +92,14 @@ func (e *Endpoint) Destination(id string) *Destination {
 		return nil
 	}
 	return &e.Destinations[i]
+}
+
+// FewestDestinations is how many destinations the endpoint must have. That of a tenant may wait for its first.
+func (e *Endpoint) FewestDestinations() int {
+	if e.Tenant != "" {
+		return 0
+	}
+	return 1
 }
 
 // EnabledDestinations returns the ids of the enabled destinations: a new event goes to these.
@@ -204,14 +213,22 @@ type Key struct {
 	CreatedAt   time.Time `json:"created_at"`
 	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 	RevokedAt   time.Time `json:"revoked_at,omitzero"`
+	// Tenant restricts the key to the endpoints of a tenant; empty: it is for the whole account.
+	Tenant string `json:"tenant,omitempty"`
 	// Bootstrap marks a key that is valid only while the environment of the node names it.
 	Bootstrap bool `json:"bootstrap"`
 	// UsedFromBrowser: a page has called the API with it, so its text is in client code.
 	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
+
+	// Seq is the sequence of the record that created it; set on reading, never written.
+	Seq int64 `json:"-"`
 }
 
+// CreationSeq returns the position of the key in lists, which are in the order of creation.
+func (k *Key) CreationSeq() int64 { return k.Seq }
+
 func (k *Key) Common() entity.CommonFields {
-	return entity.CommonFields{ID: &k.ID, Account: &k.Account, CreatedAt: &k.CreatedAt}
+	return entity.CommonFields{ID: &k.ID, Account: &k.Account, CreatedAt: &k.CreatedAt, Seq: &k.Seq}
 }
 
 func (k *Key) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &k.Hash} }

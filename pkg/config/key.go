@@ -19,6 +19,7 @@ type NewKey struct {
 	Name      string    // 1 to 100 printable characters
 	Scope     Scope     // Read or ReadWrite
 	Agent     bool      // the key changes nothing by itself; see Key.Agent
+	Tenant    string    // restricts the key; see Key.Tenant
 	ExpiresAt time.Time // zero: never
 	// Nonce makes a repeated call harmless: calls with the same nonce create one key. Empty = every call creates a key.
 	// A caller draws it at random for each form.
@@ -52,6 +53,9 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	if err := n.Validate(c.Now()); err != nil {
 		return "", nil, err
 	}
+	if n.Tenant != "" && (tenants{c.core}).Tenant(c.Account().ID, n.Tenant) == nil {
+		return "", nil, &entity.InvalidError{Param: "tenant", Message: "is not known; create it with PUT /v1/tenants/" + n.Tenant}
+	}
 	text = apikey.New()
 	fingerprint, err := callers(c).KeyFingerprint(ctx, text)
 	if err != nil {
@@ -59,7 +63,7 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	}
 	hash := entity.HashOf(text)
 	key := &Key{
-		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent,
+		ID: id.Random(id.Key), Account: c.Account().ID, Name: n.Name, Scope: n.Scope, Agent: n.Agent, Tenant: n.Tenant,
 		Hash: hash[:], Last4: apikey.Last4(text), Fingerprint: fingerprint, CreatedAt: c.Clock().UTC(),
 		ExpiresAt: n.ExpiresAt,
 	}

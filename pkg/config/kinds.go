@@ -71,6 +71,8 @@ var kindTable = &entity.Table{
 	entity.KindFixture: entity.Row[Fixture]("fixture", conflog.AuditRequested, exported|expiresInAnyOrder,
 		conflog.Bounds{MaxCount: MaxFixtures, ErrCount: ErrTooManyFixtures, MaxBytes: MaxFixturesBytes,
 			ErrBytes: ErrFixturesFull}),
+	// A node that does not know tenants would give their keys the whole account.
+	entity.KindTenant: entity.Row[Tenant]("tenant", conflog.AuditAll, exported, conflog.Bounds{}).AtLevel(3),
 }
 
 func (*LogSecret) EntityKind() entity.Kind     { return entity.KindLog }
@@ -83,6 +85,7 @@ func (*Settings) EntityKind() entity.Kind      { return entity.KindSettings }
 func (*ServiceSecret) EntityKind() entity.Kind { return entity.KindServiceSecret }
 func (*Action) EntityKind() entity.Kind        { return entity.KindAction }
 func (*Fixture) EntityKind() entity.Kind       { return entity.KindFixture }
+func (*Tenant) EntityKind() entity.Kind        { return entity.KindTenant }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {

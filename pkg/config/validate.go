@@ -57,7 +57,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	}
 	errs := []error{
 		require.Text("name", e.Name, 1, require.MaxName), require.OneOf("provider", e.Provider, verify.Providers()...),
-		require.Range("destinations", len(e.Destinations), 1, require.MaxDestinations),
+		require.Range("destinations", len(e.Destinations), e.FewestDestinations(), require.MaxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
 		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
 	}

@@ -40,6 +40,7 @@ const (
 	Scan        = "scn_"
 	DSN         = "dsn_"
 	Fixture     = "fix_"
+	Tenant      = "ten_"
 	Act         = "act_"
 	Tripwire    = "trw_"
 )

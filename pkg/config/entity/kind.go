@@ -35,6 +35,7 @@ const (
 	KindTripwire
 	KindAction
 	KindFixture
+	KindTenant
 	NumKinds // number of kinds, the log's own included
 )
 
@@ -67,6 +68,12 @@ func (t *Table) Has(k Kind, any Traits) bool { return t[k].traits&any != 0 }
 func Row[T any, P Pointer[T]](name string, audited conflog.Audited, t Traits, bounds conflog.Bounds) KindInfo {
 	info := conflog.KindInfo{Name: name, Level: 1, Audited: audited, Bounds: bounds}
 	return KindInfo{info, func() Value { return P(new(T)) }, t}
+}
+
+// AtLevel returns the description of a kind that exists from a level of the log on.
+func (k KindInfo) AtLevel(level int) KindInfo {
+	k.Level = level
+	return k
 }
 
 // TooMany returns the error of a bound.

@@ -1,0 +1,88 @@
+package frame
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// A key of a tenant sees the endpoints of the tenant and what belongs to them, and nothing else of the account. Which
+// operations it may use is decided in TenantRules; within them, everything that a path or a body names goes through
+// Owns, and every list through OfTenant.
+
+// TenantRule says what a key of a tenant may do with an operation.
+type TenantRule uint8
+
+// Values of TenantRule. The zero value is none: each operation is decided.
+const (
+	_               TenantRule = iota
+	TenantForbidden            // 403: it concerns the account
+	TenantWithin               // it reaches only what belongs to the tenant
+)
+
+// TenantRules decides each operation, by method and path.
+type TenantRules map[string]TenantRule
+
+// check returns the 403 of a key of a tenant.
+func (t TenantRules) check(key *config.Key, method, path string) error {
+	if key.Tenant == "" || t[method+" "+path] == TenantWithin {
+		return nil
+	}
+	return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+		Message: "a key of a tenant cannot do this, because it concerns the whole account; use a key without a tenant"}
+}
+
+// Owns reports whether an endpoint belongs to the account of a key, and to its tenant if it has one.
+func Owns(key *config.Key, e *config.Endpoint) bool {
+	return e.Account == key.Account && (key.Tenant == "" || e.Tenant == key.Tenant)
+}
+
+// ScopeOf names what a key sees, for the cursors and shared answers of lists.
+func ScopeOf(key *config.Key) string {
+	if key.Tenant == "" {
+		return key.Account
+	}
+	return key.Account + " " + key.Tenant
+}
+
+// NoEndpoint is the id of no endpoint: a filter without any endpoint would select all of the account.
+const NoEndpoint = "ep_none"
+
+// OfTenant reads the filter tenant, and restricts a query to the endpoints of that tenant and of the key's.
+func (c *Core) OfTenant(from FilterSource, key *config.Key, to *event.Query) {
+	names := from.List("tenant")
+	for _, name := range names {
+		if !config.IsTenant(name) {
+			from.Fail(from.Param("tenant"), "must be the name of a tenant: 1 to 64 letters, digits, dots, colons, _ or -")
+		}
+	}
+	if key.Tenant != "" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name != key.Tenant })
+		if len(names) == 0 && len(from.List("tenant")) > 0 {
+			to.Endpoints = []string{NoEndpoint}
+			return
+		}
+		names = []string{key.Tenant}
+	}
+	if len(names) > 0 {
+		to.Endpoints = c.endpointsOf(key.Account, names, to.Endpoints)
+	}
+}
+
+// endpointsOf returns the ids of the endpoints of tenants: those in asked, if there are any.
+func (c *Core) endpointsOf(account string, tenants, asked []string) (all []string) {
+	for _, name := range tenants {
+		for _, e := range c.ConfigReader.TenantEndpoints(account, name) {
+			if len(asked) == 0 || slices.Contains(asked, e.ID) {
+				all = append(all, e.ID)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return []string{NoEndpoint}
+	}
+	return all
+}

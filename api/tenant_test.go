@@ -1,0 +1,182 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+)
+
+// tenant is a tenant with a key, an endpoint and what belongs to it.
+type tenant struct {
+	*client
+	name string
+	of   map[string]string // ids by the names of paths
+}
+
+// newTenant makes a tenant of the account with something of each kind.
+func newTenant(c *client, t testing.TB) *tenant {
+	t.Helper()
+	name := fmt.Sprintf("customer-%d", time.Now().UnixNano())
+	c.do("PUT", "/v1/tenants/"+name, map[string]any{"name": "marker of " + name}).want(200)
+	created := c.do("POST", "/v1/tenants/"+name+"/keys", map[string]any{"name": "k", "scope": "read_write"}).want(201)
+	x := &tenant{c.as(created.text("key")), name, map[string]string{"tenant": name, "key": created.text("id")}}
+	awaitLease()
+	ep := x.do("POST", "/v1/endpoints", map[string]any{"url": "https://" + name + ".example.com/h", "provider": "github",
+		"name": "endpoint of " + name}).want(201)
+	if ep.text("tenant") != name {
+		t.Fatalf("created %s", ep.raw)
+	}
+	x.of["endpoint"], x.of["destination"] = ep.text("id"), ep.text("destinations.0.id")
+	x.of["event"] = x.send(ep.text("id"))
+	x.of["recovery"] = x.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": x.of["endpoint"], "since": since(),
+		"rate_per_second": 1}).want(201).text("id")
+	x.of["run"] = x.do("POST", "/v1/replays", map[string]any{"endpoint_id": x.of["endpoint"], "since": since()}).want(200).
+		text("run_id")
+	return x
+}
+
+// A key of a tenant reaches what belongs to the tenant and nothing else of the account. Each operation is decided, and
+// is called with what belongs to another tenant, and to the account.
+func TestTenantsAreApart(t *testing.T) {
+	c := newClient(t)
+	a, b := newTenant(c, t), newTenant(c, t)
+	rules := api.TenantRules()
+	cases := 0
+	for path, methods := range api.Routes(c.api) {
+		for _, method := range methods {
+			rule, decided := rules[method+" "+path]
+			delete(rules, method+" "+path)
+			if !decided {
+				t.Errorf("%s %s is not decided for keys of tenants", method, path)
+				continue
+			}
+			if strings.HasSuffix(path, "/stream") && rule == api.TenantWithin { // a stream of its own would not end
+				a.do(method, filled(path, b.of), nil).wantError(404, "not_found", "")
+				cases++
+				continue
+			}
+			for _, body := range []any{nil, "{}", map[string]any{"endpoint_id": b.of["endpoint"], "since": since(),
+				"rate_per_second": 1, "tenant": b.name, "type": "a.b", "data": map[string]any{}, "action": "cancel",
+				"url": "https://a.example", "status": "processed", "events": []any{}}} {
+				if body != nil && method == "GET" {
+					continue
+				}
+				got := a.do(method, filled(path, b.of), body)
+				cases++
+				switch {
+				case rule == api.TenantForbidden && got.Status != http.StatusForbidden:
+					t.Errorf("%s %s: %d, want 403", method, path, got.Status)
+				case rule == api.TenantWithin && strings.Contains(path, "{") && got.Status != http.StatusNotFound:
+					t.Errorf("%s %s of another tenant: %d %s", method, path, got.Status, got.raw)
+				}
+				for kind, name := range b.of {
+					if strings.Contains(string(got.raw), name) && !strings.Contains(fmt.Sprint(body), name) {
+						t.Errorf("%s %s names the %s of another tenant: %s", method, path, kind, got.raw)
+					}
+				}
+			}
+		}
+	}
+	for operation := range rules {
+		t.Errorf("%s is decided for keys of tenants, and is no operation", operation)
+	}
+	t.Logf("%d calls", cases)
+	// What belongs to the tenant is there.
+	for _, path := range []string{"/v1/endpoints/{endpoint}", "/v1/events/{event}", "/v1/events/{event}/attempts",
+		"/v1/recoveries/{recovery}", "/v1/replays/{run}", "/v1/tenants/{tenant}"} {
+		a.do("GET", filled(path, a.of), nil).want(200)
+		c.do("GET", filled(path, a.of), nil).want(200)
+	}
+	for _, list := range []struct{ path, id string }{{"/v1/endpoints", "endpoint"}, {"/v1/events", "event"},
+		{"/v1/recoveries", "recovery"}} {
+		for who, got := range map[string]*answer{"a": a.do("GET", list.path, nil), "tenant=": c.do("GET",
+			list.path+"?tenant="+a.name, nil)} {
+			if list.id == "recovery" && who == "tenant=" {
+				continue
+			}
+			if text := string(got.want(200).raw); !strings.Contains(text, a.of[list.id]) || strings.Contains(text, b.of[list.id]) {
+				t.Errorf("%s of %s: %s", list.path, who, text)
+			}
+		}
+	}
+	// Neither filters nor ids in bodies lead to another tenant, and an Idempotency-Key is the tenant's own.
+	for _, query := range []string{"endpoint_id=" + b.of["endpoint"], "tenant=" + b.name, "q=" + b.name} {
+		if text := string(a.do("GET", "/v1/events?"+query, nil).want(200).raw); strings.Contains(text, b.of["event"]) {
+			t.Errorf("?%s: %s", query, text)
+		}
+	}
+	same := map[string]any{"url": "https://example.com/same"}
+	first := a.do("POST", "/v1/endpoints", same, "Idempotency-Key", "same").want(201)
+	if second := b.do("POST", "/v1/endpoints", same, "Idempotency-Key", "same").want(201); second.text("id") == first.text("id") {
+		t.Error("two tenants share an Idempotency-Key")
+	}
+	if got := a.do("POST", "/v1/replays", map[string]any{
+		"endpoint_id": b.of["endpoint"], "since": since()}).want(200); got.get("events") != 0.0 {
+		t.Errorf("a replay of another tenant's endpoint: %s", got.raw)
+	}
+}
+
+func TestTenants(t *testing.T) {
+	c := newClient(t)
+	x := newTenant(c, t)
+	path := "/v1/tenants/" + x.name
+	for _, bad := range []string{"a%20b", strings.Repeat("x", 65), "%C3%A4", ".."} {
+		if got := c.do("PUT", "/v1/tenants/"+bad, "{}"); got.Status != 400 && got.Status != 404 {
+			t.Errorf("%s: %d", bad, got.Status)
+		}
+	}
+	c.do("PUT", path, map[string]any{"limits": map[string]any{"endpoints": 0}}).wantError(400, "invalid_request", "limits.endpoints")
+	c.do("PATCH", "/v1/endpoints/"+x.of["endpoint"], `{"tenant":"other"}`).wantError(400, "invalid_request", "tenant")
+	x.do("POST", "/v1/endpoints", `{"url":"https://example.com/h","tenant":"other"}`).wantError(400, "invalid_request", "tenant")
+	c.do("POST", "/v1/endpoints", `{"url":"https://example.com/h","tenant":"nobody"}`).wantError(400, "invalid_request", "tenant")
+	// The first event makes the tenant's own endpoint, and the next ones go there.
+	sent := c.do("POST", path+"/events", `{"type":"order.paid","data":{}}`).want(202)
+	own := c.do("GET", path, nil).want(200).text("endpoint_id")
+	again := x.do("POST", path+"/events", `{"type":"order.paid","data":{}}`).want(202)
+	if own == "" || sent.text("endpoint_id") != own || again.text("endpoint_id") != own || own == x.of["endpoint"] {
+		t.Errorf("sent to %s and %s, own %s", sent.text("endpoint_id"), again.text("endpoint_id"), own)
+	}
+	c.do("POST", "/v1/tenants/nobody/events", `{"type":"a","data":{}}`).wantError(404, "not_found", "")
+	d := x.do("POST", "/v1/endpoints/"+own+"/destinations", `{"url":"https://example.com/h"}`).want(201).text("id")
+	x.do("DELETE", "/v1/endpoints/"+own+"/destinations/"+d, nil).want(200) // it may have none again
+	// Limits
+	c.do("PUT", path, map[string]any{"name": "n", "limits": map[string]any{"endpoints": 3, "destinations": 2}}).want(200)
+	x.do("POST", "/v1/endpoints", `{"url":"https://example.com/h"}`).want(201)
+	x.do("POST", "/v1/endpoints", `{"url":"https://example.com/h"}`).wantError(429, "rate_limited", "limits.destinations")
+	x.do("POST", "/v1/endpoints/"+own+"/destinations", `{"url":"https://example.com/h"}`).
+		wantError(429, "rate_limited", "limits.destinations")
+	c.do("PUT", path, map[string]any{"limits": map[string]any{"endpoints": 3}}).want(200)
+	x.do("POST", "/v1/endpoints", `{"url":"https://example.com/h"}`).wantError(429, "rate_limited", "limits.endpoints")
+	x.do("DELETE", "/v1/endpoints/"+x.of["endpoint"], nil).want(200)
+	x.do("POST", "/v1/endpoints", `{"url":"https://example.com/h"}`).want(201)
+	// Keys
+	if me := x.do("GET", "/v1/me", nil).want(200); me.text("tenant") != x.name {
+		t.Errorf("%s", me.raw)
+	}
+	keys := c.do("GET", path+"/keys", nil).want(200)
+	if keys.text("data.0.id") != x.of["key"] || strings.Contains(string(keys.raw), "rly_live") {
+		t.Errorf("%s", keys.raw)
+	}
+	other := newTenant(c, t)
+	c.do("DELETE", path+"/keys/"+other.of["key"], nil).wantError(404, "not_found", "")
+	c.do("DELETE", "/v1/tenants/"+other.name+"/keys/"+other.of["key"], nil).want(200)
+	other.do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
+	// The end of a tenant ends its keys and endpoints. It can come back, without them.
+	c.do("DELETE", path, nil).want(200)
+	x.do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
+	for _, e := range []string{own, x.of["endpoint"]} {
+		c.do("GET", "/v1/endpoints/"+e, nil).wantError(404, "not_found", "")
+	}
+	c.do("GET", path, nil).wantError(404, "not_found", "")
+	if back := c.do("PUT", path, nil).want(200); back.get("endpoint_id") != nil || back.get("endpoints") != 0.0 {
+		t.Errorf("%s", back.raw)
+	}
+	if names := c.do("GET", "/v1/tenants", nil).want(200); !slices.Contains(strings.Split(string(names.raw), `"`), x.name) {
+		t.Errorf("%s", names.raw)
+	}
+}

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// MaxTenantEndpoints is the maximum number of endpoints of a tenant, whatever its limits say. Filters name them all.
+const MaxTenantEndpoints = 1000
+
+// tenantName matches the name of a tenant, which is part of paths.
+var tenantName = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
+
+// IsTenant reports whether a text may be the name of a tenant.
+func IsTenant(name string) bool { return tenantName.MatchString(name) && name != "." && name != ".." }
+
+// Tenant is a customer of the account. Its endpoints are labelled with its name, and keys can be restricted to them.
+type Tenant struct {
+	entity.Meta
+	Tenant   string            `json:"tenant"` // the account's name for it
+	Name     string            `json:"name,omitempty"`
+	Metadata map[string]string `json:"metadata,omitempty"`
+	Limits   TenantLimits      `json:"limits,omitzero"`
+	Own      string            `json:"own,omitempty"` // the endpoint that events sent to the tenant go to
+	Deleting bool              `json:"deleting,omitempty"`
+	// Endpoints are the ids of its endpoints, oldest first. One may not exist yet, or no longer.
+	Endpoints []string `json:"endpoints,omitempty"`
+}
+
+// TenantLimits are the limits of a tenant; nil = none.
+type TenantLimits struct {
+	Endpoints       *int `json:"endpoints" in:"null" minimum:"1" maximum:"1000" description:"Endpoints at most."`
+	Destinations    *int `json:"destinations" in:"null" minimum:"1" maximum:"50000" description:"Destinations of all its endpoints at most."`
+	EventsPerSecond *int `json:"events_per_second" in:"null" minimum:"1" maximum:"100000" description:"Accepted events of all its endpoints at most, over all nodes."`
+}
+
+// LimitError says which limit of a tenant a change or an event would exceed.
+type LimitError struct {
+	Name string // such as limits.endpoints
+	Most int
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the tenant's %s is %d", e.Name, e.Most)
+}
+
+// Validate validates a tenant of an import.
+func (t *Tenant) Validate() error {
+	if !IsTenant(t.Tenant) || t.ID != TenantID(t.Account, t.Tenant) {
+		return errors.New("tenant is not a tenant's name, or not that of its id")
+	}
+	return errors.Join(require.Bounds("limits", &t.Limits),
+		require.Range("endpoints", len(t.Endpoints), 0, MaxTenantEndpoints))
+}
+
+// OnlyRestricts: an endpoint of it was removed.
+func (t *Tenant) OnlyRestricts(next entity.Value) bool {
+	after := next.(*Tenant)
+	return len(after.Endpoints) < len(t.Endpoints) && after.Name == t.Name
+}
+
+// Restricts: only a deletion, after its endpoints and keys have ended.
+func (t *Tenant) Restricts(next entity.Value) bool { return next == nil }
+
+// TenantID returns the id of a tenant's entity.
+func TenantID(account, name string) string { return derivedID(id.Tenant, "tenant "+account+" "+name) }
+
+// tenants are the methods about tenants.
+type tenants struct{ *core }
+
+// Tenant returns the tenant with a name, or nil.
+func (c tenants) Tenant(account, name string) *Tenant {
+	t, _ := entity.Get[Tenant](c, TenantID(account, name))
+	return t
+}
+
+// TenantEndpoints returns the endpoints of a tenant that exist, oldest first.
+func (c tenants) TenantEndpoints(account, name string) (all []*Endpoint) {
+	t := c.Tenant(account, name)
+	if t == nil {
+		return nil
+	}
+	all = make([]*Endpoint, 0, len(t.Endpoints))
+	for _, name := range t.Endpoints {
+		if e, presence := entity.Get[Endpoint](c, name); presence == entity.Present && e.Tenant == t.Tenant {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// PutTenant creates a tenant, or changes it. change may be called several times; its error is returned as it is.
+func (c tenants) PutTenant(ctx context.Context, account, name string, change func(*Tenant) error) (t *Tenant,
+	err error) {
+	id := TenantID(account, name)
+	for {
+		t, err = entity.Update(ctx, c, id, change)
+		if !errors.Is(err, ErrNotFound) {
+			return t, err
+		}
+		t = &Tenant{Meta: entity.Meta{ID: id, Account: account}, Tenant: name}
+		if err = change(t); err != nil {
+			return nil, err
+		}
+		if t, err = entity.Create(ctx, c, t); !errors.Is(err, ErrConflict) { // else another node has created it
+			return t, err
+		}
+	}
+}
+
+// DeleteTenant revokes the keys of a tenant and deletes its endpoints, then the tenant itself. A repeat continues what a
+// crash has interrupted.
+func (c tenants) DeleteTenant(ctx context.Context, t *Tenant) error {
+	t, err := entity.Update(ctx, c, t.ID, func(t *Tenant) error {
+		t.Deleting = true // no endpoint is added any more
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range (callers{c.core}).Keys(t.Account) {
+		if k.Tenant == t.Tenant && k.RevokedAt.IsZero() {
+			if err := (callers{c.core}).RevokeKey(ctx, k.ID); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range t.Endpoints {
+		if _, presence := entity.Get[Endpoint](c, name); presence == entity.Present {
+			if err := (endpoints{c.core}).DeleteEndpoint(ctx, name, 0); err != nil && !errors.Is(err, ErrNotFound) {
+				return err
+			}
+		}
+	}
+	return entity.Delete[Tenant](ctx, c, t.ID)
+}
+
+// addEndpoint puts an endpoint that is about to be created on the list of its tenant.
+func (c tenants) addEndpoint(ctx context.Context, e *Endpoint) error {
+	_, err := entity.Update(ctx, c, TenantID(e.Account, e.Tenant), func(t *Tenant) error {
+		if slices.Contains(t.Endpoints, e.ID) {
+			return nil // by an earlier call
+		}
+		t.Endpoints = slices.DeleteFunc(slices.Clone(t.Endpoints), func(name string) bool {
+			_, presence := entity.Get[Endpoint](c, name)
+			return presence == entity.Deleted
+		})
+		if t.Deleting {
+			return ErrNotFound
+		}
+		most := MaxTenantEndpoints
+		if t.Limits.Endpoints != nil {
+			most = min(most, *t.Limits.Endpoints)
+		}
+		if len(t.Endpoints) >= most {
+			return &LimitError{"limits.endpoints", most}
+		}
+		t.Endpoints = append(t.Endpoints, e.ID)
+		return nil
+	})
+	if errors.Is(err, ErrNotFound) {
+		return &entity.InvalidError{Param: "tenant", Message: "is not known; create it with PUT /v1/tenants/" + e.Tenant}
+	}
+	return err
+}
+
+// dropEndpoint takes an endpoint that was not created off the list of its tenant.
+func (c tenants) dropEndpoint(ctx context.Context, e *Endpoint) error {
+	_, err := entity.Update(ctx, c, TenantID(e.Account, e.Tenant), func(t *Tenant) error {
+		t.Endpoints = slices.DeleteFunc(slices.Clone(t.Endpoints), func(name string) bool { return name == e.ID })
+		return nil
+	})
+	return err
+}
