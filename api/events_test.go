@@ -252,7 +252,7 @@ func TestEventFilters(t *testing.T) {
 	}
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
 	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") ||
-		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, since, until, q, "+
+		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, tenant, since, until, q, "+
 			"body, header, limit, cursor") {
 		t.Errorf("%s", m)
 	}

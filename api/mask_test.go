@@ -169,7 +169,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		"{domain_id}":  c.domain("masked.example.com").text("id"),
 		"{dsn_id}":     dsn.text("id"),
 		"{finding_id}": c.finding(), "{fixture_id}": c.fixture(`{}`).text("id"),
-		"{tripwire_id}": c.tripwire("url").text("id"),
+		"{tripwire_id}": c.tripwire("url").text("id"), "{tenant_name}": c.tenant("masked"),
 	}
 	// Twilio signs the ingest URL, so the explanation of a signature contains it.
 	c.do("PATCH", "/v1/endpoints/"+name,

@@ -112,6 +112,10 @@ func alike(document map[string]any, part any) any {
 			}
 			whole[name] = alike(document, x)
 		}
+		// An endpoint of a tenant may wait for its first destination. Those of before have no tenant.
+		if list, ok := at(whole, "properties", "destinations").(map[string]any); ok {
+			delete(list, "minItems")
+		}
 		if ref, ok := whole["$ref"].(string); ok {
 			target, _ := at(document, strings.Split(strings.TrimPrefix(ref, "#/"), "/")...).(map[string]any)
 			if target["type"] == "array" {

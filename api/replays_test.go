@@ -235,7 +235,7 @@ func TestReplayFilter(t *testing.T) {
 		"filter.destination_id")
 	hint := c.do("POST", "/v1/replays", `{"since":"`+stamp+`","statu":"failed"}`).wantError(400, invalid, "statu")
 	if m := hint.text("error.message"); !strings.Contains(m, "did you mean status?") ||
-		!strings.Contains(m, "the members are filter, endpoint_id, endpoint, destination_id, status, type, since, ") {
+		!strings.Contains(m, "the members are filter, endpoint_id, endpoint, destination_id, status, type, tenant, since, ") {
 		t.Errorf("%s", hint.raw)
 	}
 }

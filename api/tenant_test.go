@@ -18,6 +18,12 @@ type tenant struct {
 	of   map[string]string // ids by the names of paths
 }
 
+// tenant creates a tenant and returns its name.
+func (c *client) tenant(name string) string {
+	c.t.Helper()
+	return c.do("PUT", "/v1/tenants/"+name, nil).want(200).text("tenant")
+}
+
 // newTenant makes a tenant of the account with something of each kind.
 func newTenant(c *client, t testing.TB) *tenant {
 	t.Helper()

@@ -68,6 +68,9 @@ func (a *planner) newSelection(body []byte, key *config.Key) (*selection, *selec
 	s := &selection{rate: defaultReplayRate, query: event.Query{Account: key.Account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	frame.ReadFilters(in, filters, &s.query)
+	if key.Tenant == "" {
+		a.OfTenant(in, key, &s.query)
+	}
 	in.readTimes(in.now, a.IDs.Ahead(), &s.query)
 	in.top.Integer("rate_per_second", 1, maxReplayRate, &s.rate)
 	in.top.Boolean("dry_run", &s.dryRun)
@@ -83,7 +86,9 @@ func (a *planner) newSelection(body []byte, key *config.Key) (*selection, *selec
 	if s.filter = filterJSON(filters, &s.query); len(s.filter) == len("{}") {
 		in.Fail("", "send at least one of %s: without one, every event would be replayed", strings.Join(names, ", "))
 	}
-	a.OfTenant(in, key, &s.query)
+	if key.Tenant != "" { // after the check: its own endpoints are no choice
+		a.OfTenant(in, key, &s.query)
+	}
 	if s.undelivered {
 		s.filter = append(s.filter[:len(s.filter)-1], `,"`+onlyUndelivered+`":true}`...)
 	}

@@ -40,6 +40,8 @@ func oneOfEach(t *testing.T, n *testNode) {
 		switch v := v.(type) {
 		case *User:
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
+		case *Tenant:
+			v.Tenant, v.ID = "customer-1", TenantID(v.Account, "customer-1")
 		case *jobs.Recovery:
 			v.State, v.RatePerSecond = jobs.RecoveryReady, 1
 		case *leak.Drain:
