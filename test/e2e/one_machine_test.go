@@ -40,10 +40,11 @@ unit=/usr/lib/systemd/system/relay.service
 value() { sed -n "s/^$1=//p" "$unit"; }
 settings="$(value Environment) $(grep -v '^#' "$(value EnvironmentFile)")"
 [ "$*" = "enable --now relay" ] || [ "$*" = "restart relay" ]
+rm -f /run/relay.pid
 setsid sh -c 'echo $$ >/run/relay.pid; exec "$@"' sh setpriv --reuid "$(value User)" --regid "$(value Group)" \
 	--init-groups --inh-caps +net_bind_service --ambient-caps +net_bind_service \
 	env -i PATH="$PATH" $settings $(value ExecStart) >>/var/log/relay 2>&1 &
-sleep 0.2
+until [ -s /run/relay.pid ]; do sleep 0.1; done
 until env $settings relay ready >/dev/null 2>&1; do kill -0 "$(cat /run/relay.pid)"; sleep 0.1; done
 `
 )
