@@ -113,10 +113,15 @@ func (d *debian) run(command string) string {
 	return string(out)
 }
 
-// kill kills the relay and its ClickHouse.
+// kill kills the relay and its ClickHouse, and waits for their end, as systemd does.
 func (d *debian) kill() {
-	if pid, err := os.ReadFile(d.root + "/run/relay.pid"); err == nil {
-		_ = exec.Command("kill", "-9", "--", "-"+strings.TrimSpace(string(pid))).Run()
+	text, err := os.ReadFile(d.root + "/run/relay.pid")
+	if err != nil {
+		return // it was never started
+	}
+	group, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	for ; err == nil; time.Sleep(50 * time.Millisecond) {
+		err = syscall.Kill(-group, syscall.SIGKILL)
 	}
 }
 
