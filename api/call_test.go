@@ -100,10 +100,10 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 	known := map[string]string{"endpoint": ep.text("id"), "destination": ep.text("destinations.0.id"),
 		"event": received.Text(id.Event), "recovery": job.want(201).text("id"), "run": run.text("run_id"),
 		"drain": c.drain("routes").text("id"), "finding": c.finding(),
-		"domain":  c.domain("routes.example.com").text("id"),
-		"scan":    c.scan("scan.example.com").text("id"),
-		"dsn":     c.dsn("routes").text("id"),
-		"tenant":  c.tenant("routes"), "key": "nope",
+		"domain": c.domain("routes.example.com").text("id"),
+		"scan":   c.scan("scan.example.com").text("id"),
+		"dsn":    c.dsn("routes").text("id"),
+		"tenant": c.tenant("routes"), "key": "nope",
 		"fixture": c.fixture(`{}`).text("id"), "tripwire": c.tripwire("key").text("id")}
 	unknown := map[string]string{}
 	for name := range known {

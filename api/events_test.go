@@ -252,8 +252,8 @@ func TestEventFilters(t *testing.T) {
 	}
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
 	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") ||
-		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, tenant, since, until, q, "+
-			"body, header, limit, cursor") {
+		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, tenant, since, until, "+
+			"q, body, header, limit, cursor") {
 		t.Errorf("%s", m)
 	}
 }

@@ -7,8 +7,8 @@ const (
 	forbidden = frame.TenantForbidden
 )
 
-// tenantRules decides for each operation what a key of a tenant may do. TestTenantsAreApart compares it with the routes,
-// and calls each operation as one tenant with what belongs to another.
+// tenantRules decides for each operation what a key of a tenant may do. TestTenantsAreApart compares it with the
+// routes, and calls each operation as one tenant with what belongs to another.
 var tenantRules = frame.TenantRules{
 	"GET /v1/me": within,
 

@@ -60,8 +60,8 @@ func (a *Acceptor) checkTenantLimit(ep *config.Endpoint) error {
 	most := *t.Limits.EventsPerSecond
 	if wait, _ := a.limits.TakeSharedToken(limitTenant, t.ID, float64(most)); wait > 0 {
 		a.metrics.limited.WithLabelValues("tenant").Inc()
-		return rateLimitedError(wait, "accepts at most "+strconv.Itoa(most)+" events per second with the others of its tenant "+
-			"(limits.events_per_second)")
+		return rateLimitedError(wait, "accepts at most "+strconv.Itoa(most)+" events per second with the others of its "+
+			"tenant (limits.events_per_second)")
 	}
 	return nil
 }

@@ -102,7 +102,8 @@ func TestRejectedRequestsDoNotUseTheLimit(t *testing.T) {
 
 // All endpoints of a tenant share its limit; those of others are not concerned.
 func TestTenantLimit(t *testing.T) {
-	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(), now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(),
+		now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	w.tenantRate = 2
 	ep := *w.EndpointByToken(token)
 	ep.Tenant = "customer"

@@ -86,7 +86,8 @@ func (a *Area) Routes() []frame.Route {
 		{Path: frame.SendPath, Methods: frame.Methods{"POST": a.sender.sendEvent}, Sends: true},
 		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": a.sender.sendBatch}, Sends: true},
 		{Path: "/v1/tenants/{tenant}/events", Methods: frame.Methods{"POST": a.ofTenant(a.sender.sendEvent)}, Sends: true},
-		{Path: "/v1/tenants/{tenant}/events/batch", Methods: frame.Methods{"POST": a.ofTenant(a.sender.sendBatch)}, Sends: true},
+		{Path: "/v1/tenants/{tenant}/events/batch", Methods: frame.Methods{"POST": a.ofTenant(a.sender.sendBatch)},
+			Sends: true},
 		{Path: "/v1/tenants/{tenant}/test", Methods: frame.Methods{"POST": a.ofTenant(a.sender.testEndpoint)},
 			InPath: func(r *http.Request, key *config.Key) error {
 				_, err := a.events.OwnEndpoint(r, key)

@@ -330,8 +330,9 @@ func ToWebError(err error) error {
 			Message: fmt.Sprintf("%v; try again when the oldest are 30 days old", err),
 		}
 	case isLimit:
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: limit.Name, RetryAfter: time.Minute,
-			Message: fmt.Sprintf("is %d for this tenant; delete what is not used, or raise the limit", limit.Most), Err: err}
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: limit.Name,
+			RetryAfter: time.Minute, Err: err,
+			Message: fmt.Sprintf("is %d for this tenant; delete what is not used, or raise the limit", limit.Most)}
 	case isInvalid:
 		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	case errors.Is(err, config.ErrEntityTooLarge):

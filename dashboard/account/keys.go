@@ -124,7 +124,8 @@ func addUses(v *frame.Visit, p *keysPage) {
 // form shows it to nobody. The key of an agent changes nothing by itself.
 func createKey(agent bool, page func(*frame.Visit, *frame.Form, madeKey) error) func(*frame.Visit) error {
 	return frame.Submit(func(v *frame.Visit, f *frame.Form) error {
-		made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: agent})
+		made, ok, err := makeKey(v, f, config.NewKey{Scope: config.Scope(f.Value("scope")), Agent: agent,
+			Tenant: strings.TrimSpace(f.Value("tenant"))})
 		if err != nil {
 			return err
 		}

@@ -85,8 +85,8 @@ type keys struct {
 
 func commandKey(k *config.Key, text string) Key {
 	j := Key{
-		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Tenant: k.Tenant, Key: text, Last4: k.Last4, CreatedAt: k.CreatedAt,
-		UsedFromBrowser: k.UsedFromBrowser,
+		ID: k.ID, Name: k.Name, Scope: string(k.Scope), Agent: k.Agent, Tenant: k.Tenant, Key: text,
+		Last4: k.Last4, CreatedAt: k.CreatedAt, UsedFromBrowser: k.UsedFromBrowser,
 	}
 	if !k.ExpiresAt.IsZero() {
 		j.ExpiresAt = &k.ExpiresAt

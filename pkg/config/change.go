@@ -16,7 +16,7 @@ func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, 
 	if e.Tenant == "" {
 		return entity.Create(ctx, c, e)
 	}
-	of := tenants{c.core}
+	of := tenants(c)
 	if err := of.addEndpoint(ctx, e); err != nil {
 		return nil, err
 	}

@@ -126,8 +126,9 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		cfg: cfg, log: deps.Log, bootstrapScopes: cfg.bootstrapScopes(), sweepInterval: time.Minute,
 		passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
-	c := &Control{core.Core, core, endpoints{core}, callers{core}, tenants{core}, jobs.New(core.Core, cfg.RunProgressTimeout),
-		requests{core}, leak.NewFindings(core.Core), leak.NewTripwires(core.Core, callers{core}.KeyFingerprint),
+	c := &Control{core.Core, core, endpoints{core}, callers{core}, tenants{core},
+		jobs.New(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
+		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint),
 		alerting.Store{Core: core.Core}, notices{core}, documents{core}}
 	var err error
 	log.Node, log.Version, log.SingleNode, log.Unverified = cfg.Node, cfg.Version, cfg.SingleNode, cfg.Unverified

@@ -53,8 +53,8 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	if err := n.Validate(c.Now()); err != nil {
 		return "", nil, err
 	}
-	if n.Tenant != "" && (tenants{c.core}).Tenant(c.Account().ID, n.Tenant) == nil {
-		return "", nil, &entity.InvalidError{Param: "tenant", Message: "is not known; create it with PUT /v1/tenants/" + n.Tenant}
+	if n.Tenant != "" && tenants(c).Tenant(c.Account().ID, n.Tenant) == nil {
+		return "", nil, errNoTenant(n.Tenant)
 	}
 	text = apikey.New()
 	fingerprint, err := callers(c).KeyFingerprint(ctx, text)

@@ -51,6 +51,11 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("the tenant's %s is %d", e.Name, e.Most)
 }
 
+// errNoTenant refuses what should belong to a tenant that is not there.
+func errNoTenant(name string) error {
+	return &entity.InvalidError{Param: "tenant", Message: "is not known; create it with PUT /v1/tenants/" + name}
+}
+
 // Validate validates a tenant of an import.
 func (t *Tenant) Validate() error {
 	if !IsTenant(t.Tenant) || t.ID != TenantID(t.Account, t.Tenant) {
@@ -115,8 +120,8 @@ func (c tenants) PutTenant(ctx context.Context, account, name string, change fun
 	}
 }
 
-// DeleteTenant revokes the keys of a tenant and deletes its endpoints, then the tenant itself. A repeat continues what a
-// crash has interrupted.
+// DeleteTenant revokes the keys of a tenant and deletes its endpoints, then the tenant itself. A repeat continues what
+// a crash has interrupted.
 func (c tenants) DeleteTenant(ctx context.Context, t *Tenant) error {
 	t, err := entity.Update(ctx, c, t.ID, func(t *Tenant) error {
 		t.Deleting = true // no endpoint is added any more
@@ -125,16 +130,16 @@ func (c tenants) DeleteTenant(ctx context.Context, t *Tenant) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range (callers{c.core}).Keys(t.Account) {
+	for _, k := range callers(c).Keys(t.Account) {
 		if k.Tenant == t.Tenant && k.RevokedAt.IsZero() {
-			if err := (callers{c.core}).RevokeKey(ctx, k.ID); err != nil {
+			if err := callers(c).RevokeKey(ctx, k.ID); err != nil {
 				return err
 			}
 		}
 	}
 	for _, name := range t.Endpoints {
 		if _, presence := entity.Get[Endpoint](c, name); presence == entity.Present {
-			if err := (endpoints{c.core}).DeleteEndpoint(ctx, name, 0); err != nil && !errors.Is(err, ErrNotFound) {
+			if err := endpoints(c).DeleteEndpoint(ctx, name, 0); err != nil && !errors.Is(err, ErrNotFound) {
 				return err
 			}
 		}
@@ -166,7 +171,7 @@ func (c tenants) addEndpoint(ctx context.Context, e *Endpoint) error {
 		return nil
 	})
 	if errors.Is(err, ErrNotFound) {
-		return &entity.InvalidError{Param: "tenant", Message: "is not known; create it with PUT /v1/tenants/" + e.Tenant}
+		return errNoTenant(e.Tenant)
 	}
 	return err
 }

@@ -73,7 +73,8 @@ func newDebian(t *testing.T) *debian {
 	program, licences := filepath.Join(work, "relay-VERSION-linux-amd64"), filepath.Join(work, "LICENCES.txt")
 	must.Do(t, os.WriteFile(licences, nil, 0o600))
 	for _, step := range [][]string{
-		{"tools/release/build.sh", program}, {"go", "build", "-C", "tools", "-o", work + "/nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm"},
+		{"tools/release/build.sh", program},
+		{"go", "build", "-C", "tools", "-o", work + "/nfpm", "github.com/goreleaser/nfpm/v2/cmd/nfpm"},
 		{"tools/release/package.sh", work + "/nfpm", program, kit.ChdbLibrary(t), licences, "amd64", "1.0.0"},
 		{"cp", program + ".deb", d.root},
 	} {
@@ -154,8 +155,9 @@ func TestOneMachine(t *testing.T) {
 		case strings.HasPrefix(command, "sudo dnf"), !strings.HasPrefix(command, "sudo "):
 			continue // of another system, or beside a cluster
 		case strings.HasPrefix(command, "sudo systemctl enable"):
-			d.write("/etc/relay/relay.env", string(settings[1])+fmt.Sprintf("\nRELAY_ACME_URL=%s\nRELAY_EGRESS_ALLOW=127.0.0.0/8\n"+
-				"RELAY_EGRESS_CA_FILE=/etc/test-ca.pem\nRELAY_LEDGER_SECONDS=10\n", directory), 0o640)
+			d.write("/etc/relay/relay.env", string(settings[1])+fmt.Sprintf("\nRELAY_ACME_URL=%s\n"+
+				"RELAY_EGRESS_ALLOW=127.0.0.0/8\nRELAY_EGRESS_CA_FILE=/etc/test-ca.pem\nRELAY_LEDGER_SECONDS=10\n",
+				directory), 0o640)
 		}
 		out := d.run(command)
 		if strings.Contains(command, "relay keys create") {
@@ -231,10 +233,11 @@ func TestOneMachine(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("lost 0 of %d, repeats that were delivered 0 of %d, attempts after a lost answer %d", len(l.ids), l.repeats, again)
+	t.Logf("lost 0 of %d, repeats that were delivered 0 of %d, attempts after a lost answer %d", len(l.ids),
+		l.repeats, again)
 
-	d.run("sudo -u relay relay backup /var/lib/relay/../relay-backup --data-dir /var/lib/relay 2>&1 || " +
-		"{ install -d -o relay -m 0700 /var/backups/relay; sudo -u relay relay backup /var/backups/relay/1 --data-dir /var/lib/relay; }")
+	d.run("install -d -o relay -m 0700 /var/backups/relay; " +
+		"sudo -u relay relay backup /var/backups/relay/1 --data-dir /var/lib/relay")
 	d.kill()
 	d.run("install -d -o relay -m 0700 /var/lib/restored; " +
 		"sudo -u relay cp /var/lib/relay/master.keys /var/lib/restored; " +
@@ -275,8 +278,8 @@ func numberOf(body []byte) (n int) {
 	return n
 }
 
-// machineLoad posts numbered events, the even ones as a provider and the odd ones as an application. Like those it posts
-// each until it is accepted, and every fifth once more.
+// machineLoad posts numbered events, the even ones as a provider and the odd ones as an application. Like those it
+// posts each until it is accepted, and every fifth once more.
 type machineLoad struct {
 	client        http.Client
 	in, send, key string

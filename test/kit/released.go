@@ -15,7 +15,8 @@ import (
 // freezing names the version whose files Freeze writes; tools/release/freeze.sh sets it.
 const freezing = "RELAY_FREEZE"
 
-// Freeze writes a file of the version that is being released into test/released/VERSION. At any other time it does nothing.
+// Freeze writes a file of the version that is being released into test/released/VERSION. At any other time it does
+// nothing.
 func Freeze(t testing.TB, name string, content func() []byte) {
 	t.Helper()
 	version := os.Getenv(freezing)
