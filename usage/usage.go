@@ -177,7 +177,7 @@ func (u *Usage) cached(ctx context.Context, accountID string, age time.Duration)
 	return report, nil
 }
 
-// keptFor is how long the store keeps the counts of days (store/schema/tables/usage_day.sql).
+// keptFor is how long the store keeps the counts of days (store/schema/baseline/usage_day.sql).
 const keptFor = 400 * 24 * time.Hour
 
 // OldestPeriod returns the first day of the oldest month whose days are all kept.

@@ -31,7 +31,7 @@ func TestValidateCluster(t *testing.T) {
 // TestChecksumIsOfStatements: comments are not part of a step's checksum, so they may change.
 func TestChecksumIsOfStatements(t *testing.T) {
 	sum := func(text string) string {
-		steps := must.Get(readSteps(fstest.MapFS{"tables/a.sql": {Data: []byte(text)}}))(t)
+		steps := must.Get(readSteps(fstest.MapFS{"baseline/a.sql": {Data: []byte(text)}}))(t)
 		return steps[0].checksum
 	}
 	const table = "CREATE TABLE IF NOT EXISTS {db}.a (a String) ENGINE = MergeTree ORDER BY a;\n"

@@ -33,7 +33,7 @@ var fakeMigrations = map[string]string{
 // filesWithMigrations returns the program's own tables and migrations and the first n of fakeMigrations.
 func filesWithMigrations(t *testing.T, n int) fs.FS {
 	all := fstest.MapFS{}
-	tables, err := fs.Glob(schema.Files, "tables/*.sql")
+	tables, err := fs.Glob(schema.Files, "baseline/*.sql")
 	own, errOwn := fs.Glob(schema.Files, "migrations/*.sql")
 	must.Do(t, errors.Join(err, errOwn))
 	for _, name := range slices.Concat(tables, own) {

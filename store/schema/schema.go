@@ -1,6 +1,6 @@
 // Package schema holds the tables of the store and migrates databases to them. Begin with Migrate.
 //
-// The baseline, step 1, creates all tables; tables/ has one file for each, with its reason. Every change after a
+// The baseline, step 1, creates all tables; baseline/ has one file for each, with its reason. Every change after a
 // release is a numbered file in migrations/, whose README says how to write one. A step is identified by the checksum
 // of its statements without their comments, so comments may change and statements may not.
 //
@@ -23,7 +23,7 @@ import (
 	"github.com/eventrelay/relay/store/internal/ch"
 )
 
-//go:embed tables migrations
+//go:embed baseline migrations
 var files embed.FS
 
 // baselineNumber is the number of the step that creates the tables; the files of migrations/ have greater numbers.
@@ -81,7 +81,7 @@ func RequiredVersion() (required uint32, err error) {
 // readSteps reads the baseline and the migrations, ordered by number.
 func readSteps(files fs.FS) ([]step, error) {
 	baseline := step{number: baselineNumber, name: "0001_baseline"}
-	all, err := readStatements(files, "tables/*.sql")
+	all, err := readStatements(files, "baseline/*.sql")
 	if err != nil {
 		return nil, err
 	}

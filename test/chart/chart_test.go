@@ -67,7 +67,7 @@ func TestChartHasTheAlertRules(t *testing.T) {
 // settings returns the schemas of the plain settings and of the secret ones, from the tags of node.Config.
 func settings(t *testing.T) (plain, secret map[string]any) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../node/config.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../node/settings.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestLint(t *testing.T) {
 // whether each is a secret.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../node/config.go")
+	text, err := os.ReadFile("../../node/settings.go")
 	if err != nil {
 		t.Fatal(err)
 	}
