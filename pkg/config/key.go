@@ -53,8 +53,10 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	if err := n.Validate(c.Now()); err != nil {
 		return "", nil, err
 	}
-	if n.Tenant != "" && tenants(c).Tenant(c.Account().ID, n.Tenant) == nil {
-		return "", nil, errNoTenant(n.Tenant)
+	if n.Tenant != "" {
+		if t := tenants(c).Tenant(c.Account().ID, n.Tenant); t == nil || t.Deleting {
+			return "", nil, errNoTenant(n.Tenant)
+		}
 	}
 	text = apikey.New()
 	fingerprint, err := callers(c).KeyFingerprint(ctx, text)
