@@ -29,18 +29,22 @@ func backupCommand(ctx context.Context, c call) int {
 	var asJSON bool
 	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
 		dir, err := filepath.Abs(s.argument)
+		previous := s.previous
+		if err == nil && previous != "" {
+			previous, err = filepath.Abs(previous)
+		}
 		if err != nil {
 			return err
 		}
-		return newClient(s.DataDir, asJSON, c).callWithProgress(ctx, "/backup", admin.BackUp{Dir: dir},
+		return newClient(s.DataDir, asJSON, c).callWithProgress(ctx, "/backup", admin.BackUp{Dir: dir, Previous: previous},
 			func(line []byte) error {
 				var done admin.BackupDone
 				if err := json.Unmarshal(line, &done); err != nil {
 					return err
 				}
-				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes\nThe master keys are not in the backup, and nothing can "+
-					"be restored without them: keep a copy of RELAY_MASTER_KEYS, or of %s, elsewhere\n", dir, done.Files, done.Bytes,
-					filepath.Join(s.DataDir, masterKeysFile))
+				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes; %d bytes are new since the previous backup\nThe master "+
+					"keys are not in the backup, and nothing can be restored without them: keep a copy of RELAY_MASTER_KEYS, or "+
+					"of %s, elsewhere\n", dir, done.Files, done.Bytes, done.Copied, filepath.Join(s.DataDir, masterKeysFile))
 				return nil
 			})
 	}, jsonToggle(&asJSON))(ctx, c)

@@ -30,6 +30,7 @@ type settings struct {
 	readableFiles []string // files with secrets that other users can read or change
 	ignored       []string // settings that are set and that the command does not use
 	argument      string   // of backup and restore: the directory of the backup
+	previous      string   // of backup: the directory of the previous one, or ""
 }
 
 // maxSocketPath bounds the path of a unix socket in bytes: sun_path holds 104 on BSD and macOS and 108 on Linux, with a
@@ -81,6 +82,9 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 	})
 	if name == "migrate" {
 		fs.StringVar(&s.ClickHouseCluster, "cluster", s.ClickHouseCluster, "the same as --clickhouse-cluster")
+	}
+	if name == "backup" {
+		fs.StringVar(&s.previous, "previous", "", "directory of the previous backup: what it has is linked, not copied")
 	}
 	for _, t := range more {
 		fs.BoolVar(t.value, t.flag, *t.value, t.help)

@@ -14,12 +14,12 @@ import (
 var errNotAlone = errors.New("engines of this node run elsewhere; back them up there, as docs/operate/upgrade.md says")
 
 // backup writes a backup of the engines in this process, while they run, into a directory that is empty or does not
-// exist. After an error it is empty.
+// exist. After an error it is empty. Files that the previous backup has too become hard links to it.
 //
 // The order keeps everything that was acknowledged before. The commits of consumer groups come first and the log last:
 // what the writer stores meanwhile, it stores again after a restore, which changes nothing. Claims come before the log,
 // so that no claim answers for an event that the log lacks.
-func (n *Node) backup(ctx context.Context, dir string) (m backup.Manifest, err error) {
+func (n *Node) backup(ctx context.Context, dir, previous string) (m backup.Manifest, err error) {
 	claims, inFile := n.claims.(interface{ Copy(to io.Writer) error })
 	if n.settings.BackUpStore == nil || !inFile {
 		return m, errNotAlone
@@ -28,7 +28,7 @@ func (n *Node) backup(ctx context.Context, dir string) (m backup.Manifest, err e
 		return m, errors.New("another backup is being written; wait for its end")
 	}
 	defer n.backingUp.Unlock()
-	w, err := backup.Create(dir, n.settings.Version, n.now())
+	w, err := backup.Create(dir, previous, n.settings.Version, n.now())
 	if err != nil {
 		return m, err
 	}

@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/test/must"
 )
 
 // A backup of a node under load has everything that was acknowledged before it: a node on the restored directory lists
-// and delivers it, and knows its endpoints, API keys and idempotency keys. A changed file is refused.
+// and delivers it, and knows its endpoints, API keys and idempotency keys, also when it shares files with an earlier backup that was removed.
+// A changed file is refused.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	var down sync.Mutex // held while the destination does not answer
@@ -73,13 +75,21 @@ func TestBackupAndRestore(t *testing.T) {
 	out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir))
 	close(stop)
 	load.Wait()
-	if code != command.ExitDone || !strings.Contains(out, "no master keys") {
+	if code != command.ExitDone || !strings.Contains(out, "master keys are not in the backup") {
 		t.Fatalf("relay backup ended with %d: %s\n%s", code, out, p.logs)
 	}
 	if out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir)); code != command.ExitRefused ||
 		!strings.Contains(out, "not empty") {
 		t.Errorf("a second backup into the directory ended with %d: %s", code, out)
 	}
+	first := copied
+	copied = filepath.Join(filepath.Dir(first), "second")
+	out, code = runToEnd(t, p.command("backup", copied, "--previous", first, "--data-dir", dir))
+	m, err := backup.Verify(copied)
+	if code != command.ExitDone || err != nil || m.Copied == 0 || m.Copied >= m.Bytes() {
+		t.Fatalf("a backup after another ended with %d and copied %d of %d bytes: %v %s", code, m.Copied, m.Bytes(), err, out)
+	}
+	must.Do(t, os.RemoveAll(first))
 	p.signal(syscall.SIGKILL)
 	_ = p.awaitExit(arrival)
 
