@@ -5,13 +5,43 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/backup"
 )
 
 // errNotAlone refuses a backup of engines that are elsewhere.
 var errNotAlone = errors.New("engines of this node run elsewhere; back them up there, as docs/operate/upgrade.md says")
+
+// lastBackup is the file in the data directory with the time of the last backup that succeeded.
+const lastBackup = "backup.last"
+
+// RecordBackup records a backup that succeeded, for relay doctor and the metrics.
+func RecordBackup(dataDir string, started time.Time) error {
+	path := filepath.Join(dataDir, lastBackup)
+	text, err := started.MarshalText()
+	if err == nil {
+		err = os.WriteFile(path+".new", text, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// backedUp returns when the last backup began; zero: there is none.
+func (s Config) backedUp() (t time.Time, err error) {
+	text, err := os.ReadFile(filepath.Join(s.DataDir, lastBackup))
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err == nil {
+		err = t.UnmarshalText(text)
+	}
+	return t, err
+}
 
 // backup writes a backup of the engines in this process, while they run, into a directory that is empty or does not
 // exist. After an error it is empty. Files that the previous backup has too become hard links to it.

@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 	"path/filepath"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -15,9 +16,10 @@ type BackUp struct {
 
 // BackupDone is the answer.
 type BackupDone struct {
-	Files  int   `json:"files"`
-	Bytes  int64 `json:"bytes"`
-	Copied int64 `json:"copied"` // bytes that the previous backup does not have
+	Time   time.Time `json:"time"`
+	Files  int       `json:"files"`
+	Bytes  int64     `json:"bytes"`
+	Copied int64     `json:"copied"` // bytes that the previous backup does not have
 }
 
 // backUp is the handler of relay backup.
@@ -36,6 +38,6 @@ func (d Deps) backUp(r *http.Request, report func(any)) error {
 	if err != nil { // the operator of this machine may see all of it
 		return web.WrongState("", "no backup was written: %v", err)
 	}
-	report(BackupDone{len(m.Files), m.Bytes(), m.Copied})
+	report(BackupDone{m.Time, len(m.Files), m.Bytes(), m.Copied})
 	return nil
 }

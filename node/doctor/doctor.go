@@ -64,6 +64,8 @@ type Target struct {
 	DroppedHits func() int64
 	// DataDir is the data directory, whose disk is checked.
 	DataDir string
+	// BackedUp returns when the last backup of this node began, zero if there is none; nil: the engines are elsewhere.
+	BackedUp func() (time.Time, error)
 	// BaseURL is the public address that clients use; empty if unknown.
 	BaseURL string
 	// WeakKeys are the settings whose API keys are easy to guess.
@@ -97,6 +99,9 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 		{"clock", single(x.clock)},
 		{"master keys", single(x.masterKeys)},
 		{"clickhouse", single(x.clickhouse)}, {"redis", single(x.redis)}, {"disk", single(x.disk)},
+	}
+	if target.BackedUp != nil {
+		groups = append(groups, checkGroup{"backup", single(x.backup)})
 	}
 	if len(target.WeakKeys) > 0 {
 		groups = append(groups, checkGroup{"api keys", single(x.weakKeys)})

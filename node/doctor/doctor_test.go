@@ -124,3 +124,21 @@ func TestCheckBounds(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+func TestCheckBackup(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	f := func(last time.Time, err error, state, text string) {
+		t.Helper()
+		x := checker{Target: Target{Now: func() time.Time { return now },
+			BackedUp: func() (time.Time, error) { return last, err }}}
+		c := x.backup(t.Context())
+		if c.State != state || c.Text != text || (c.Advice == "") != (state == StateOK) {
+			t.Errorf("%+v, want %s %q", c, state, text)
+		}
+	}
+	f(time.Time{}, nil, StateWarn, "no backup was ever made")
+	f(now.Add(-24*time.Hour), nil, StateOK, "the last backup began 24h0m0s ago")
+	f(now.Add(-49*time.Hour), nil, StateWarn, "the last backup began 49h0m0s ago")
+	f(now, errors.New("broken"), StateWarn, "cannot read when the last backup was made: broken")
+}

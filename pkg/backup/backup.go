@@ -32,7 +32,8 @@ const (
 // format is the version of the format. A program reads only its own.
 const format = 1
 
-const manifestFile = "manifest.json"
+// ManifestFile is the name of the manifest in a backup.
+const ManifestFile = "manifest.json"
 
 // Manifest describes a backup.
 type Manifest struct {
@@ -68,7 +69,7 @@ type Writer struct {
 // same content become hard links to it, so that each backup is complete when others are removed; "": all are copied.
 func Create(dir, previous, version string, now time.Time) (*Writer, error) {
 	if previous != "" {
-		if _, err := readManifest(previous); err != nil {
+		if _, err := ReadManifest(previous); err != nil {
 			return nil, err
 		}
 	}
@@ -84,7 +85,7 @@ func Create(dir, previous, version string, now time.Time) (*Writer, error) {
 	}
 	if previous != "" {
 		probe := filepath.Join(dir, "probe")
-		if err := errors.Join(os.Link(filepath.Join(previous, manifestFile), probe), os.Remove(probe)); err != nil {
+		if err := errors.Join(os.Link(filepath.Join(previous, ManifestFile), probe), os.Remove(probe)); err != nil {
 			return nil, fmt.Errorf("%s cannot share files with %s, which needs one file system with hard links: %w", dir,
 				previous, err)
 		}
@@ -119,8 +120,8 @@ func (w *Writer) Add(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// link makes a file a hard link to the one of the previous backup if that has what write writes. It compares the content
-// and not a checksum, so that a damaged file is not carried into the next backup.
+// link makes a file a hard link to the one of the previous backup if that has what write writes. It compares the
+// content and not a checksum, so that a damaged file is not carried into the next backup.
 func (w *Writer) link(path string, write func(io.Writer) error) (bool, error) {
 	if w.previous == "" {
 		return false, nil
@@ -191,7 +192,7 @@ func (w *Writer) Finish() (Manifest, error) {
 			return Manifest{}, err
 		}
 	}
-	path := filepath.Join(w.dir, manifestFile)
+	path := filepath.Join(w.dir, ManifestFile)
 	err = WriteFile(path+".new", func(f io.Writer) error {
 		_, err := f.Write(append(text, '\n'))
 		return err
@@ -211,25 +212,36 @@ func (w *Writer) Abandon() error {
 	return err
 }
 
-// readManifest reads and checks the manifest of a backup.
-func readManifest(dir string) (m Manifest, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+// NoManifestError is the error of a place without a manifest.
+func NoManifestError(place string) error {
+	return fmt.Errorf("%s has no %s: it is not a backup, or was interrupted; use another one", place, ManifestFile)
+}
+
+// ReadManifest reads and checks the manifest of a backup.
+func ReadManifest(dir string) (Manifest, error) {
+	text, err := os.ReadFile(filepath.Join(dir, ManifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%s has no %s: it is not a backup, or was interrupted; use another one", dir, manifestFile)
+		return Manifest{}, NoManifestError(dir)
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &m)
+	if err != nil {
+		return Manifest{}, err
 	}
-	switch {
-	case err != nil:
-		return m, fmt.Errorf("%s of %s cannot be read; use another backup: %w", manifestFile, dir, err)
-	case m.Format != format:
+	return ParseManifest(dir, text)
+}
+
+// ParseManifest checks a manifest. Errors name the place of the backup.
+func ParseManifest(place string, text []byte) (m Manifest, err error) {
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%s of %s cannot be read; use another backup: %w", ManifestFile, place, err)
+	}
+	if m.Format != format {
 		return m, fmt.Errorf("the backup has format %d, and this version reads %d; restore it with relay %s or later",
 			m.Format, format, m.Version)
 	}
 	for _, f := range m.Files {
 		if !filepath.IsLocal(f.Path) {
-			return m, fmt.Errorf("%s of %s names %q, which is outside the backup; use another backup", manifestFile, dir, f.Path)
+			return m, fmt.Errorf("%s of %s names %q, which is outside the backup; use another backup", ManifestFile, place,
+				f.Path)
 		}
 	}
 	return m, nil
@@ -237,7 +249,7 @@ func readManifest(dir string) (m Manifest, err error) {
 
 // Verify reads a backup and compares all its files with the manifest.
 func Verify(dir string) (Manifest, error) {
-	m, err := readManifest(dir)
+	m, err := ReadManifest(dir)
 	if err != nil {
 		return m, err
 	}

@@ -41,7 +41,7 @@ func TestVerify(t *testing.T) {
 	}
 	manifest := func(before, after string) func(dir string) error {
 		return func(dir string) error {
-			path := filepath.Join(dir, manifestFile)
+			path := filepath.Join(dir, ManifestFile)
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
@@ -58,8 +58,8 @@ func TestVerify(t *testing.T) {
 	}, "has changed")
 }
 
-// A second backup shares the unchanged files of the first and survives its removal. A file that was damaged in the first
-// backup is copied.
+// A second backup shares the unchanged files of the first and survives its removal. A file that was damaged in the
+// first backup is copied.
 func TestPrevious(t *testing.T) {
 	t.Parallel()
 	above := t.TempDir()

@@ -1,23 +1,27 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
 // A backup of a node under load has everything that was acknowledged before it: a node on the restored directory lists
-// and delivers it, and knows its endpoints, API keys and idempotency keys, also when it shares files with an earlier backup that was removed.
-// A changed file is refused.
+// and delivers it, and knows its endpoints, API keys and idempotency keys, also when it shares files with an earlier
+// backup that was removed. A changed file is refused.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	var down sync.Mutex // held while the destination does not answer
@@ -122,6 +126,96 @@ func TestBackupAndRestore(t *testing.T) {
 		if got := post(again, i); got != id {
 			t.Fatalf("a repeat of event %d is %q, want %s", i, got, id)
 		}
+		again.awaitStatus(id, "delivered", arrival)
+	}
+}
+
+// A backup goes to a bucket and comes back. The next one sends only what is new, and needs the first no more. A command
+// that is killed during the upload leaves nothing that the next one fails on, and relay doctor knows the last backup.
+func TestBackupInBucket(t *testing.T) {
+	t.Parallel()
+	dest := newSink(t, func(received) int { return http.StatusOK })
+	uploads, hang := make(chan struct{}, 1000), make(chan struct{})
+	var hung atomic.Bool
+	bucketEnv := kit.BucketServer(t, func(r *http.Request) bool {
+		if r.Method == http.MethodPut && hung.Load() {
+			uploads <- struct{}{}
+			<-hang
+		}
+		return true
+	})
+	t.Cleanup(func() { close(hang) })
+	dir := t.TempDir()
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, bucketEnv...)
+	p.start()
+	doctor := func(words string) {
+		t.Helper()
+		out, _ := runToEnd(t, p.command("doctor", "--data-dir", dir))
+		if !strings.Contains(out, words) {
+			t.Errorf("relay doctor says %s, want %q", out, words)
+		}
+	}
+	doctor("no backup was ever made")
+	ep, _, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	var ids []string
+	send := func() {
+		for range 20 {
+			status, answer := tryPost(p.url+"/v1/endpoints/"+ep+"/events", p.key, fmt.Sprint("order-", len(ids)),
+				`{"type":"order.paid","data":{}}`)
+			if status != http.StatusAccepted {
+				t.Fatal(status, answer)
+			}
+			ids = append(ids, fmt.Sprint(answer["id"]))
+			p.awaitStatus(ids[len(ids)-1], "delivered", arrival)
+		}
+	}
+	backUp := func(args ...string) admin.BackupDone {
+		t.Helper()
+		out, code := runToEnd(t, p.command(append([]string{"backup", "--data-dir", dir, "--json"}, args...)...))
+		var done admin.BackupDone
+		if err := json.Unmarshal([]byte(out), &done); err != nil || code != command.ExitDone {
+			t.Fatalf("relay backup %q ended with %d: %v %s", args, code, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "backup.upload")); err == nil {
+			t.Error("the copy in the data directory is left")
+		}
+		return done
+	}
+	send()
+	hung.Store(true)
+	killed := p.command("backup", "s3://backups/one", "--data-dir", dir)
+	must.Do(t, killed.Start())
+	<-uploads
+	must.Do(t, killed.Process.Kill())
+	_ = killed.Wait()
+	hung.Store(false)
+	if done := backUp("s3://backups/two"); done.Copied != done.Bytes {
+		t.Errorf("%+v", done)
+	}
+	send()
+	done := backUp("s3://backups/three", "--previous", "s3://backups/two")
+	if done.Copied == 0 || done.Copied >= done.Bytes {
+		t.Errorf("%+v", done)
+	}
+	doctor("the last backup began")
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+
+	next := t.TempDir()
+	must.Do(t, os.Chmod(next, 0o700))
+	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
+	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
+	for _, from := range []string{"s3://backups/one", "s3://backups/three"} {
+		want := map[bool]int{true: command.ExitDone, false: command.ExitRefused}[from == "s3://backups/three"]
+
+		if out, code := runToEnd(t, p.command("restore", from, "--data-dir", next)); code != want {
+			t.Fatalf("relay restore %s ended with %d, want %d: %s", from, code, want, out)
+		}
+	}
+	again := newProcess(t, next, []string{"serve", "--data-dir", next})
+	again.key = p.key
+	again.start()
+	for _, id := range ids {
 		again.awaitStatus(id, "delivered", arrival)
 	}
 }
