@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
@@ -217,5 +220,92 @@ func TestBackupInBucket(t *testing.T) {
 	again.start()
 	for _, id := range ids {
 		again.awaitStatus(id, "delivered", arrival)
+	}
+}
+
+// A backup for which there is no space leaves nothing, and one whose node is killed has no manifest and is not restored.
+// The node then makes a complete one.
+func TestBackupFaults(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	small := t.TempDir()
+	if err := syscall.Mount("relay-test", small, "tmpfs", 0, "size=4m"); err != nil {
+		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(small, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, above := t.TempDir(), t.TempDir()
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir})
+	p.start()
+	ep, in, _ := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	body, sent := make([]byte, 100_000), 0
+	_, _ = rand.Read(body)
+	send := func(n int) {
+		t.Helper()
+		for range n {
+			res := must.Get(http.Post(in, "application/octet-stream", bytes.NewReader(body)))(t)
+			res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				t.Fatal(res.Status)
+			}
+			sent++
+		}
+	}
+	send(300)
+	full := filepath.Join(small, "full")
+	out, code := runToEnd(t, p.command("backup", full, "--data-dir", dir))
+	if code != command.ExitRefused || !strings.Contains(out, "no space left") {
+		t.Errorf("relay backup to a full disk ended with %d: %s", code, out)
+	}
+	if left := must.Get(os.ReadDir(full))(t); len(left) > 0 {
+		t.Errorf("%d files are left", len(left))
+	}
+	send(1)
+
+	cut := filepath.Join(above, "cut")
+	backup := p.command("backup", cut, "--data-dir", dir)
+	must.Do(t, backup.Start())
+	for began := time.Now(); ; { // until it copies the log
+		if logs, _ := os.ReadDir(filepath.Join(cut, "log")); len(logs) > 0 {
+			break
+		}
+		if time.Since(began) > arrival {
+			t.Fatal("no backup begins")
+		}
+	}
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+	_ = backup.Wait()
+	if backup.ProcessState.ExitCode() != command.ExitRefused {
+		t.Errorf("relay backup of a node that was killed ended with %d", backup.ProcessState.ExitCode())
+	}
+	p.start()
+	whole, next := filepath.Join(above, "whole"), t.TempDir()
+	if out, code := runToEnd(t, p.command("backup", whole, "--data-dir", dir)); code != command.ExitDone {
+		t.Fatalf("relay backup after a kill ended with %d: %s", code, out)
+	}
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+	must.Do(t, os.Chmod(next, 0o700))
+	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
+	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
+	if out, code := runToEnd(t, p.command("restore", cut, "--data-dir", next)); code != command.ExitRefused ||
+		!strings.Contains(out, "was interrupted") {
+		t.Errorf("the interrupted backup is restored with %d: %s", code, out)
+	}
+	if out, code := runToEnd(t, p.command("restore", whole, "--data-dir", next)); code != command.ExitDone {
+		t.Fatalf("relay restore ended with %d: %s", code, out)
+	}
+	again := newProcess(t, next, []string{"serve", "--data-dir", next})
+	again.start()
+	h := &hostile{process: again, t: t}
+	for began := time.Now(); len(h.listStatuses(ep)) != sent; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > arrival {
+			t.Fatalf("%d of %d events are listed", len(h.listStatuses(ep)), sent)
+		}
 	}
 }
