@@ -24,7 +24,7 @@ import (
 
 // A backup of a node under load has everything that was acknowledged before it: a node on the restored directory lists
 // and delivers it, and knows its endpoints, API keys and idempotency keys, also when it shares files with an earlier
-// backup that was removed. A changed file is refused.
+// backup that was removed. Its ledger has lost no event. A changed file is refused.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	var down sync.Mutex // held while the destination does not answer
@@ -131,6 +131,13 @@ func TestBackupAndRestore(t *testing.T) {
 		}
 		again.awaitStatus(id, "delivered", arrival)
 	}
+	var report string
+	for began := time.Now(); !strings.Contains(report, " 0 in flight, lost 0, "); time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > arrival {
+			t.Fatalf("the ledger of the restored node is not even: %s", report)
+		}
+		report, _ = runToEnd(t, again.command("doctor", "--data-dir", next))
+	}
 }
 
 // A backup goes to a bucket and comes back. The next one sends only what is new, and needs the first no more. A command
@@ -223,8 +230,8 @@ func TestBackupInBucket(t *testing.T) {
 	}
 }
 
-// A backup for which there is no space leaves nothing, and one whose node is killed has no manifest and is not restored.
-// The node then makes a complete one.
+// A backup for which there is no space leaves nothing, and one whose node is killed has no manifest and is not
+// restored. The node then makes a complete one.
 func TestBackupFaults(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
