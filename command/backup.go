@@ -15,40 +15,107 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/pkg/bucket"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // restoringFile marks a data directory whose restore is incomplete: no node starts on it.
 const restoringFile = "restore.incomplete"
 
+// Names in the data directory of what uploads to a bucket need.
+const (
+	backupLock = "backup.lock"
+	stagingDir = "backup.upload"
+)
+
 // databaseName is the database of the embedded store.
 const databaseName = "relay"
 
-// backupCommand lets the running process write a backup.
+// backupCommand lets the running process write a backup, and uploads it if it goes to a bucket.
 func backupCommand(ctx context.Context, c call) int {
 	var asJSON bool
-	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
-		dir, err := filepath.Abs(s.argument)
+	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) (err error) {
+		if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
+			return err
+		}
+		write := writeBackup
+		if strings.HasPrefix(s.argument, bucket.Scheme) {
+			write = uploadBackup
+		}
+		done, err := write(ctx, s, c)
 		if err != nil {
 			return err
 		}
-		return newClient(s.DataDir, asJSON, c).callWithProgress(ctx, "/backup", admin.BackUp{Dir: dir},
-			func(line []byte) error {
-				var done admin.BackupDone
-				if err := json.Unmarshal(line, &done); err != nil {
-					return err
-				}
-				fmt.Fprintf(c.stdout, "%s has %d files with %d bytes\nThe master keys are not in the backup, and nothing can "+
-					"be restored without them: keep a copy of RELAY_MASTER_KEYS, or of %s, elsewhere\n", dir, done.Files, done.Bytes,
-					filepath.Join(s.DataDir, masterKeysFile))
-				return nil
-			})
+		if err := node.RecordBackup(s.DataDir, done.Time); err != nil {
+			return fmt.Errorf("%s has a backup, but its time is not recorded: %w", s.argument, err)
+		}
+		if asJSON {
+			return json.NewEncoder(c.stdout).Encode(done)
+		}
+		fmt.Fprintf(c.stdout, "%s has %d files with %d bytes; %d bytes are new since the previous backup\nThe master keys "+
+			"are not in the backup, and nothing can be restored without them: keep a copy of RELAY_MASTER_KEYS, or of %s, "+
+			"elsewhere\n", s.argument, done.Files, done.Bytes, done.Copied, filepath.Join(s.DataDir, masterKeysFile))
+		return nil
 	}, jsonToggle(&asJSON))(ctx, c)
 }
 
+// writeBackup lets the running process write a backup into the directory of the argument.
+func writeBackup(ctx context.Context, s settings, c call) (done admin.BackupDone, err error) {
+	ask := admin.BackUp{Previous: s.previous}
+	if ask.Dir, err = filepath.Abs(s.argument); err == nil && s.previous != "" {
+		ask.Previous, err = filepath.Abs(s.previous)
+	}
+	if err != nil {
+		return done, err
+	}
+	return done, newClient(s.DataDir, false, c).callWithProgress(ctx, "/backup", ask,
+		func(line []byte) error { return json.Unmarshal(line, &done) })
+}
+
+// uploadBackup lets the running process write a backup into the data directory and moves it to the bucket of the
+// argument. The process that takes requests from others needs no key of the bucket so.
+func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDone, err error) {
+	to, err := bucket.Open(s.argument, c.getenv)
+	if err != nil {
+		return done, err
+	}
+	var previous *bucket.Bucket
+	if s.previous != "" {
+		if !strings.HasPrefix(s.previous, bucket.Scheme) {
+			return done, fmt.Errorf("--previous %s must be in a bucket too", s.previous)
+		}
+		if previous, err = bucket.Open(s.previous, c.getenv); err != nil {
+			return done, err
+		}
+		if _, err := previous.Manifest(ctx); err != nil {
+			return done, err
+		}
+	}
+	if err := to.CheckEmpty(ctx); err != nil {
+		return done, err
+	}
+	unlock, err := private.LockDir(s.DataDir, backupLock)
+	if err != nil {
+		return done, fmt.Errorf("cannot lock %s: another relay backup is uploading, or this user may not write there",
+			filepath.Join(s.DataDir, backupLock))
+	}
+	defer unlock()
+	s.argument, s.previous = filepath.Join(s.DataDir, stagingDir), ""
+	if err := os.RemoveAll(s.argument); err != nil { // of a command that was killed
+		return done, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(s.argument)) }()
+	if done, err = writeBackup(ctx, s, c); err != nil {
+		return done, err
+	}
+	done.Copied, err = to.Upload(ctx, s.argument, previous)
+	return done, err
+}
+
 // runRestore restores a backup into an empty data directory, which is empty again after an error.
-func runRestore(ctx context.Context, s settings, log *slog.Logger, stdout io.Writer) (err error) {
-	m, err := backup.Verify(s.argument)
+func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err error) {
+	read, err := openBackup(ctx, s, c.getenv)
 	if err != nil {
 		return err
 	}
@@ -84,6 +151,10 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, stdout io.Wri
 	if err := backup.WriteFile(marker, func(io.Writer) error { return nil }); err != nil {
 		return err
 	}
+	m, err := read(&s.argument)
+	if err != nil {
+		return err
+	}
 	if err := restoreStore(ctx, s, log); err != nil {
 		return fmt.Errorf("restore the store: %w", err)
 	}
@@ -95,12 +166,36 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, stdout io.Wri
 			return err
 		}
 	}
+	if err := os.RemoveAll(filepath.Join(s.DataDir, stagingDir)); err != nil {
+		return err
+	}
 	if err := errors.Join(backup.SyncDir(s.DataDir), os.Remove(marker)); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
+	fmt.Fprintf(c.stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
 		m.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil
+}
+
+// openBackup checks the backup of the argument. The function that it returns sets the directory in which its files are:
+// those of a bucket are downloaded into the data directory.
+func openBackup(ctx context.Context, s settings, getenv func(string) string) (
+	func(dir *string) (backup.Manifest, error), error) {
+	if !strings.HasPrefix(s.argument, bucket.Scheme) {
+		m, err := backup.Verify(s.argument)
+		return func(*string) (backup.Manifest, error) { return m, nil }, err
+	}
+	from, err := bucket.Open(s.argument, getenv)
+	if err == nil {
+		_, err = from.Manifest(ctx)
+	}
+	return func(dir *string) (backup.Manifest, error) {
+		*dir = filepath.Join(s.DataDir, stagingDir)
+		if err := from.Download(ctx, *dir); err != nil {
+			return backup.Manifest{}, err
+		}
+		return backup.Verify(*dir)
+	}, err
 }
 
 // restored lists what a restore has written, or would overwrite.

@@ -49,7 +49,7 @@ func subcommands() []subcommand {
 		{"backup", "write a backup of a node that has its engines inside, while it runs", backupCommand},
 		{"restore", "restore a backup into an empty data directory", withSettings(
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-				return runRestore(ctx, s, log, c.stdout)
+				return runRestore(ctx, s, log, c)
 			})},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},

@@ -29,7 +29,8 @@ type settings struct {
 	secretFlags   []string // flags that gave secrets
 	readableFiles []string // files with secrets that other users can read or change
 	ignored       []string // settings that are set and that the command does not use
-	argument      string   // of backup and restore: the directory of the backup
+	argument      string   // of backup and restore: the directory of the backup, or its address in a bucket
+	previous      string   // of backup: the previous one, or ""
 }
 
 // maxSocketPath bounds the path of a unix socket in bytes: sun_path holds 104 on BSD and macOS and 108 on Linux, with a
@@ -40,7 +41,9 @@ const maxSocketPath = 103
 const maxAllowance = 1_000_000_000_000
 
 // argumentOf has the argument of commands that need one, for their help.
-var argumentOf = map[string]string{"backup": " DIRECTORY", "restore": " DIRECTORY"}
+var argumentOf = map[string]string{"backup": backupArgument, "restore": backupArgument}
+
+const backupArgument = " DIRECTORY|s3://BUCKET/PREFIX"
 
 // toggle is a boolean flag of one command; it is no setting and has no environment variable.
 type toggle struct {
@@ -82,6 +85,9 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 	if name == "migrate" {
 		fs.StringVar(&s.ClickHouseCluster, "cluster", s.ClickHouseCluster, "the same as --clickhouse-cluster")
 	}
+	if name == "backup" {
+		fs.StringVar(&s.previous, "previous", "", "previous backup: what it has too is linked, not copied")
+	}
 	for _, t := range more {
 		fs.BoolVar(t.value, t.flag, *t.value, t.help)
 	}
@@ -99,7 +105,7 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 	}
 	if argumentOf[name] != "" {
 		if len(arguments) == 0 {
-			return s, usageError{fmt.Errorf("which directory? relay %s%s", name, argumentOf[name])}
+			return s, usageError{fmt.Errorf("which backup? relay %s%s", name, argumentOf[name])}
 		}
 		s.argument, arguments = arguments[0], arguments[1:]
 	}

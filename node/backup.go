@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/backup"
 )
@@ -13,13 +15,41 @@ import (
 // errNotAlone refuses a backup of engines that are elsewhere.
 var errNotAlone = errors.New("engines of this node run elsewhere; back them up there, as docs/operate/upgrade.md says")
 
+// lastBackup is the file in the data directory with the time of the last backup that succeeded.
+const lastBackup = "backup.last"
+
+// RecordBackup records a backup that succeeded, for relay doctor and the metrics.
+func RecordBackup(dataDir string, started time.Time) error {
+	path := filepath.Join(dataDir, lastBackup)
+	text, err := started.MarshalText()
+	if err == nil {
+		err = os.WriteFile(path+".new", text, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// backedUp returns when the last backup began; zero: there is none.
+func (s Config) backedUp() (t time.Time, err error) {
+	text, err := os.ReadFile(filepath.Join(s.DataDir, lastBackup))
+	if errors.Is(err, fs.ErrNotExist) {
+		return t, nil
+	}
+	if err == nil {
+		err = t.UnmarshalText(text)
+	}
+	return t, err
+}
+
 // backup writes a backup of the engines in this process, while they run, into a directory that is empty or does not
-// exist. After an error it is empty.
+// exist. After an error it is empty. Files that the previous backup has too become hard links to it.
 //
 // The order keeps everything that was acknowledged before. The commits of consumer groups come first and the log last:
 // what the writer stores meanwhile, it stores again after a restore, which changes nothing. Claims come before the log,
 // so that no claim answers for an event that the log lacks.
-func (n *Node) backup(ctx context.Context, dir string) (m backup.Manifest, err error) {
+func (n *Node) backup(ctx context.Context, dir, previous string) (m backup.Manifest, err error) {
 	claims, inFile := n.claims.(interface{ Copy(to io.Writer) error })
 	if n.settings.BackUpStore == nil || !inFile {
 		return m, errNotAlone
@@ -28,7 +58,7 @@ func (n *Node) backup(ctx context.Context, dir string) (m backup.Manifest, err e
 		return m, errors.New("another backup is being written; wait for its end")
 	}
 	defer n.backingUp.Unlock()
-	w, err := backup.Create(dir, n.settings.Version, n.now())
+	w, err := backup.Create(dir, previous, n.settings.Version, n.now())
 	if err != nil {
 		return m, err
 	}

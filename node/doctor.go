@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/ledger"
@@ -34,7 +37,16 @@ const (
 
 // doctor examines this node and its engines.
 func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
+	var memory fs.FS
+	if n.settings.BackUpStore != nil && runtime.GOOS == "linux" { // the machine of all engines
+		memory = os.DirFS("/")
+	}
+	var backedUp func() (time.Time, error)
+	if n.settings.BackUpStore != nil && !n.settings.Dev {
+		backedUp = n.settings.backedUp
+	}
 	return doctor.Examine(ctx, doctor.Target{
+		BackedUp: backedUp, Memory: memory, FreeBefore: n.disk.before,
 		Stream: n.stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
 		Config: n.control, Node: n.settings.NodeName, Keyring: n.keyring,
 		Store: n.reader.Check, StoreRights: n.settings.missingStoreRights,

@@ -23,7 +23,15 @@ func nodeMetrics(s Config) []prometheus.Collector {
 		ConstLabels: prometheus.Labels{"node": s.NodeName, "version": s.Version, "roles": strings.Join(s.Roles, ",")},
 	})
 	info.Set(1)
-	return []prometheus.Collector{info, certificateExpiry(s.certificateFiles())}
+	backedUp := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relay_last_backup_timestamp_seconds",
+		Help: "Unix time at which the last successful relay backup began; NaN if there is none."}, func() float64 {
+		t, err := s.backedUp()
+		if err != nil || t.IsZero() {
+			return math.NaN()
+		}
+		return float64(t.Unix())
+	})
+	return []prometheus.Collector{info, certificateExpiry(s.certificateFiles()), backedUp}
 }
 
 // processMetrics returns the metrics of the Go runtime and of the process, and the size and free space of the file

@@ -89,7 +89,8 @@ type Node struct {
 	spans              *spans.Recorder // nil without traces
 	limiter            *limit.Limiter
 	claims             claim.Store
-	backingUp          sync.Mutex        // held by backup
+	backingUp          sync.Mutex // held by backup
+	disk               *diskHistory
 	certificates       certificates      // nil: plain HTTP
 	acme               *autocert.Manager // nil: without ACME
 	producer           *stream.Producer
@@ -150,6 +151,7 @@ type start struct {
 // starts are the components of a node, each on those above it. They stop in reverse.
 var starts = slices.Concat([]start{
 	{name: "heap", new: newHeap},
+	{name: "disk history", new: newDiskHistory},
 	{name: "listener", new: newListener},
 	{
 		name: "configuration", new: newControl,

@@ -43,7 +43,7 @@ type Deps struct {
 	Endpoints  Endpoints
 	Partitions func() (Partitions, error)
 	Doctor     func(context.Context) (doctor.Report, error)
-	Backup     func(ctx context.Context, dir string) (backup.Manifest, error)
+	Backup     func(ctx context.Context, dir, previous string) (backup.Manifest, error)
 	BaseURL    string
 	Now        func() time.Time
 }

@@ -70,7 +70,7 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 		Dead:       func() (DeadLetters, error) { return nil, nil },
 		Partitions: func() (Partitions, error) { return nil, nil },
 		Doctor:     func(context.Context) (doctor.Report, error) { return doctor.Report{}, nil },
-		Backup:     func(context.Context, string) (backup.Manifest, error) { return backup.Manifest{}, nil },
+		Backup:     func(context.Context, string, string) (backup.Manifest, error) { return backup.Manifest{}, nil },
 	}
 	some(&d)
 	h := must.Get(New(d))(t)

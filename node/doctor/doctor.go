@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,12 @@ type Target struct {
 	DroppedHits func() int64
 	// DataDir is the data directory, whose disk is checked.
 	DataDir string
+	// BackedUp returns when the last backup of this node began, zero if there is none; nil: the engines are elsewhere.
+	BackedUp func() (time.Time, error)
+	// Memory is the root of the file system, with /proc and /sys; nil = skip this check.
+	Memory fs.FS
+	// FreeBefore returns the free bytes of the data directory's disk some time ago; nil or 0 = unknown.
+	FreeBefore func() (free uint64, ago time.Duration)
 	// BaseURL is the public address that clients use; empty if unknown.
 	BaseURL string
 	// WeakKeys are the settings whose API keys are easy to guess.
@@ -97,6 +104,12 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 		{"clock", single(x.clock)},
 		{"master keys", single(x.masterKeys)},
 		{"clickhouse", single(x.clickhouse)}, {"redis", single(x.redis)}, {"disk", single(x.disk)},
+	}
+	if target.BackedUp != nil {
+		groups = append(groups, checkGroup{"backup", single(x.backup)})
+	}
+	if target.Memory != nil {
+		groups = append(groups, checkGroup{"memory", single(x.memory)})
 	}
 	if len(target.WeakKeys) > 0 {
 		groups = append(groups, checkGroup{"api keys", single(x.weakKeys)})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -28,7 +29,7 @@ func TestCheckDisk(t *testing.T) {
 	const gib = 1 << 30
 	f := func(free, size uint64, state, text string) {
 		t.Helper()
-		if c := checkDisk("/data", free, size); c.State != state || c.Text != text {
+		if c := checkDisk("/data", free, size, 0, 0); c.State != state || c.Text != text {
 			t.Errorf("%d of %d: %+v", free, size, c)
 		}
 	}
@@ -121,6 +122,72 @@ func TestCheckBounds(t *testing.T) {
 	c := checkBounds([]config.BoundUsage{
 		{Name: "endpoints", Used: 80, Limit: 100}, {Name: "answers", Used: 1, Limit: 100}})
 	if c.State != StateWarn || c.Text != "near a limit: endpoints: 80 of 100" || len(c.Details) != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestCheckBackup(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	f := func(last time.Time, err error, state, text string) {
+		t.Helper()
+		x := checker{Target: Target{Now: func() time.Time { return now },
+			BackedUp: func() (time.Time, error) { return last, err }}}
+		c := x.backup(t.Context())
+		if c.State != state || c.Text != text || (c.Advice == "") != (state == StateOK) {
+			t.Errorf("%+v, want %s %q", c, state, text)
+		}
+	}
+	f(time.Time{}, nil, StateWarn, "no backup was ever made")
+	f(now.Add(-24*time.Hour), nil, StateOK, "the last backup began 24h0m0s ago")
+	f(now.Add(-49*time.Hour), nil, StateWarn, "the last backup began 49h0m0s ago")
+	f(now, errors.New("broken"), StateWarn, "cannot read when the last backup was made: broken")
+}
+
+func TestUntilFull(t *testing.T) {
+	t.Parallel()
+	f := func(free, before uint64, ago time.Duration, state, text string) {
+		t.Helper()
+		c := checkDisk("/data", free<<30, 100<<30, untilFull(free<<30, before<<30, ago), ago)
+		if c.State != state || !strings.HasSuffix(c.Text, text) {
+			t.Errorf("%+v, want %s %q", c, state, text)
+		}
+	}
+	f(50, 51, time.Hour, StateWarn, "; at the growth of the last 1h0m0s it is full in 2.1 days")
+	f(50, 56, 2*time.Hour, StateFail, "it is full in 0.7 days")
+	f(80, 81, 6*time.Hour, StateOK, "it is full in 20.0 days")
+	f(50, 50, time.Hour, StateOK, "free on the disk of /data")
+	f(50, 40, time.Hour, StateOK, "free on the disk of /data")
+	f(50, 90, 0, StateOK, "free on the disk of /data")
+}
+
+// The memory is that of the machine, or of a control group above or of the process that has less left.
+func TestCheckMemory(t *testing.T) {
+	t.Parallel()
+	f := func(state, text string, files ...string) {
+		t.Helper()
+		system := fstest.MapFS{
+			"proc/meminfo":     {Data: []byte("MemTotal: 8388608 kB\nMemFree: 1 kB\nMemAvailable: 4194304 kB\n")},
+			"proc/self/cgroup": {Data: []byte("4:memory:/other\n0::/system.slice/relay.service\n")},
+		}
+		for i := 0; i < len(files); i += 2 {
+			system["sys/fs/cgroup/"+files[i]] = &fstest.MapFile{Data: []byte(files[i+1])}
+		}
+		x := checker{Target: Target{Memory: system}}
+		if c := x.memory(t.Context()); c.State != state || c.Text != text {
+			t.Errorf("%+v, want %s %q", c, state, text)
+		}
+	}
+	const service, slice = "system.slice/relay.service/memory.", "system.slice/memory."
+	f(StateOK, "4.0 of 8.0 GiB of memory in use")
+	f(StateOK, "4.0 of 8.0 GiB of memory in use", service+"max", "max\n", service+"current", "1",
+		service+"stat", "anon 1\n")
+	f(StateWarn, "1.9 of 2.0 GiB of memory in use", service+"max", "2147483648\n", service+"current", "2147483648\n",
+		service+"stat", "anon 1\ninactive_file 107374182\n")
+	f(StateOK, "1.0 of 2.0 GiB of memory in use", service+"max", "max\n", slice+"max", "2147483648\n", slice+"current",
+		"2147483648", slice+"stat", "inactive_file 1073741824\n")
+	x := checker{Target: Target{Memory: fstest.MapFS{}}}
+	if c := x.memory(t.Context()); c.State != StateWarn || c.Advice == "" {
 		t.Errorf("%+v", c)
 	}
 }

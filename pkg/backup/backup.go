@@ -5,6 +5,7 @@
 package backup
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/private"
@@ -30,7 +32,8 @@ const (
 // format is the version of the format. A program reads only its own.
 const format = 1
 
-const manifestFile = "manifest.json"
+// ManifestFile is the name of the manifest in a backup.
+const ManifestFile = "manifest.json"
 
 // Manifest describes a backup.
 type Manifest struct {
@@ -38,6 +41,7 @@ type Manifest struct {
 	Version string    `json:"version"` // of the program
 	Time    time.Time `json:"time"`    // of its start; it has everything acknowledged before
 	Files   []File    `json:"files"`
+	Copied  int64     `json:"copied"` // bytes of the files that are no hard links into the previous backup
 }
 
 // File is one file of a backup.
@@ -57,12 +61,18 @@ func (m Manifest) Bytes() (n int64) {
 
 // Writer writes a backup.
 type Writer struct {
-	dir      string
-	manifest Manifest
+	dir, previous string
+	manifest      Manifest
 }
 
-// Create begins a backup in a directory, which must be empty or not exist.
-func Create(dir, version string, now time.Time) (*Writer, error) {
+// Create begins a backup in a directory, which must be empty or not exist. Files that the previous backup has with the
+// same content become hard links to it, so that each backup is complete when others are removed; "": all are copied.
+func Create(dir, previous, version string, now time.Time) (*Writer, error) {
+	if previous != "" {
+		if _, err := ReadManifest(previous); err != nil {
+			return nil, err
+		}
+	}
 	if err := private.EnsureDir(dir, ""); err != nil {
 		return nil, err
 	}
@@ -73,26 +83,82 @@ func Create(dir, version string, now time.Time) (*Writer, error) {
 	if len(entries) > 0 {
 		return nil, fmt.Errorf("%s is not empty; name a new directory", dir)
 	}
-	return &Writer{dir, Manifest{Format: format, Version: version, Time: now}}, nil
+	if previous != "" {
+		probe := filepath.Join(dir, "probe")
+		if err := errors.Join(os.Link(filepath.Join(previous, ManifestFile), probe), os.Remove(probe)); err != nil {
+			return nil, fmt.Errorf("%s cannot share files with %s, which needs one file system with hard links: %w", dir,
+				previous, err)
+		}
+	}
+	return &Writer{dir, previous, Manifest{Format: format, Version: version, Time: now}}, nil
 }
 
-// Add writes a file.
+// Add writes a file. It calls write again if the previous backup has another content.
 func (w *Writer) Add(path string, write func(io.Writer) error) error {
 	to := filepath.Join(w.dir, path)
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	hash := sha256.New()
-	if err := WriteFile(to, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) }); err != nil {
+	linked, err := w.link(path, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) })
+	if err == nil && !linked {
+		hash.Reset()
+		err = WriteFile(to, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) })
+	}
+	if err != nil {
 		return err
 	}
 	info, err := os.Stat(to)
 	if err != nil {
 		return err
 	}
+	if !linked {
+		w.manifest.Copied += info.Size()
+	}
 	w.manifest.Files = append(w.manifest.Files, File{filepath.ToSlash(path), info.Size(),
 		hex.EncodeToString(hash.Sum(nil))})
 	return nil
+}
+
+// link makes a file a hard link to the one of the previous backup if that has what write writes. It compares the
+// content and not a checksum, so that a damaged file is not carried into the next backup.
+func (w *Writer) link(path string, write func(io.Writer) error) (bool, error) {
+	if w.previous == "" {
+		return false, nil
+	}
+	from := filepath.Join(w.previous, path)
+	f, err := os.Open(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	same := &comparer{r: f}
+	if err := write(same); err != nil && !same.differs {
+		return false, err
+	}
+	if n, _ := f.Read(make([]byte, 1)); same.differs || n > 0 {
+		return false, nil
+	}
+	return true, os.Link(from, filepath.Join(w.dir, path))
+}
+
+// comparer compares what is written to it with what r has, until the first difference.
+type comparer struct {
+	r       io.Reader
+	buffer  []byte
+	differs bool
+}
+
+func (c *comparer) Write(p []byte) (int, error) {
+	c.buffer = slices.Grow(c.buffer[:0], len(p))[:len(p)]
+	if _, err := io.ReadFull(c.r, c.buffer); err != nil || !bytes.Equal(c.buffer, p) {
+		c.differs = true
+		return 0, errors.New("the content differs")
+	}
+	return len(p), nil
 }
 
 // AddTree copies a file, or all files of a directory.
@@ -126,7 +192,7 @@ func (w *Writer) Finish() (Manifest, error) {
 			return Manifest{}, err
 		}
 	}
-	path := filepath.Join(w.dir, manifestFile)
+	path := filepath.Join(w.dir, ManifestFile)
 	err = WriteFile(path+".new", func(f io.Writer) error {
 		_, err := f.Write(append(text, '\n'))
 		return err
@@ -146,26 +212,48 @@ func (w *Writer) Abandon() error {
 	return err
 }
 
-// Verify reads a backup and compares all its files with the manifest.
-func Verify(dir string) (m Manifest, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile))
+// NoManifestError is the error of a place without a manifest.
+func NoManifestError(place string) error {
+	return fmt.Errorf("%s has no %s: it is not a backup, or was interrupted; use another one", place, ManifestFile)
+}
+
+// ReadManifest reads and checks the manifest of a backup.
+func ReadManifest(dir string) (Manifest, error) {
+	text, err := os.ReadFile(filepath.Join(dir, ManifestFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return m, fmt.Errorf("%s has no %s: it is not a backup, or was interrupted; use another one", dir, manifestFile)
+		return Manifest{}, NoManifestError(dir)
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &m)
+	if err != nil {
+		return Manifest{}, err
 	}
-	switch {
-	case err != nil:
-		return m, fmt.Errorf("%s of %s cannot be read; use another backup: %w", manifestFile, dir, err)
-	case m.Format != format:
+	return ParseManifest(dir, text)
+}
+
+// ParseManifest checks a manifest. Errors name the place of the backup.
+func ParseManifest(place string, text []byte) (m Manifest, err error) {
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%s of %s cannot be read; use another backup: %w", ManifestFile, place, err)
+	}
+	if m.Format != format {
 		return m, fmt.Errorf("the backup has format %d, and this version reads %d; restore it with relay %s or later",
 			m.Format, format, m.Version)
 	}
 	for _, f := range m.Files {
 		if !filepath.IsLocal(f.Path) {
-			return m, fmt.Errorf("%s of %s names %q, which is outside the backup; use another backup", manifestFile, dir, f.Path)
+			return m, fmt.Errorf("%s of %s names %q, which is outside the backup; use another backup", ManifestFile, place,
+				f.Path)
 		}
+	}
+	return m, nil
+}
+
+// Verify reads a backup and compares all its files with the manifest.
+func Verify(dir string) (Manifest, error) {
+	m, err := ReadManifest(dir)
+	if err != nil {
+		return m, err
+	}
+	for _, f := range m.Files {
 		hash := sha256.New()
 		if err := copyFrom(filepath.Join(dir, f.Path), hash); err != nil {
 			return m, fmt.Errorf("the backup is incomplete; use another one: %w", err)

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -17,7 +18,7 @@ func TestVerify(t *testing.T) {
 	f := func(change func(dir string) error, want string) {
 		t.Helper()
 		dir := filepath.Join(t.TempDir(), "new")
-		w := must.Get(Create(dir, "1.0", time.Now()))(t)
+		w := must.Get(Create(dir, "", "1.0", time.Now()))(t)
 		must.Do(t, w.Add("log/a", func(to io.Writer) error {
 			_, err := io.WriteString(to, "abc")
 			return err
@@ -34,13 +35,13 @@ func TestVerify(t *testing.T) {
 		if _, err := Verify(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		if _, err := Create(dir, "1.0", time.Now()); err == nil {
+		if _, err := Create(dir, "", "1.0", time.Now()); err == nil {
 			t.Error("a backup is overwritten")
 		}
 	}
 	manifest := func(before, after string) func(dir string) error {
 		return func(dir string) error {
-			path := filepath.Join(dir, manifestFile)
+			path := filepath.Join(dir, ManifestFile)
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
@@ -55,4 +56,42 @@ func TestVerify(t *testing.T) {
 	f(func(dir string) error {
 		return os.WriteFile(filepath.Join(dir, "log", "a"), []byte("abd"), 0o600)
 	}, "has changed")
+}
+
+// A second backup shares the unchanged files of the first and survives its removal. A file that was damaged in the
+// first backup is copied.
+func TestPrevious(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	one, two := filepath.Join(above, "1"), filepath.Join(above, "2")
+	write := func(dir, previous string, files map[string]string) Manifest {
+		t.Helper()
+		w := must.Get(Create(dir, previous, "1.0", time.Now()))(t)
+		for path, text := range files {
+			must.Do(t, w.Add(path, func(to io.Writer) error {
+				if _, err := io.WriteString(to, text); err != nil {
+					return errors.New("an error that hides its cause, as the one of bbolt")
+				}
+				return nil
+			}))
+		}
+		return must.Get(w.Finish())(t)
+	}
+	if _, err := Create(two, above, "1.0", time.Now()); err == nil || !strings.Contains(err.Error(), "not a backup") {
+		t.Errorf("a previous directory without a manifest: %v", err)
+	}
+	write(one, "", map[string]string{"same": "abc", "longer": "ab", "shorter": "abc", "damaged": "abc", "gone": "abc"})
+	must.Do(t, os.WriteFile(filepath.Join(one, "damaged"), []byte("abX"), 0o600))
+	files := map[string]string{"same": "abc", "longer": "abc", "shorter": "a", "damaged": "abc", "new/one": "abcd"}
+	m := write(two, one, files)
+	if m.Copied != 3+1+3+4 || m.Bytes() != 3+m.Copied {
+		t.Errorf("%d bytes copied of %d", m.Copied, m.Bytes())
+	}
+	if !os.SameFile(must.Get(os.Stat(filepath.Join(one, "same")))(t), must.Get(os.Stat(filepath.Join(two, "same")))(t)) {
+		t.Error("the unchanged file was copied")
+	}
+	must.Do(t, os.RemoveAll(one))
+	if m := must.Get(Verify(two))(t); len(m.Files) != len(files) {
+		t.Errorf("%+v", m)
+	}
 }

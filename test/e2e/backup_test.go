@@ -1,21 +1,30 @@
 package e2e
 
 import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
 // A backup of a node under load has everything that was acknowledged before it: a node on the restored directory lists
-// and delivers it, and knows its endpoints, API keys and idempotency keys. A changed file is refused.
+// and delivers it, and knows its endpoints, API keys and idempotency keys, also when it shares files with an earlier
+// backup that was removed. Its ledger has lost no event. A changed file is refused.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	var down sync.Mutex // held while the destination does not answer
@@ -73,13 +82,21 @@ func TestBackupAndRestore(t *testing.T) {
 	out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir))
 	close(stop)
 	load.Wait()
-	if code != command.ExitDone || !strings.Contains(out, "no master keys") {
+	if code != command.ExitDone || !strings.Contains(out, "master keys are not in the backup") {
 		t.Fatalf("relay backup ended with %d: %s\n%s", code, out, p.logs)
 	}
 	if out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir)); code != command.ExitRefused ||
 		!strings.Contains(out, "not empty") {
 		t.Errorf("a second backup into the directory ended with %d: %s", code, out)
 	}
+	first := copied
+	copied = filepath.Join(filepath.Dir(first), "second")
+	out, code = runToEnd(t, p.command("backup", copied, "--previous", first, "--data-dir", dir))
+	m, err := backup.Verify(copied)
+	if code != command.ExitDone || err != nil || m.Copied == 0 || m.Copied >= m.Bytes() {
+		t.Fatalf("a backup after another ended with %d and copied %d of %d bytes: %v %s", code, m.Copied, m.Bytes(), err, out)
+	}
+	must.Do(t, os.RemoveAll(first))
 	p.signal(syscall.SIGKILL)
 	_ = p.awaitExit(arrival)
 
@@ -113,5 +130,189 @@ func TestBackupAndRestore(t *testing.T) {
 			t.Fatalf("a repeat of event %d is %q, want %s", i, got, id)
 		}
 		again.awaitStatus(id, "delivered", arrival)
+	}
+	var report string
+	for began := time.Now(); !strings.Contains(report, " 0 in flight, lost 0, "); time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > arrival {
+			t.Fatalf("the ledger of the restored node is not even: %s", report)
+		}
+		report, _ = runToEnd(t, again.command("doctor", "--data-dir", next))
+	}
+}
+
+// A backup goes to a bucket and comes back. The next one sends only what is new, and needs the first no more. A command
+// that is killed during the upload leaves nothing that the next one fails on, and relay doctor knows the last backup.
+func TestBackupInBucket(t *testing.T) {
+	t.Parallel()
+	dest := newSink(t, func(received) int { return http.StatusOK })
+	uploads, hang := make(chan struct{}, 1000), make(chan struct{})
+	var hung atomic.Bool
+	bucketEnv := kit.BucketServer(t, func(r *http.Request) bool {
+		if r.Method == http.MethodPut && hung.Load() {
+			uploads <- struct{}{}
+			<-hang
+		}
+		return true
+	})
+	t.Cleanup(func() { close(hang) })
+	dir := t.TempDir()
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, bucketEnv...)
+	p.start()
+	doctor := func(words string) {
+		t.Helper()
+		out, _ := runToEnd(t, p.command("doctor", "--data-dir", dir))
+		if !strings.Contains(out, words) {
+			t.Errorf("relay doctor says %s, want %q", out, words)
+		}
+	}
+	doctor("no backup was ever made")
+	ep, _, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	var ids []string
+	send := func() {
+		for range 20 {
+			status, answer := tryPost(p.url+"/v1/endpoints/"+ep+"/events", p.key, fmt.Sprint("order-", len(ids)),
+				`{"type":"order.paid","data":{}}`)
+			if status != http.StatusAccepted {
+				t.Fatal(status, answer)
+			}
+			ids = append(ids, fmt.Sprint(answer["id"]))
+			p.awaitStatus(ids[len(ids)-1], "delivered", arrival)
+		}
+	}
+	backUp := func(args ...string) admin.BackupDone {
+		t.Helper()
+		out, code := runToEnd(t, p.command(append([]string{"backup", "--data-dir", dir, "--json"}, args...)...))
+		var done admin.BackupDone
+		if err := json.Unmarshal([]byte(out), &done); err != nil || code != command.ExitDone {
+			t.Fatalf("relay backup %q ended with %d: %v %s", args, code, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "backup.upload")); err == nil {
+			t.Error("the copy in the data directory is left")
+		}
+		return done
+	}
+	send()
+	hung.Store(true)
+	killed := p.command("backup", "s3://backups/one", "--data-dir", dir)
+	must.Do(t, killed.Start())
+	<-uploads
+	must.Do(t, killed.Process.Kill())
+	_ = killed.Wait()
+	hung.Store(false)
+	if done := backUp("s3://backups/two"); done.Copied != done.Bytes {
+		t.Errorf("%+v", done)
+	}
+	send()
+	done := backUp("s3://backups/three", "--previous", "s3://backups/two")
+	if done.Copied == 0 || done.Copied >= done.Bytes {
+		t.Errorf("%+v", done)
+	}
+	doctor("the last backup began")
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+
+	next := t.TempDir()
+	must.Do(t, os.Chmod(next, 0o700))
+	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
+	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
+	for _, from := range []string{"s3://backups/one", "s3://backups/three"} {
+		want := map[bool]int{true: command.ExitDone, false: command.ExitRefused}[from == "s3://backups/three"]
+
+		if out, code := runToEnd(t, p.command("restore", from, "--data-dir", next)); code != want {
+			t.Fatalf("relay restore %s ended with %d, want %d: %s", from, code, want, out)
+		}
+	}
+	again := newProcess(t, next, []string{"serve", "--data-dir", next})
+	again.key = p.key
+	again.start()
+	for _, id := range ids {
+		again.awaitStatus(id, "delivered", arrival)
+	}
+}
+
+// A backup for which there is no space leaves nothing, and one whose node is killed has no manifest and is not
+// restored. The node then makes a complete one.
+func TestBackupFaults(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	small := t.TempDir()
+	if err := syscall.Mount("relay-test", small, "tmpfs", 0, "size=4m"); err != nil {
+		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(small, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	dir, above := t.TempDir(), t.TempDir()
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir})
+	p.start()
+	ep, in, _ := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	body, sent := make([]byte, 100_000), 0
+	_, _ = rand.Read(body)
+	send := func(n int) {
+		t.Helper()
+		for range n {
+			res := must.Get(http.Post(in, "application/octet-stream", bytes.NewReader(body)))(t)
+			res.Body.Close()
+			if res.StatusCode != http.StatusOK {
+				t.Fatal(res.Status)
+			}
+			sent++
+		}
+	}
+	send(300)
+	full := filepath.Join(small, "full")
+	out, code := runToEnd(t, p.command("backup", full, "--data-dir", dir))
+	if code != command.ExitRefused || !strings.Contains(out, "no space left") {
+		t.Errorf("relay backup to a full disk ended with %d: %s", code, out)
+	}
+	if left := must.Get(os.ReadDir(full))(t); len(left) > 0 {
+		t.Errorf("%d files are left", len(left))
+	}
+	send(1)
+
+	cut := filepath.Join(above, "cut")
+	backup := p.command("backup", cut, "--data-dir", dir)
+	must.Do(t, backup.Start())
+	for began := time.Now(); ; { // until it copies the log
+		if logs, _ := os.ReadDir(filepath.Join(cut, "log")); len(logs) > 0 {
+			break
+		}
+		if time.Since(began) > arrival {
+			t.Fatal("no backup begins")
+		}
+	}
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+	_ = backup.Wait()
+	if backup.ProcessState.ExitCode() != command.ExitRefused {
+		t.Errorf("relay backup of a node that was killed ended with %d", backup.ProcessState.ExitCode())
+	}
+	p.start()
+	whole, next := filepath.Join(above, "whole"), t.TempDir()
+	if out, code := runToEnd(t, p.command("backup", whole, "--data-dir", dir)); code != command.ExitDone {
+		t.Fatalf("relay backup after a kill ended with %d: %s", code, out)
+	}
+	p.signal(syscall.SIGKILL)
+	_ = p.awaitExit(arrival)
+	must.Do(t, os.Chmod(next, 0o700))
+	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
+	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
+	if out, code := runToEnd(t, p.command("restore", cut, "--data-dir", next)); code != command.ExitRefused ||
+		!strings.Contains(out, "was interrupted") {
+		t.Errorf("the interrupted backup is restored with %d: %s", code, out)
+	}
+	if out, code := runToEnd(t, p.command("restore", whole, "--data-dir", next)); code != command.ExitDone {
+		t.Fatalf("relay restore ended with %d: %s", code, out)
+	}
+	again := newProcess(t, next, []string{"serve", "--data-dir", next})
+	again.start()
+	h := &hostile{process: again, t: t}
+	for began := time.Now(); len(h.listStatuses(ep)) != sent; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > arrival {
+			t.Fatalf("%d of %d events are listed", len(h.listStatuses(ep)), sent)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // opensConnections matches what opens connections or looks up names.
 var opensConnections = regexp.MustCompile(`\b(egress\.(NewTransport|NewOperatorDialer|NewResolver)|` +
-	`(kgo|gomail|redis|mail)\.NewClient|clickhouse\.Open|(net|tls)\.Dial\w*|\(net\.Dialer|` +
+	`(kgo|gomail|redis|mail)\.NewClient|clickhouse\.Open|minio\.New|(net|tls)\.Dial\w*|\(net\.Dialer|` +
 	`net\.(Resolver\{|DefaultResolver|Lookup\w+)|` +
 	`http\.(Client\{|Transport\{|(Get|Post|PostForm|Head)\(|Default(Client|Transport)))`)
 

@@ -51,6 +51,8 @@ var homes = map[string]struct {
 	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded", "test/storetest"}, "one place writes SQL"},
+	"github.com/minio/minio-go":           {[]string{"pkg/bucket"}, "only backups leave for a bucket"},
+	"github.com/johannesboyne/gofakes3":   {[]string{"test/kit"}, "it is an S3 server for tests"},
 	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
 	"go.opentelemetry.io": {[]string{"pkg/spans", "test/collector", "test/spanstest"},
