@@ -1,8 +1,8 @@
 // Package bench measures a relay on this machine. A scenario starts a relay and a destination, posts numbered events,
 // receives their deliveries, and prints throughput, latency and cost per event. The load generator (tools/bench/load)
 // and the destination (tools/bench/sink) are separate processes, because they share the cores with the relay: CPU time
-// is read from the kernel for each process, and the benchmark's own cost is always printed. Every event has its own number, so every
-// run counts losses and duplicates. Memory is bounded however long a run lasts.
+// is read from the kernel for each process, and the benchmark's own cost is always printed. Every event has its own
+// number, so every run counts losses and duplicates. Memory is bounded however long a run lasts.
 //
 // Begin with definitions in scenarios.go, the table of scenarios, and benchRun in measure.go, which runs one.
 package bench
