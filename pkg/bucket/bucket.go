@@ -82,11 +82,12 @@ func (b *Bucket) object(path string) string { return b.prefix + "/" + path }
 func (b *Bucket) CheckEmpty(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for o := range b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{
-		Prefix: b.object(""), Recursive: true, MaxKeys: 1}) {
-		if o.Err != nil {
-			return fmt.Errorf("list %s: %w", b, o.Err)
-		}
+	first, found := <-b.client.ListObjects(ctx, b.name, minio.ListObjectsOptions{
+		Prefix: b.object(""), Recursive: true, MaxKeys: 1})
+	switch {
+	case first.Err != nil:
+		return fmt.Errorf("list %s: %w", b, first.Err)
+	case found:
 		return fmt.Errorf("%s is not empty; name a new prefix, or remove an interrupted backup there", b)
 	}
 	return nil
