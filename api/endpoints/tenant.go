@@ -116,6 +116,9 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 		return in.Err
 	}
 	t, err := a.config.PutTenant(r.Context(), key.Account, name, func(t *config.Tenant) error {
+		if t.Deleting {
+			return web.WrongState("tenant", "is being deleted; repeat the DELETE, then create it again")
+		}
 		t.Name, t.Metadata, t.Limits = x.Name, of.Metadata, x.Limits
 		return nil
 	})

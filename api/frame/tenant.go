@@ -59,16 +59,18 @@ func (c *Core) OfTenant(from FilterSource, key *config.Key, to *event.Query) {
 			from.Fail(from.Param("tenant"), "must be the name of a tenant: 1 to 64 letters, digits, dots, colons, _ or -")
 		}
 	}
-	if key.Tenant != "" {
-		names = slices.DeleteFunc(names, func(name string) bool { return name != key.Tenant })
-		if len(names) == 0 && len(from.List("tenant")) > 0 {
-			to.Endpoints = []string{NoEndpoint}
-			return
-		}
+	switch {
+	case key.Tenant == "" && len(names) == 0:
+		return
+	case key.Tenant != "" && len(names) > 0 && !slices.Contains(names, key.Tenant):
+		to.Endpoints = []string{NoEndpoint}
+		return
+	case key.Tenant != "":
 		names = []string{key.Tenant}
 	}
-	if len(names) > 0 {
-		to.Endpoints = c.endpointsOf(key.Account, names, to.Endpoints)
+	to.Endpoints = c.endpointsOf(key.Account, names, to.Endpoints)
+	if most := config.MaxTenantEndpoints; len(to.Endpoints) > most {
+		from.Fail(from.Param("tenant"), "selects more than %d endpoints; send fewer tenants", most)
 	}
 }
 
