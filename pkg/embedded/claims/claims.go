@@ -29,8 +29,8 @@ var bucketClaims, bucketPending = []byte("claims"), []byte("pending")
 const (
 	// maxShared bounds the calls of one transaction.
 	maxShared = 1024
-	// A transaction looks at the next leastSwept claims, or sweptPerCall for each of its calls, and removes what has
-	// expired. An event makes two calls, so a sixteenth more claims are kept than are valid.
+	// A transaction looks at the next leastSwept claims, or sweptPerCall for each of its calls, and removes the
+	// expired ones. An event makes two calls, so a sixteenth more claims are kept than are valid.
 	leastSwept, sweptPerCall = 64, 8
 	// maxNote bounds the note of a claim in bytes.
 	maxNote = 128
@@ -63,7 +63,7 @@ type Store struct {
 	db    *bbolt.DB
 	calls chan *call
 	ended chan struct{} // closed when Run has returned
-	swept hash          // where commit looks next for what has expired
+	swept hash          // where commit looks next for expired claims
 }
 
 // hash is a key: the first half of its SHA-256.
