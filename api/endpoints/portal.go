@@ -60,6 +60,9 @@ func (a *tenants) createLink(w http.ResponseWriter, r *http.Request, key *config
 	if in.Err != nil {
 		return in.Err
 	}
+	if _, err := a.ownEndpoint(r, key); err != nil { // the portal adds destinations to it
+		return err
+	}
 	token, s, err := a.config.CreatePortalLink(r.Context(), s, time.Duration(x.ExpiresSeconds)*time.Second)
 	if err != nil {
 		return err

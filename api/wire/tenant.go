@@ -16,7 +16,7 @@ type Tenant struct {
 	// What the tenant may use at most. Above a limit the answer is 429 and names it.
 	Limits config.TenantLimits `json:"limits" in:"null"`
 	// How its portal looks. `null`: the defaults.
-	Portal *config.TenantPortal `json:"portal" in:"null" nullable:"true"`
+	Portal *config.TenantPortal `json:"portal" in:"null"`
 	// The endpoint that events sent to the tenant go to; `null` before the first one.
 	EndpointID *string `json:"endpoint_id"`
 	// Number of its endpoints.
@@ -46,7 +46,7 @@ type TenantKey struct {
 
 // PortalLink is a link to the pages of a tenant, and then the session of who has opened it.
 type PortalLink struct {
-	ID     string `json:"id" pattern:"^pls_[0-9a-hjkmnp-tv-z]{26}$"`
+	ID     string `json:"id" ref:"LinkId"`
 	Object string `json:"object" const:"portal_link"`
 	Tenant string `json:"tenant" ref:"TenantName"`
 	// Address to send the person's browser to. It can be opened once. Only in the answer that creates it.

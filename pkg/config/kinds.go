@@ -75,7 +75,7 @@ var kindTable = &entity.Table{
 	entity.KindTenant: entity.Row[Tenant]("tenant", conflog.AuditAll, exported, conflog.Bounds{}).AtLevel(3),
 	// What ends by its time is not audited. A link that was created can be opened when the configuration is full.
 	entity.KindPortalSession: entity.Row[PortalSession]("portal_session", conflog.AuditRequested,
-		needsHash|expiresInAnyOrder, conflog.Bounds{MaxCount: MaxPortalSessions, ErrCount: ErrTooManyPortalSessions,
+		expiresInAnyOrder, conflog.Bounds{MaxCount: MaxPortalSessions, ErrCount: ErrTooManyPortalSessions,
 			AllowGrowthWhenFull: true}).AtLevel(3),
 }
 
