@@ -48,6 +48,16 @@ func (p *PortalVisit) Can(right config.PortalRight) bool {
 	return p != nil && p.PortalSession != nil && p.Has(right)
 }
 
+// Part is the part of the portal that a page belongs to: events, requests, or "" for destinations.
+func (*PortalVisit) Part(path string) string {
+	for _, part := range []string{"events", "requests"} {
+		if strings.HasPrefix(path+"/", PortalPath+"/"+part+"/") {
+			return part
+		}
+	}
+	return ""
+}
+
 // principal returns the visitor as a caller of the API. The rights of a route are checked before it is handled; a page
 // that only shows something may see the credentials of destinations if the visitor may change them.
 func (p *PortalVisit) principal(r *http.Request) *config.Key {

@@ -1,6 +1,7 @@
 package portal
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -37,8 +38,22 @@ func pathOf(endpoint, destination string) string {
 	return frame.PortalPath + "/endpoints/" + url.PathEscape(endpoint) + "/destinations/" + url.PathEscape(destination)
 }
 
-// failed selects events of which a delivery has failed.
-func failed() url.Values { return url.Values{"status": {"failed,retrying"}, "limit": {"5"}} }
+// failures reads the newest events of which a delivery has failed.
+func failures(v *frame.Visit, of url.Values) (rows []*model.EventRow, unavailable string, err error) {
+	query := url.Values{"status": {"failed,retrying"}, "limit": {"5"}}
+	maps.Copy(query, of)
+	var list wire.List[*model.EventRow]
+	unavailable, err = v.TryGet("/v1/events", query, &list)
+	named(v, list.Data)
+	return list.Data, unavailable, err
+}
+
+// named gives events the names of their destinations, for what those answered.
+func named(v *frame.Visit, rows []*model.EventRow) {
+	for _, e := range rows {
+		e.SetNames(v)
+	}
+}
 
 // listDestinations shows the destinations of all endpoints of the tenant, and what has failed last.
 func listDestinations(v *frame.Visit) error {
@@ -50,11 +65,9 @@ func listDestinations(v *frame.Visit) error {
 	for _, e := range all {
 		p.Count += len(e.Destinations)
 	}
-	var list wire.List[*model.EventRow]
-	if p.Unavailable, err = v.TryGet("/v1/events", failed(), &list); err != nil {
+	if p.Failures, p.Unavailable, err = failures(v, nil); err != nil {
 		return err
 	}
-	p.Failures = list.Data
 	return v.Page("portal", p)
 }
 
@@ -205,15 +218,9 @@ func showMade(v *frame.Visit, made *model.Destination) error {
 func pageOf(v *frame.Visit, at place) (*destinationPage, error) {
 	p := &destinationPage{Endpoint: at.e, Destination: at.d, Types: typesSeen(v)}
 	p.Form = frame.EditForm(valuesOf(at.d, p.Types))
-	query := failed()
-	query.Set("endpoint_id", at.e.ID)
-	query.Set("destination_id", at.d.ID)
-	var list wire.List[*model.EventRow]
-	if _, err := v.TryGet("/v1/events", query, &list); err != nil {
-		return nil, err
-	}
-	p.Failures = list.Data
-	return p, nil
+	var err error
+	p.Failures, _, err = failures(v, url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}})
+	return p, err
 }
 
 func show(v *frame.Visit, at place) error {

@@ -1,7 +1,6 @@
 package portal
 
 import (
-	"net/url"
 	"slices"
 
 	"github.com/eventrelay/relay/api/wire"
@@ -27,6 +26,7 @@ func listEvents(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
+	named(v, list.Rows)
 	all, err := endpointsOf(v)
 	if err != nil {
 		return err
@@ -117,6 +117,3 @@ func replayEvent(v *frame.Visit, f *frame.Form) error {
 	}
 	return v.Redirect(v.Fill(eventPath), message)
 }
-
-// Page is the page of an event.
-func (eventsPage) Page(e *model.EventRow) string { return eventsPath + "/" + url.PathEscape(e.ID) }
