@@ -153,7 +153,8 @@ func (v *Visit) setHeaders() {
 	}
 	h := v.W.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src"+scripts.String()+"; style-src 'self'; "+
-		"img-src 'self' data:"+v.Portal.pictures()+"; connect-src 'self'; form-action 'self'; frame-ancestors "+
+		"img-src 'self' data:"+v.Portal.pictures()+"; connect-src 'self'; form-action "+
+		strings.Join(append([]string{"'self'"}, v.framers()...), " ")+"; frame-ancestors "+ // leaving leads to one of them
 		cmp.Or(strings.Join(v.framers(), " "), "'none'")+"; base-uri 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types default")
 	h.Set("X-Content-Type-Options", "nosniff")

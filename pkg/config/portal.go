@@ -127,7 +127,7 @@ func (c tenants) OpenPortalLink(ctx context.Context, token string) (*PortalSessi
 		s.Until = s.OpenedAt.Add(s.Lasts)
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) { // it has ended, or another request was first
 		return nil, ErrLink
 	}
 	return opened, err
