@@ -272,6 +272,9 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 		return err
 	}
 	p.Waiting, p.WaitingMore = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More
+	for _, x := range p.Waiting {
+		x.SetNames(v)
+	}
 	now := v.Now().UTC()
 	for i := range e.Destinations {
 		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i], now))

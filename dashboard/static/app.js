@@ -87,15 +87,15 @@ setInterval(advance, 10_000);
 // live.js calls this for the parts that it replaces.
 function addCopyButtons(part) {
   for (const value of navigator.clipboard ? part.querySelectorAll('figure.code > pre, .pick:not(pre .pick)') : []) {
-    if (value.nextElementSibling?.matches('.copy')) {
+    const caption = value.closest('figure')?.querySelector('figcaption');
+    if ((caption?.lastElementChild ?? value.nextElementSibling)?.matches('.copy')) {
       continue;
     }
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'copy';
     button.textContent = 'Copy';
-    const what = value.closest('figure')?.querySelector('figcaption') ?? value;
-    button.setAttribute('aria-label', `Copy ${what.innerText.trim().slice(0, 30)}`);
+    button.setAttribute('aria-label', `Copy ${(caption ?? value).innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
       value.querySelectorAll('details').forEach((fold) => {
         fold.open = true; // what is folded has no text to copy
@@ -103,7 +103,7 @@ function addCopyButtons(part) {
       await navigator.clipboard.writeText(value.innerText);
       button.textContent = 'Copied';
     });
-    value.after(button);
+    caption ? caption.append(button) : value.after(button);
   }
 }
 addCopyButtons(document);

@@ -302,7 +302,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     const { body: endpoint } = await call(relay, 'POST', '/v1/endpoints',
       { name: 'refused and purged', destinations: [{ url: `${receiver.url}/purged`, name: 'purged' }] })
     const [destination] = endpoint.destinations
-    await page.goto(`${relay.url}/app/endpoints/${endpoint.id}/destinations/${destination.id}`)
+    await page.goto(`${relay.url}/app/endpoints/${endpoint.id}/destinations/${destination.id}/settings`)
     const field = page.getByLabel('Headers')
     await field.fill('no colon')
     await page.getByRole('button', { name: 'Save destination' }).click()
