@@ -47,10 +47,13 @@ func TestAlertHasTheNewestDiagnosis(t *testing.T) {
 	r := newEndpointRig(t)
 	r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert("verification_failed"))
 	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_1","status":"rejected"}]}`)
+	r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
 	r.api.on("GET /v1/events/evt_1/signature", http.StatusOK,
-		`{"object":"signature","findings":[{"code":"body_json","message":"A proxy wrote the <JSON> again."}]}`)
+		`{"object":"signature","findings":[{"code":"body_json","message":"A proxy wrote the <JSON> `+"`again`"+`."}]}`)
 	b := r.signedIn()
-	b.get("/app/endpoints/ep_1").want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; again.")
+	for _, path := range []string{"/app/endpoints/ep_1", "/app/alerts/history"} {
+		b.get(path).want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; <code>again</code>.")
+	}
 	r.api.on("GET /v1/events/evt_1/signature", http.StatusBadRequest,
 		`{"error":{"type":"invalid_state","message":"the payload was erased"}}`)
 	b.get("/app/endpoints/ep_1").want(200, "with an invalid signature")
