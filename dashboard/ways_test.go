@@ -83,8 +83,9 @@ func TestEventsOfAnEndpointLeadOn(t *testing.T) {
 func TestDestinationIsAPlaceToWork(t *testing.T) {
 	const path = "/app/endpoints/ep_1/destinations/dst_1"
 	r := newEndpointRig(t)
-	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_2","endpoint_id":"ep_1","type":"a.b","status":"retrying",
-		"received_at":"2026-08-21T22:20:00Z","why":"x","deliveries":[{"destination_id":"dst_1","status":"retrying","last_response_status":503}]},
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_2","endpoint_id":"ep_1","type":"a.b",
+		"status":"retrying","received_at":"2026-08-21T22:20:00Z","why":"x",
+		"deliveries":[{"destination_id":"dst_1","status":"retrying","last_response_status":503}]},
 		{"id":"evt_1","status":"pending","received_at":"2026-08-21T22:00:00Z","why":"x",
 		"deliveries":[{"destination_id":"dst_1","status":"held"}]}]}`)
 	b := r.signedIn()
