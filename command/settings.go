@@ -328,6 +328,19 @@ func (s settings) validateHosts(fault faultFunc) {
 	if s.DashboardHost != "" {
 		lists["RELAY_DASHBOARD_HOST"] = []string{s.DashboardHost}
 	}
+	if s.PortalHost != "" {
+		lists["RELAY_PORTAL_HOST"] = []string{s.PortalHost}
+	}
+	const mostOrigins = 20
+	if len(s.PortalOrigins) > mostOrigins {
+		fault("RELAY_PORTAL_ORIGINS", "has %d origins; there may be at most %d", len(s.PortalOrigins), mostOrigins)
+	}
+	for _, origin := range s.PortalOrigins {
+		if !isBaseURL(origin) || strings.HasSuffix(origin, "/") || strings.ToLower(origin) != origin ||
+			strings.ContainsAny(origin, "*;, '") {
+			fault("RELAY_PORTAL_ORIGINS", "%q is not an origin such as https://app.example.com, in lower case", origin)
+		}
+	}
 	for env, hosts := range lists {
 		for _, h := range hosts {
 			if u, err := url.Parse("//" + h); err != nil || u.Host != h || u.Port() != "" || h == "" ||
