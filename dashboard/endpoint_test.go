@@ -60,7 +60,8 @@ var endpointPaths = []string{
 	"/app/endpoints/new?provider=generic", "/app/endpoints/ep_1", "/app/endpoints/ep_1/wait",
 	"/app/endpoints/ep_1/settings", "/app/endpoints/ep_1/retries", "/app/endpoints/ep_1/workbench",
 	"/app/endpoints/ep_1/destinations/new",
-	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_2",
+	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_1/settings",
+	"/app/endpoints/ep_1/destinations/dst_2/settings",
 }
 
 // lastBody is the body of the last changing call of the API.
@@ -470,7 +471,7 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	const path = "/app/endpoints/ep_1/destinations/dst_1"
 	r := newEndpointRig(t)
 	b := r.signedIn()
-	if page := b.get(path).want(200, `action="`+path+`/purge"><p`); strings.Contains(page.body,
+	if page := b.get(path+"/settings").want(200, `action="`+path+`/purge"><p`); strings.Contains(page.body,
 		`method="post" action="`+path+`/purge"`) {
 		t.Error("one click on the page of a destination purges it")
 	}
