@@ -115,7 +115,7 @@ func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDon
 
 // runRestore restores a backup into an empty data directory, which is empty again after an error.
 func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err error) {
-	read, err := openBackup(ctx, s, c.getenv)
+	m, fetch, err := openBackup(ctx, s, c.getenv)
 	if err != nil {
 		return err
 	}
@@ -137,6 +137,13 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 		return fmt.Errorf("the master keys of the backup are missing: set RELAY_MASTER_KEYS, or copy %s to %s",
 			masterKeysFile, keys)
 	}
+	need := m.Bytes()
+	if fetch != nil {
+		need *= 2
+	}
+	if err := backup.CheckRoom(s.DataDir, need); err != nil {
+		return err
+	}
 	defer func() {
 		if err == nil {
 			return
@@ -151,9 +158,11 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	if err := backup.WriteFile(marker, func(io.Writer) error { return nil }); err != nil {
 		return err
 	}
-	m, err := read(&s.argument)
-	if err != nil {
-		return err
+	if fetch != nil {
+		s.argument = filepath.Join(s.DataDir, stagingDir)
+		if m, err = fetch(s.argument); err != nil {
+			return err
+		}
 	}
 	if err := restoreStore(ctx, s, log); err != nil {
 		return fmt.Errorf("restore the store: %w", err)
@@ -177,24 +186,23 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	return nil
 }
 
-// openBackup checks the backup of the argument. The function that it returns sets the directory in which its files are:
-// those of a bucket are downloaded into the data directory.
+// openBackup checks the backup of the argument. One in a bucket has to be fetched into a directory first.
 func openBackup(ctx context.Context, s settings, getenv func(string) string) (
-	func(dir *string) (backup.Manifest, error), error) {
+	m backup.Manifest, fetch func(dir string) (backup.Manifest, error), err error) {
 	if !strings.HasPrefix(s.argument, bucket.Scheme) {
-		m, err := backup.Verify(s.argument)
-		return func(*string) (backup.Manifest, error) { return m, nil }, err
+		m, err = backup.Verify(s.argument)
+		return m, nil, err
 	}
 	from, err := bucket.Open(s.argument, getenv)
-	if err == nil {
-		_, err = from.Manifest(ctx)
+	if err != nil {
+		return m, nil, err
 	}
-	return func(dir *string) (backup.Manifest, error) {
-		*dir = filepath.Join(s.DataDir, stagingDir)
-		if err := from.Download(ctx, *dir); err != nil {
-			return backup.Manifest{}, err
+	m, err = from.Manifest(ctx)
+	return m, func(dir string) (backup.Manifest, error) {
+		if err := from.Download(ctx, dir); err != nil {
+			return m, err
 		}
-		return backup.Verify(*dir)
+		return backup.Verify(dir)
 	}, err
 }
 

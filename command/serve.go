@@ -28,6 +28,7 @@ const (
 	apiKeyFile     = "api.key" // of dev
 	claimsFile     = backup.Claims
 	countersFile   = backup.Counters
+	storeDir       = "clickhouse"
 	socketDir      = "run" // of the engines
 )
 
