@@ -174,8 +174,8 @@ func (w *Writer) AddTree(path, from string) error {
 	})
 }
 
-// walk calls each for a file, or all files of a directory, with the path in the backup. Files that are removed meanwhile
-// are left out.
+// walk calls each for a file, or all files of a directory, with the path in the backup. It leaves out files that are
+// removed meanwhile.
 func walk(path, from string, each func(path, name string, size int64) error) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
