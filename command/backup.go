@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/bucket"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // restoringFile marks a data directory whose restore is incomplete: no node starts on it.
@@ -113,7 +114,8 @@ func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDon
 	return done, err
 }
 
-// runRestore restores a backup into an empty data directory, which is empty again after an error.
+// runRestore restores a backup into an empty data directory, which is empty again after an error. With the address of
+// Kafka the data directory is needed meanwhile, and what the backup has in its log goes to Kafka.
 func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err error) {
 	m, fetch, err := openBackup(ctx, s, c.getenv)
 	if err != nil {
@@ -128,12 +130,12 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	if err != nil {
 		return err
 	}
-	keys := filepath.Join(s.DataDir, masterKeysFile)
+	keys, cluster := filepath.Join(s.DataDir, masterKeysFile), len(s.KafkaBrokers) > 0
 	switch {
 	case len(others) > 0:
 		return fmt.Errorf("the data directory %s is not empty: it has %s; name a new one with --data-dir, or remove "+
 			"everything but %s", s.DataDir, strings.Join(others, ", "), masterKeysFile)
-	case s.MasterKeys == "" && !exists(keys):
+	case !cluster && s.MasterKeys == "" && !exists(keys):
 		return fmt.Errorf("the master keys of the backup are missing: set RELAY_MASTER_KEYS, or copy %s to %s",
 			masterKeysFile, keys)
 	}
@@ -145,7 +147,7 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 		return err
 	}
 	defer func() {
-		if err == nil {
+		if err == nil && !cluster {
 			return
 		}
 		others, listErr := s.restored()
@@ -164,8 +166,10 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 			return err
 		}
 	}
-	if err := restoreStore(ctx, s, log); err != nil {
-		return fmt.Errorf("restore the store: %w", err)
+	if !cluster {
+		if err := restoreStore(ctx, s, log); err != nil {
+			return fmt.Errorf("restore the store: %w", err)
+		}
 	}
 	for _, f := range m.Files {
 		if strings.HasPrefix(f.Path, backup.Store+"/") {
@@ -175,6 +179,9 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 			return err
 		}
 	}
+	if cluster {
+		return moveLog(ctx, s, log, m, c)
+	}
 	if err := os.RemoveAll(filepath.Join(s.DataDir, stagingDir)); err != nil {
 		return err
 	}
@@ -182,6 +189,25 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 		return err
 	}
 	fmt.Fprintf(c.stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
+		m.Time.Format("2006-01-02 15:04:05 MST"))
+	return nil
+}
+
+// moveLog copies the log in the data directory to Kafka.
+func moveLog(ctx context.Context, s settings, log *slog.Logger, m backup.Manifest, c call) error {
+	st := node.NewStack(ctx, log)
+	embedded, err := stream.OpenLog(stream.LogConfig{Dir: filepath.Join(s.DataDir, logDir), Log: log})
+	if err == nil {
+		st.Start("log", embedded.Run)
+		to, from := s.Stream(), s.Stream()
+		from.Embedded = embedded
+		err = stream.CopyToKafka(st.Context(), from, to)
+	}
+	if err = errors.Join(err, st.Stop()); err != nil {
+		return fmt.Errorf("copy the log to Kafka: %w", err)
+	}
+	fmt.Fprintf(c.stdout, "Kafka has the log of the backup of %s: what waits for its delivery, and what was delivered. "+
+		"Restore the store and the configuration before a node starts that dispatches (docs/operate/one-machine.md)\n",
 		m.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil
 }
