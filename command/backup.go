@@ -11,12 +11,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/bucket"
+	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/embedded/claims"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -206,10 +212,46 @@ func moveLog(ctx context.Context, s settings, log *slog.Logger, m backup.Manifes
 	if err = errors.Join(err, st.Stop()); err != nil {
 		return fmt.Errorf("copy the log to Kafka: %w", err)
 	}
+	if err := moveClaims(ctx, s, log); err != nil {
+		return fmt.Errorf("copy the claims to Redis: %w", err)
+	}
 	fmt.Fprintf(c.stdout, "Kafka has the log of the backup of %s: what waits for its delivery, and what was delivered. "+
 		"Restore the store and the configuration before a node starts that dispatches (docs/operate/one-machine.md)\n",
 		m.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil
+}
+
+// claimsAtOnce bounds the claims of one request to Redis.
+const claimsAtOnce = 1000
+
+// moveClaims copies the claims in the data directory to Redis, if there is one.
+func moveClaims(ctx context.Context, s settings, log *slog.Logger) error {
+	if s.RedisURL == "" {
+		log.Warn("RELAY_REDIS_URL is not set: events that are sent again may be delivered twice")
+		return nil
+	}
+	limiter, err := limit.New(s.Limit(), limit.Deps{Log: log, Metrics: prometheus.NewRegistry(), Now: time.Now})
+	if err != nil {
+		return err
+	}
+	store, err := claims.Open(claims.Config{Path: filepath.Join(s.DataDir, claimsFile)},
+		claims.Deps{Log: log, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	var some []claim.Kept
+	err = store.Each(func(c claim.Kept) error {
+		if some = append(some, c); len(some) < claimsAtOnce {
+			return nil
+		}
+		defer func() { some = some[:0] }()
+		return limiter.MoveClaims(ctx, some)
+	})
+	if err != nil || len(some) == 0 {
+		return err
+	}
+	return limiter.MoveClaims(ctx, some)
 }
 
 // openBackup checks the backup of the argument. One in a bucket has to be fetched into a directory first.
