@@ -95,7 +95,7 @@ func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
 // startStore starts ClickHouse, with a directory for backups.
 func startStore(st *node.Stack, s *settings, backups string, log *slog.Logger) (*clickhouse.Child, error) {
 	cfg := clickhouse.DefaultChildConfig()
-	cfg.Socket = filepath.Join(s.DataDir, socketDir, "clickhouse.sock")
+	cfg.Socket = filepath.Join(s.DataDir, socketDir, storeSocket)
 	cfg.Data, cfg.Library, cfg.Backups = filepath.Join(s.DataDir, storeDir), s.ChdbLib, backups
 	cfg.Fsync = s.Fsync && !clickhouse.SyncSupported // otherwise the store's writer calls SyncTables
 	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)

@@ -30,6 +30,7 @@ const (
 	countersFile   = backup.Counters
 	storeDir       = "clickhouse"
 	socketDir      = "run" // of the engines
+	storeSocket    = "clickhouse.sock"
 )
 
 // alone sets what a node decides by itself that has its log in its own process: its name, and one replica.
