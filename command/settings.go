@@ -290,7 +290,8 @@ func (s settings) validateRequired(name string, fault faultFunc) {
 				fault("RELAY_KAFKA_BROKERS", "is missing, but %s is set; without brokers the log would be in this process", env)
 			}
 		}
-		if len(s.Roles) < len(roles.All()) {
+		// A node that is about to move into a cluster runs without delivering, on the log that it has.
+		if len(s.Roles) < len(roles.All()) && !exists(filepath.Join(s.DataDir, logDir)) {
 			fault("RELAY_ROLES", "must name all roles of a node that is alone: RELAY_KAFKA_BROKERS is not set")
 		}
 		return
