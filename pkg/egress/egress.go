@@ -119,6 +119,16 @@ func NewTransport(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
+// WithCertificate returns a transport that shows a client certificate, with connections of its own.
+func (t *Transport) WithCertificate(certificate tls.Certificate) *Transport {
+	cfg := t.tls.Clone()
+	cfg.Certificates, cfg.ClientSessionCache = []tls.Certificate{certificate}, tls.NewLRUClientSessionCache(0)
+	next := &Transport{policy: t.policy, dial: t.dial, tls: cfg, handshakes: t.handshakes,
+		pools: pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}}
+	next.inner = next.newHTTPTransport(maxPoolIdle)
+	return next
+}
+
 // newHTTPTransport creates the http.Transport that sends requests once they have a pool.
 func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	return &http.Transport{

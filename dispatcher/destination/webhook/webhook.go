@@ -32,11 +32,12 @@ const (
 // requests a second until the deadline of the attempt.
 const maxConnections = 4
 
-// Kind delivers by HTTP. It caches header names; nothing else outlives an attempt.
+// Kind delivers by HTTP. It caches header names and access tokens; nothing else outlives an attempt.
 type Kind struct {
 	Deps
 	userAgent string
 	names     destination.Names
+	tokens    tokenSources
 }
 
 // Deps are the dependencies of a Kind. Spans may be nil.
@@ -57,6 +58,9 @@ type target struct {
 	kind    *Kind
 	url     *url.URL
 	urlText string // url as text
+
+	transport http.RoundTripper
+	tokens    *tokenSource // nil: requests carry no access token
 }
 
 // Open parses the URL and decrypts the headers and secrets of the destination.
@@ -70,7 +74,15 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 		return nil, fmt.Errorf("parse url of %s: %w", d.ID, err)
 	}
 	u.Fragment, u.User = "", nil
-	return &target{Opened: opened, kind: k, url: u, urlText: u.String()}, nil
+	t := &target{Opened: opened, kind: k, url: u, urlText: u.String(), transport: k.Transport}
+	if d.Auth == nil {
+		return t, nil
+	}
+	settings, err := d.Settings.Open(k.Keyring, d.ID)
+	if err == nil {
+		err = t.authenticate(d.ID, settings.Auth)
+	}
+	return t, err
 }
 
 // Send makes one HTTP request and classifies its answer.
@@ -101,9 +113,12 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 	span := k.Spans.Attempt(m.Work, attempt.Method, start)
 	attempt.Trace = span.Propagate(header)
 	span.Hook(&trace.hooks)
-	req := newRequest(httptrace.WithClientTrace(ctx, &trace.hooks), t.url, attempt.Method, m.Content.Body, header)
-	attempt.RequestHeader = k.names.Recorded(req.Header, t.Header)
-	resp, err := k.Transport.RoundTrip(req)
+	traced := httptrace.WithClientTrace(ctx, &trace.hooks)
+	header, resp, err := t.roundTrip(ctx, header, func(h http.Header) *http.Request {
+		return newRequest(traced, t.url, attempt.Method, m.Content.Body, h)
+	})
+	attempt.RequestHeader = k.names.Recorded(header, t.Header)
+	noToken := tokenError{}
 	switch {
 	case err != nil && trace.tooManyConnections():
 		attempt.ErrorCode = event.CodeConnectionReset
@@ -111,6 +126,8 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 			"the destination closed %d connections without processing the request", maxConnections)
 	case err != nil && trace.expired():
 		attempt.ErrorCode, attempt.ErrorMessage = event.CodeTimeout, trace.timeoutMessage()
+	case errors.As(err, &noToken):
+		attempt.ErrorCode, attempt.ErrorMessage = event.CodeToken, noToken.Error()
 	case err != nil:
 		attempt.ErrorCode, attempt.ErrorMessage = egress.Classify(err), egress.Message(err)
 	default:
