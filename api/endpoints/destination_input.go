@@ -198,6 +198,7 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 // masked secrets, and opened with the secrets themselves. It returns the paths of secrets that stay as they are.
 func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, shown, opened kinds.Settings,
 ) (kept []string) {
+	next.Trim()
 	mask, text := shown.Secrets(), opened.Secrets()
 	for path, secret := range next.Secrets() {
 		switch {
@@ -208,7 +209,6 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 			o.Fail(path, "is masked and matches no existing value; send the value itself")
 		}
 	}
-	next.Trim()
 	err := next.Validate(kinds.Checks{Opened: true, URL: func(text string) error {
 		_, err := in.endpoints.egress.CheckURL(text)
 		return err

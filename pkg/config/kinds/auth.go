@@ -21,18 +21,18 @@ const (
 type Auth struct {
 	Type string `json:"type" in:"" enum:"basic,oauth2_client_credentials,mtls" label:"Type" description:"basic: user name and password (RFC 7617). oauth2_client_credentials: an access token from token_url (RFC 6749, 4.4), kept until it expires and renewed once when the destination answers 401. mtls: a client certificate. Required."`
 
-	Username string      `json:"username,omitempty" in:"null" maxLength:"255" label:"User name" description:"For basic. Without a colon."`
-	Password seal.Secret `json:"password,omitempty" in:"null" maxLength:"1024" label:"Password" description:"For basic. Masked in responses; its mask means unchanged."`
+	Username string      `json:"username,omitempty" in:"null" maxLength:"255" label:"User name" description:"For basic. Without a colon." example:"relay"`
+	Password seal.Secret `json:"password,omitempty" in:"null" maxLength:"1024" label:"Password" description:"For basic. Masked in responses; its mask means unchanged." example:"****4f2a"`
 
 	TokenURL     string      `json:"token_url,omitempty" in:"null" maxLength:"2048" label:"Token URL" description:"For oauth2_client_credentials: the https URL of the token endpoint." example:"https://login.example.com/oauth2/token"`
-	ClientID     string      `json:"client_id,omitempty" in:"null" maxLength:"512" label:"Client id" description:"For oauth2_client_credentials."`
-	ClientSecret seal.Secret `json:"client_secret,omitempty" in:"null" maxLength:"2048" label:"Client secret" description:"For oauth2_client_credentials. Masked in responses; its mask means unchanged."`
+	ClientID     string      `json:"client_id,omitempty" in:"null" maxLength:"512" label:"Client id" description:"For oauth2_client_credentials." example:"relay"`
+	ClientSecret seal.Secret `json:"client_secret,omitempty" in:"null" maxLength:"2048" label:"Client secret" description:"For oauth2_client_credentials. Masked in responses; its mask means unchanged." example:"****4f2a"`
 	ClientAuth   string      `json:"client_auth,omitempty" in:"" enum:"header,body" label:"Client authentication" description:"For oauth2_client_credentials: whether id and secret are sent in the header Authorization or in the body. Default header."`
 	Scope        string      `json:"scope,omitempty" in:"null" maxLength:"1024" label:"Scopes" description:"For oauth2_client_credentials: the scopes, with spaces between them." example:"events.write"`
-	Audience     string      `json:"audience,omitempty" in:"null" maxLength:"1024" label:"Audience" description:"For oauth2_client_credentials: the parameter audience, if the token endpoint needs one."`
+	Audience     string      `json:"audience,omitempty" in:"null" maxLength:"1024" label:"Audience" description:"For oauth2_client_credentials: the parameter audience, if the token endpoint needs one." example:"https://api.example.com"`
 
-	Certificate string      `json:"certificate,omitempty" in:"null" maxLength:"16384" label:"Certificate" description:"For mtls: the client certificate with its chain, in PEM form."`
-	Key         seal.Secret `json:"key,omitempty" in:"null" maxLength:"16384" label:"Private key" description:"For mtls: the private key of the certificate, in PEM form. Masked in responses; its mask means unchanged."`
+	Certificate string      `json:"certificate,omitempty" in:"null" maxLength:"16384" label:"Certificate" description:"For mtls: the client certificate with its chain, in PEM form." example:"-----BEGIN CERTIFICATE-----…"`
+	Key         seal.Secret `json:"key,omitempty" in:"null" maxLength:"16384" label:"Private key" description:"For mtls: the private key of the certificate, in PEM form. Masked in responses; its mask means unchanged." example:"****"`
 }
 
 func (a *Auth) trim() {
