@@ -64,6 +64,10 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	}
+	if result.Unsent != nil {
+		d.carryOut(d.lanes.ParkUnsent(delivery, result.Unsent))
+		return lane.Result{Delivery: delivery}
+	}
 	crash.At(crashSent)
 	now := d.now()
 	next := decide(work, result.Classification, policy, attempt.RetryAfter, now, d.rules.expiry(work), rand.Float64())
@@ -165,8 +169,8 @@ func (d *Dispatcher) endDelivery(decision lane.Decision) {
 
 // parkDelivery writes a delivery that cannot be sent now to a retry topic. This is not an attempt.
 func (d *Dispatcher) parkDelivery(decision lane.Decision) {
-	if decision.Err != nil {
-		d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot read configuration, parking delivery",
+	if second := decision.DecidedAt.Unix(); decision.Err != nil && d.parkWarned.Swap(second) != second {
+		d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot make the attempt now, parking delivery",
 			slog.Any("error", decision.Err))
 	}
 	work := decision.Delivery.Work

@@ -153,6 +153,7 @@ type Dispatcher struct {
 
 	timerWake     chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
 	recheck       recheck       // used by the timer only
+	parkWarned    atomic.Int64  // unix seconds of the last warning that deliveries are parked because of an error
 	tiersAssigned atomic.Bool   // partitions were assigned since the timer looked
 }
 

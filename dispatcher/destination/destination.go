@@ -83,6 +83,7 @@ type Result struct {
 	Classification
 	Lane    lane.ResultKind // what it says of the destination
 	Disable bool            // the receiver asks to disable the destination
+	Unsent  error           // why the attempt was not made, by no fault of the destination: it does not count
 	Waited  time.Duration   // for something of this node, which the attempt's duration does not contain
 }
 

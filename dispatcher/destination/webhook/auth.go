@@ -58,6 +58,8 @@ func (t *target) authenticate(id string, auth *kinds.Auth) error {
 // tokenError means that there is no access token.
 type tokenError struct{ error }
 
+func (e tokenError) Unwrap() error { return e.error }
+
 // roundTrip sends a request with an access token, if the target has them. When the destination refuses a token, it
 // sends the request once more with a new one: the destination has not processed the first.
 func (t *target) roundTrip(ctx context.Context, header http.Header, request func(http.Header) *http.Request,
@@ -209,7 +211,10 @@ var errorName = regexp.MustCompile(`^[a-z_]{1,60}$`)
 // tokenFault returns the error of a token request without texts of the server.
 func tokenFault(err error) error {
 	var answered *oauth2.RetrieveError
+	var proxy *egress.ProxyError
 	switch {
+	case errors.As(err, &proxy):
+		return proxy
 	case errors.As(err, &answered) && errorName.MatchString(answered.ErrorCode):
 		return fmt.Errorf("the token server answered %d %s", answered.Response.StatusCode, answered.ErrorCode)
 	case errors.As(err, &answered) && answered.Response != nil:

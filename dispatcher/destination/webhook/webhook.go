@@ -88,7 +88,10 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 // Send makes one HTTP request and classifies its answer.
 func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
 	attempt := m.Attempt
-	waited := t.exchange(ctx, m)
+	waited, err := t.exchange(ctx, m)
+	if proxy := (*egress.ProxyError)(nil); errors.As(err, &proxy) {
+		return destination.Result{Unsent: proxy}
+	}
 	asked := attempt.ResponseHeader.Value(headerSteer)
 	result := destination.Result{
 		Classification: steer(Classify(attempt.Code, attempt.ErrorCode, m.RetryOn), asked),
@@ -103,7 +106,7 @@ func (t *target) Send(ctx context.Context, m destination.Message) destination.Re
 
 // exchange makes one HTTP request and completes the attempt. A status code means that the receiver answered, however
 // its body ended; without one, ErrorCode says what went wrong. It returns how long the request waited for a stream.
-func (t *target) exchange(ctx context.Context, m destination.Message) (waited time.Duration) {
+func (t *target) exchange(ctx context.Context, m destination.Message) (waited time.Duration, failed error) {
 	k, attempt, start := t.kind, m.Attempt, m.Attempt.StartedAt
 	attempt.URL, attempt.Method = t.urlText, t.methodOf(m.Work.Event)
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, m.Work.Dest))
@@ -140,7 +143,7 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 	attempt.Duration = k.Now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
 	span.End(attempt, k.Now())
-	return waited
+	return waited, err
 }
 
 // methodOf is the method of a request. No signature of a provider covers the method, so what an endpoint receives is
