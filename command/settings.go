@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -258,6 +259,11 @@ func (s settings) Validate(name string) error {
 		"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
 			fault(env, "must be at least 16 printable characters")
+		}
+	}
+	if s.EgressProxy != "" {
+		if _, err := egress.ParseProxy(s.EgressProxy); err != nil {
+			fault("RELAY_EGRESS_PROXY", "%w", err)
 		}
 	}
 	if s.SMTPURL != "" {
