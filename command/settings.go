@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -260,6 +261,11 @@ func (s settings) Validate(name string) error {
 			fault(env, "must be at least 16 printable characters")
 		}
 	}
+	if s.EgressProxy != "" {
+		if _, err := egress.ParseProxy(s.EgressProxy); err != nil {
+			fault("RELAY_EGRESS_PROXY", "%w", err)
+		}
+	}
 	if s.SMTPURL != "" {
 		if _, err := notify.ParseSMTP(s.SMTPURL); err != nil {
 			fault("RELAY_SMTP_URL", "%w", err)
@@ -290,7 +296,8 @@ func (s settings) validateRequired(name string, fault faultFunc) {
 				fault("RELAY_KAFKA_BROKERS", "is missing, but %s is set; without brokers the log would be in this process", env)
 			}
 		}
-		if len(s.Roles) < len(roles.All()) {
+		// A node that is about to move into a cluster runs without delivering, on the log that it has.
+		if len(s.Roles) < len(roles.All()) && !exists(filepath.Join(s.DataDir, logDir)) {
 			fault("RELAY_ROLES", "must name all roles of a node that is alone: RELAY_KAFKA_BROKERS is not set")
 		}
 		return

@@ -22,7 +22,7 @@ func TestApacheKafka(t *testing.T) {
 	}
 	const partitions, events = 4, 400
 	w := newWorldOn(t, stream.Config{Brokers: []string{kit.Kafka(t).Addr}, Prefix: id.Random("test.") + "."},
-		testClient(t, loopback()).transport, partitions)
+		loopback(t), partitions)
 	seen := map[string]int{}
 	s := &sink{}
 	s.answer = func(_ int, r received) int { // each fifth event fails twice

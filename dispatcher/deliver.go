@@ -4,21 +4,19 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
-	"net/http"
-	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // The path of a delivery: admit passes it to its lane, a worker of the lane takes it, applies the endpoint's
-// transformation (transform.go) and sends it, classify classifies the answer (classify.go), decide chooses the next
-// step (next.go), and recordAttempt makes the outcome and the follow-up, which the finisher produces (finish.go). When
-// the lane decides not to send it, carryOut ends or parks it.
+// transformation (transform.go) and has its kind send it (package destination), which also classifies the answer,
+// decide chooses the next step (next.go), and recordAttempt makes the outcome and the follow-up, which the finisher
+// produces (finish.go). When the lane decides not to send it, carryOut ends or parks it.
 
 // admit passes a delivery that is due to its lane.
 func (d *Dispatcher) admit(delivery *lane.Delivery) {
@@ -60,66 +58,48 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	case content.Made() != delivery.Reserved:
 		l.Reserve(delivery, content.Made())
 	}
-	attempt := d.makeAttempt(ctx, l, decision, content)
-	if ctx.Err() != nil && attempt.Code == 0 { // the node stops and has cancelled it: the next owner delivers
+	policy := policyOf(work, decision.Eligibility.Endpoint)
+	attempt, result := d.makeAttempt(ctx, l, decision, content, policy.RetryOn)
+	if ctx.Err() != nil && attempt.Code == 0 && !attempt.OK { // the node stops, has cancelled it: the next owner delivers
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	}
-	crash.At(crashSent)
-	policy := policyOf(work, decision.Eligibility.Endpoint)
-	asked := attempt.ResponseHeader.Value(headerSteer)
-	classified := classify(attempt.Code, attempt.ErrorCode, policy.RetryOn).steer(asked)
-	attempt.OK, attempt.ErrorCode = classified.class == classDelivered, classified.code
-	if !attempt.OK && attempt.Code != 0 {
-		attempt.ErrorMessage = statusMessage(attempt.Code)
+	if result.Unsent != nil {
+		d.carryOut(d.lanes.ParkUnsent(delivery, result.Unsent))
+		return lane.Result{Delivery: delivery}
 	}
+	crash.At(crashSent)
 	now := d.now()
-	next := decide(work, classified, policy, attempt.RetryAfter, now, d.rules.expiry(work), rand.Float64())
+	next := decide(work, result.Classification, policy, attempt.RetryAfter, now, d.rules.expiry(work), rand.Float64())
 	d.recordAttempt(delivery, attempt, next, now)
-	if strings.EqualFold(asked, steerDisable) {
+	if result.Disable {
 		d.disabler.request(work, decision.Eligibility.Destination.URL, event.ReceiverDisabled)
 	}
-	return lane.Result{Delivery: delivery, Kind: resultOf(attempt), Code: attempt.Code,
+	return lane.Result{Delivery: delivery, Kind: result.Lane, Code: attempt.Code,
 		URL: decision.Eligibility.Destination.URL}
 }
 
-// makeAttempt sends the request. If the secrets of the destination cannot be opened, the attempt fails with an
+// makeAttempt sends the delivery. If the secrets of the destination cannot be opened, the attempt fails with an
 // internal error, so that users see it.
 func (d *Dispatcher) makeAttempt(
-	ctx context.Context, l *lane.Lane, decision lane.Decision, content request.Content,
-) *event.Attempt {
+	ctx context.Context, l *lane.Lane, decision lane.Decision, content destination.Content, retryOn []string,
+) (*event.Attempt, destination.Result) {
 	work := decision.Delivery.Work
 	attemptID := d.ids.NewUnbounded(decision.Delivery.Slot.Partition().ID.Index)
 	target, err := l.Target(decision.Eligibility)
 	if err == nil {
-		return d.client.send(ctx, attemptID, target, work, content)
+		return d.sender.Send(ctx, attemptID, target.(destination.Target), work, content, retryOn)
 	}
 	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", work.Dest),
 		slog.Any("error", err))
 	return &event.Attempt{
-		ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
-		TransformationVersion: content.Version,
-		ErrorCode:             event.CodeInternal,
-		ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
-			"set them again",
-	}
-}
-
-// resultOf is the result of an attempt for the lane. A status 4xx is about the request: the destination works. Three of
-// them are not: it was not ready (408, 425) or has too much to do (429).
-func resultOf(attempt *event.Attempt) lane.ResultKind {
-	switch {
-	case attempt.OK:
-		return lane.Succeeded
-	case attempt.Code == http.StatusRequestTimeout, attempt.Code == http.StatusTooEarly,
-		attempt.Code == http.StatusTooManyRequests:
-		return lane.Failed
-	case attempt.Code/100 == 4:
-		return lane.Rejected
-	case attempt.ErrorCode == event.CodeTimeout:
-		return lane.TimedOut
-	}
-	return lane.Failed
+			ID: attemptID, StartedAt: d.now(), Trigger: work.Trigger, URL: decision.Eligibility.Destination.URL,
+			TransformationVersion: content.Version,
+			ErrorCode:             event.CodeInternal,
+			ErrorMessage: "the URL, headers or secrets of the destination could not be opened; " +
+				"set them again",
+		}, destination.Result{Lane: lane.Failed, Classification: destination.Classification{
+			Class: destination.Retryable, Code: event.CodeInternal}}
 }
 
 // recordAttempt records an attempt and its next step.
@@ -189,8 +169,8 @@ func (d *Dispatcher) endDelivery(decision lane.Decision) {
 
 // parkDelivery writes a delivery that cannot be sent now to a retry topic. This is not an attempt.
 func (d *Dispatcher) parkDelivery(decision lane.Decision) {
-	if decision.Err != nil {
-		d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot read configuration, parking delivery",
+	if second := decision.DecidedAt.Unix(); decision.Err != nil && d.parkWarned.Swap(second) != second {
+		d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot make the attempt now, parking delivery",
 			slog.Any("error", decision.Err))
 	}
 	work := decision.Delivery.Work
@@ -200,7 +180,7 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 			slog.String("event", work.Event.ID.Text(id.Event)), slog.String("destination", work.Dest),
 			slog.Time("due", decision.Due))
 	}
-	d.client.spans.Park(work, decision.Reason, decision.DecidedAt)
+	d.spans.Park(work, decision.Reason, decision.DecidedAt)
 	nextWork := *work
 	nextWork.Parked, nextWork.ParkedBy = decision.Reason, decision.ParkedBy
 	nextWork.Due, nextWork.ReportedNextAt = decision.Due, decision.ReportedNextAt

@@ -10,8 +10,8 @@
 //	lane          Admit: the lane of the destination queues the delivery, or decides to park or end it
 //	lane          Next: a worker of the lane takes it; configuration and rate are checked now
 //	transform.go  applies the endpoint's transformation to the body, or ends the delivery
-//	deliver.go    sends it: one attempt (attempt.go, header.go, trace.go)
-//	classify.go   classifies the answer
+//	deliver.go    sends it: one attempt, through the kind of the destination
+//	destination   Kind: makes the attempt and classifies its answer; webhook is one
 //	next.go       decides the next step: delivered, failed, or another attempt (retry.go)
 //	finish.go     produces the follow-up, then the outcome, then completes the slot
 //	commit.go     commits the lowest unfinished offset, with the finished records above it as gaps in the metadata
@@ -98,9 +98,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -139,7 +141,8 @@ type Dispatcher struct {
 	finisher   *finisher
 	rules      *rules
 	disabler   *disabler
-	client     *client
+	sender     *destination.Sender
+	spans      *spans.Recorder
 	filters    bodyFilters // used by the reader only
 
 	transformations transformations
@@ -150,6 +153,7 @@ type Dispatcher struct {
 
 	timerWake     chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
 	recheck       recheck       // used by the timer only
+	parkWarned    atomic.Int64  // unix seconds of the last warning that deliveries are parked because of an error
 	tiersAssigned atomic.Bool   // partitions were assigned since the timer looked
 }
 
@@ -196,12 +200,11 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
-		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Keyring: deps.Keyring, Wake: d.wakeTimer,
+		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.opener(deps), Wake: d.wakeTimer,
 		OnGone: func(work *event.Work, url string) { d.disabler.request(work, url, event.Gone410) },
 	})
 	d.disabler.resetGone = d.lanes.ForgetGone
-	d.client = newClient(deps.Transport, cfg.Version, deps.Now, cfg.MaxSending, d.metrics.connectionWait)
-	d.client.spans = deps.Spans
+	d.sender, d.spans = destination.NewSender(deps.Now, cfg.MaxSending, d.metrics.connectionWait), deps.Spans
 	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
 	if err := deps.Metrics.Register(collector); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)

@@ -94,7 +94,7 @@ func TestCrashChild(t *testing.T) {
 	if broker == "" {
 		t.Skip("TestCrashPoints runs it")
 	}
-	w := newWorldOn(t, stream.Config{Brokers: []string{broker}}, testClient(t, loopback()).transport, 1)
+	w := newWorldOn(t, stream.Config{Brokers: []string{broker}}, loopback(t), 1)
 	w.endpoint(os.Getenv(envSink))
 	w.start(testConfig())
 	time.Sleep(time.Minute)

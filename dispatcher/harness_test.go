@@ -56,14 +56,24 @@ func newWorld(tb testing.TB, partitions int) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(cluster.Close)
-	transport, err := egress.NewTransport(egress.Config{Policy: egress.Policy{
-		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, AllowHTTP: true,
-	}})
+	return newWorldOn(tb, stream.Config{Brokers: cluster.ListenAddrs()}, loopback(tb), partitions)
+}
+
+// loopback returns a transport to this machine alone.
+func loopback(tb testing.TB) *egress.Transport {
+	tb.Helper()
+	transport, err := egress.NewTransport(egress.Config{Policy: loopbackPolicy()})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(transport.CloseIdleConnections)
-	return newWorldOn(tb, stream.Config{Brokers: cluster.ListenAddrs()}, transport, partitions)
+	return transport
+}
+
+func loopbackPolicy() egress.Policy {
+	return egress.Policy{
+		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}, AllowHTTP: true,
+	}
 }
 
 func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partitions int) *world {
@@ -340,4 +350,20 @@ func (s *sink) all() []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]received(nil), s.got...)
+}
+
+func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
+	t.Helper()
+	eventID, err := id.NewGenerator(nil).New(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &event.Work{
+		Event: &event.Event{
+			ID: eventID, Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified,
+			Method: http.MethodPost,
+			Header: header, Body: body,
+		},
+		Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
+	}
 }

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
@@ -24,16 +25,16 @@ type nextStep struct {
 // and no Retry-After. The expiry of the payload is checked only when the next attempt is due: then the delivery is
 // skipped, which does not stop its job, while a failure would.
 func decide(
-	work *event.Work, classified classification, policy retry.Policy, retryAfter time.Duration, now,
+	work *event.Work, classified destination.Classification, policy retry.Policy, retryAfter time.Duration, now,
 	expiry time.Time,
 	random float64,
 ) nextStep {
 	switch {
-	case classified.class == classDelivered:
+	case classified.Class == destination.Delivered:
 		return nextStep{status: event.Delivered}
-	case classified.class == classFinal:
-		return nextStep{status: event.Failed, reason: classified.reason}
-	case isRecovery(work) && classified.code == event.CodeAddressBlocked:
+	case classified.Class == destination.Final:
+		return nextStep{status: event.Failed, reason: classified.Reason}
+	case isRecovery(work) && classified.Code == event.CodeAddressBlocked:
 		return nextStep{status: event.Failed, reason: event.NotRetryable}
 	case work.Attempt >= policy.Attempts():
 		return nextStep{status: event.Failed, reason: event.AttemptsExhausted}

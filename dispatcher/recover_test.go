@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination/webhook"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
@@ -23,7 +24,7 @@ func TestRecoveryBudget(t *testing.T) {
 		t.Helper()
 		work := &event.Work{Attempt: attempt, Run: "rec_1"}
 		policy := policyOf(work, &config.Endpoint{RetryPolicy: policy})
-		next := decide(work, classify(status, failure, policy.RetryOn), policy, time.Hour, now, expiry, 0.9)
+		next := decide(work, webhook.Classify(status, failure, policy.RetryOn), policy, time.Hour, now, expiry, 0.9)
 		got := fmt.Sprint(next.status, " ", next.reason)
 		if next.status == event.Retrying {
 			got = fmt.Sprint("again after ", next.due.Sub(now))

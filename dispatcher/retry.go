@@ -2,17 +2,14 @@ package dispatcher
 
 import (
 	"math"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/config/retry"
 )
 
-// maxDelay bounds every computed wait, so that no policy and no receiver can overflow a Duration. No payload is kept
-// that long.
-const maxDelay = 10 * 365 * 24 * time.Hour
+// maxDelay bounds every computed wait.
+const maxDelay = destination.MaxRetryAfter
 
 // deadlineGrace is added to the sum of a schedule: a circuit breaker holds deliveries of short schedules for a day.
 const deadlineGrace = 24 * time.Hour
@@ -55,25 +52,4 @@ func scheduleLength(policy retry.Policy) time.Duration {
 		}
 	}
 	return sum + deadlineGrace
-}
-
-// parseRetryAfter reads the Retry-After header (RFC 9110, 10.2.3): seconds or a date. Malformed values and past dates
-// are 0.
-func parseRetryAfter(value string, now time.Time) time.Duration {
-	value = strings.TrimSpace(value)
-	if value == "" {
-		return 0
-	}
-	if strings.Trim(value, "0123456789") == "" {
-		s, err := strconv.ParseUint(value, 10, 63)
-		if err != nil {
-			return maxDelay // more digits than an integer holds
-		}
-		return seconds(float64(s))
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0
-	}
-	return min(max(at.Sub(now), 0), maxDelay)
 }

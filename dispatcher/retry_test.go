@@ -3,13 +3,11 @@ package dispatcher
 import (
 	"math"
 	"math/rand/v2"
-	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -104,48 +102,6 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// A date in Retry-After means that time, however long the request before it has taken.
-func TestRetryAfterDateOfASlowRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		at := time.Now().Add(80 * time.Second).UTC().Truncate(time.Second)
-		transport := roundTripper(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(50 * time.Second)
-			return &http.Response{StatusCode: 503, Header: http.Header{"Retry-After": {at.Format(http.TimeFormat)}},
-				Body: http.NoBody, Request: r}, nil
-		})
-		work := testWork(t, []byte("x"))
-		attempt := newTestClient(transport).send(
-			t.Context(), work.Event.ID, testTarget(t, "http://receiver.test"), work, request.Stored(work))
-		if due := time.Now().Add(attempt.RetryAfter); !due.Equal(at) {
-			t.Errorf("the next attempt is due %v after the date", due.Sub(at))
-		}
-	})
-}
-
-func TestParseRetryAfter(t *testing.T) {
-	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
-	f := func(value string, want time.Duration) {
-		t.Helper()
-		if got := parseRetryAfter(value, now); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
-	}
-	f("", 0)
-	f("0", 0)
-	f("120", 2*time.Minute)
-	f(" 120 ", 2*time.Minute)
-	f("-5", 0)
-	f("1.5", 0)
-	f("soon", 0)
-	f("99999999999999", maxDelay)
-	f("99999999999999999999999999999999999999", maxDelay)
-	f("Fri, 21 Aug 2026 12:00:30 GMT", 30*time.Second)
-	f("Friday, 21-Aug-26 12:00:30 GMT", 30*time.Second) // the two obsolete forms of RFC 9110, 5.6.7
-	f("Fri Aug 21 12:00:30 2026", 30*time.Second)
-	f("Fri, 21 Aug 2026 11:59:30 GMT", 0)
-	f("Fri, 21 Aug 9999 12:00:00 GMT", maxDelay)
-}
-
 func TestRetryAfterIsCapped(t *testing.T) {
 	f := func(policy retry.Policy, asked, want time.Duration) {
 		t.Helper()
@@ -161,20 +117,20 @@ func TestRetryAfterIsCapped(t *testing.T) {
 	f(policy(func(p *retry.Policy) { p.RespectRetryAfter = false }), time.Minute, 5*time.Second)
 }
 
-var refused = classification{class: classRetryable, code: event.CodeConnectionRefused}
+var refused = destination.Classification{Class: destination.Retryable, Code: event.CodeConnectionRefused}
 
 func TestDecide(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	expiry := now.AddDate(0, 0, 30)
-	f := func(name string, work event.Work, classified classification, policy retry.Policy, want nextStep) {
+	f := func(name string, work event.Work, classified destination.Classification, policy retry.Policy, want nextStep) {
 		t.Helper()
 		if got := decide(&work, classified, policy, 0, now, expiry, 0.5); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
 	}
 	first := event.Work{Attempt: 1}
-	f("delivered", first, classification{}, policy(), nextStep{status: event.Delivered})
-	f("gone", first, classification{class: classFinal, reason: event.Gone410}, policy(),
+	f("delivered", first, destination.Classification{}, policy(), nextStep{status: event.Delivered})
+	f("gone", first, destination.Classification{Class: destination.Final, Reason: event.Gone410}, policy(),
 		nextStep{status: event.Failed, reason: event.Gone410})
 	f("first retry", first, refused, policy(), nextStep{event.Retrying, "", now.Add(5 * time.Second),
 		now.Add(5*time.Second + scheduleLength(policy()))})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination/webhook"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
@@ -64,7 +65,7 @@ func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 		work := &event.Work{Event: &event.Event{ID: eventID, Endpoint: "ep_1"}, Dest: "dst_1", Attempt: 1}
 		for {
 			header := headers[r.IntN(len(headers))]
-			asked := parseRetryAfter(header, now)
+			asked := webhook.ParseRetryAfter(header, now)
 			if asked < 0 || asked > maxDelay {
 				t.Fatalf("seed %d: %.40q is %v", seed, header, asked)
 			}
@@ -127,7 +128,7 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, header string) {
-		if d := parseRetryAfter(header, now); d < 0 || d > maxDelay {
+		if d := webhook.ParseRetryAfter(header, now); d < 0 || d > maxDelay {
 			t.Errorf("%q is %v", header, d)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
@@ -106,17 +106,17 @@ func (t *transformations) reserve(view ConfigView, delivery *lane.Delivery) {
 // apply returns the body of an attempt. Its error says why there is none; ctx.Err is set if the node stops.
 func (t *transformations) apply(
 	ctx context.Context, endpoint *config.Endpoint, work *event.Work,
-) (request.Content, error) {
+) (destination.Content, error) {
 	if !endpoint.Transforms() {
-		return request.Stored(work), nil
+		return destination.Stored(work), nil
 	}
 	program, err := t.program(endpoint)
 	if err != nil {
-		return request.Content{}, err
+		return destination.Content{}, err
 	}
 	memory := min(transformFactor*int64(len(work.Event.Body)), transformMemory)
 	if err := t.memory.Acquire(ctx, memory); err != nil {
-		return request.Content{}, err
+		return destination.Content{}, err
 	}
 	defer t.memory.Release(memory)
 	body, err := program.Apply(ctx, transform.Input{
@@ -124,9 +124,9 @@ func (t *transformations) apply(
 		ReceivedAt: work.Event.ReceivedAt(), EndpointID: work.Event.Endpoint, Attempt: work.Attempt,
 		Sent: work.Event.Source == event.SourceAPI,
 	}, t.maxOutput)
-	made := request.Content{Body: body, Version: endpoint.TransformationVersion()}
+	made := destination.Content{Body: body, Version: endpoint.TransformationVersion()}
 	if v := endpoint.Verification; v != nil && v.Header != "" {
-		made.Signature = request.Canonical(v.Header)
+		made.Signature = destination.Canonical(v.Header)
 	}
 	return made, err
 }

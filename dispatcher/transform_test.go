@@ -13,8 +13,8 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/dispatcher/request"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -38,7 +38,7 @@ func newTransformations(maxOutput int) *transformations {
 }
 
 // newTransformed applies operations to a body.
-func newTransformed(t testing.TB, ops, body string) request.Content {
+func newTransformed(t testing.TB, ops, body string) destination.Content {
 	t.Helper()
 	e := &config.Endpoint{ID: testEndpoint, Verification: &config.Verification{Header: "X-Acme-Sig"}}
 	transformed(t, e, ops)
@@ -108,31 +108,6 @@ func TestTransformedBodiesAreDelivered(t *testing.T) {
 			t.Errorf("%d requests", len(s.all()))
 		}
 	})
-}
-
-// What was received about the stored bytes is left out beside other bytes, and only there.
-func TestHeadersOfTheStoredBody(t *testing.T) {
-	about := []string{"Content-Encoding", "Content-Md5", "Content-Digest", "Repr-Digest", "Digest", "Stripe-Signature",
-		"X-Hub-Signature", "X-Shopify-Hmac-Sha256", "X-Slack-Signature", "X-Twilio-Signature", "Signature-Input",
-		"X_hub_signature", "X-Acme-Sig"}
-	var fields []event.Field
-	for _, name := range append(about, "X-Slack-Request-Timestamp", "Content-Type") {
-		fields = append(fields, event.Field{Name: name, Value: "v"})
-	}
-	work := testWork(t, []byte(`{"a":1}`), fields...)
-	for _, made := range []request.Content{
-		request.Stored(work), newTransformed(t, `[{"op":"drop","paths":["a"]}]`, `{"a":1}`),
-	} {
-		h := request.Header(work, made, testTarget(t, "http://localhost"), "test", time.Now())
-		for _, name := range about {
-			if _, there := h[name]; there != (made.Version == 0) {
-				t.Errorf("version %d: %s forwarded: %v", made.Version, name, there)
-			}
-		}
-		if h.Get("X-Slack-Request-Timestamp") != "v" || h.Get("Content-Type") != "v" {
-			t.Errorf("version %d: %v", made.Version, h)
-		}
-	}
 }
 
 // A body that cannot be transformed is never sent, in no shape. Its delivery ends at once, without an attempt, and

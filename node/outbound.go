@@ -9,9 +9,10 @@ import (
 )
 
 // outbound returns the settings of all requests to URLs of customers: which addresses they may reach, which root
-// certificates they trust, and which DNS server they ask.
+// certificates they trust, which DNS server they ask, and through which proxy they go.
 func (n *Node) outbound() egress.Config {
-	return egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer}
+	return egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
+		Proxy: n.settings.EgressProxy}
 }
 
 // deliveryTransport creates the transport to destinations, and bounds the dispatcher's concurrent requests by the files

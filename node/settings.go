@@ -78,6 +78,7 @@ type Config struct {
 	EgressDeny        []string `flag:"egress-deny" unset:"none" help:"Networks (CIDR) that deliveries must not reach although they are public: your own with public addresses. Wins over RELAY_EGRESS_ALLOW."`
 	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`
 	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations, whose requests everybody on the way can read. For destinations on your own machine."`
+	EgressProxy       string   `flag:"egress-proxy" unset:"none" secret:"yes" help:"HTTP proxy for all requests to addresses of customers: http://host:port or http://user:password@host:port. It gets CONNECT with the address that the relay has checked."`
 	DNSServer         string   `flag:"dns-server" unset:"the system's resolver" help:"Address and port of the DNS server that resolves the names of destinations."`
 	AllowEmpty        bool     `flag:"allow-empty-configuration" default:"false" help:"Dispatch although the configuration has no endpoint and deliveries wait in the log: they end as skipped. Without it such a node does not start, because the configuration was probably lost."`
 	APIRateRead       int      `section:"Limits and usage" flag:"api-rate-read" unset:"500; dev: no limit" help:"GET requests per second of one API key. 0 means no limit."`

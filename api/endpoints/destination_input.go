@@ -1,16 +1,16 @@
 package endpoints
 
 import (
+	"errors"
 	"maps"
 	"math"
-	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -166,6 +166,13 @@ func (in *endpointInput) mergeCurrent(o *frame.Object, d config.Destination) con
 func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination) config.Destination {
 	o.ReadOnly("created_at", "updated_at")
 	before, x := d, settingsOfDestination(&d)
+	opened, err := d.Open(in.endpoints.keyring, d.ID)
+	if err != nil {
+		in.Err = err
+		return d
+	}
+	shown := opened.Masked(frame.MaskText)
+	x.Settings = shown.Clone()
 	o.Decode(&x)
 	d.Name, d.Enabled, d.Paused = x.Name, x.Enabled, x.Paused
 	d.TimeoutSeconds, d.MaxInFlight = x.TimeoutSeconds, x.MaxInFlight
@@ -175,7 +182,9 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	if _, ok := o.Raw("enabled"); ok {
 		d.StateReason = "" // the reason for which the service disabled it no longer applies
 	}
+	kept := in.settings(o, &d, x.Settings, shown, opened)
 	in.refuseMovedCredentials(o, &before, &d, in.headers(o, &d))
+	in.refuseMovedSecrets(o, &before, &d, kept)
 	in.filter(o, &d)
 	in.signing(o, &d)
 	in.rateLimit(o, &d)
@@ -183,6 +192,46 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 		"retry_policy", "transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
 	o.WarnUnknown()
 	return d
+}
+
+// settings sets the settings of the kind as they were decoded. shown are the present ones as responses show them, with
+// masked secrets, and opened with the secrets themselves. It returns the paths of secrets that stay as they are.
+func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, shown, opened kinds.Settings,
+) (kept []string) {
+	next.Trim()
+	mask, text := shown.Secrets(), opened.Secrets()
+	for path, secret := range next.Secrets() {
+		switch {
+		case mask[path] != nil && *secret == *mask[path]:
+			*secret = *text[path]
+			kept = append(kept, path)
+		case isMask(string(*secret)):
+			o.Fail(path, "is masked and matches no existing value; send the value itself")
+		}
+	}
+	err := next.Validate(kinds.Checks{Opened: true, URL: func(text string) error {
+		_, err := in.endpoints.egress.CheckURL(text)
+		return err
+	}})
+	if fault := (*kinds.Fault)(nil); errors.As(err, &fault) {
+		o.Fail(fault.Path, "%s", fault.Message)
+	} else if err != nil && in.Err == nil {
+		in.Err = err
+	}
+	if in.Err == nil {
+		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
+	}
+	slices.Sort(kept)
+	return kept
+}
+
+// refuseMovedSecrets refuses that secrets of the settings, which the caller may not know, are sent elsewhere.
+func (in *endpointInput) refuseMovedSecrets(o *frame.Object, before, after *config.Destination, kept []string) {
+	if in.Err == nil && len(kept) > 0 && (kinds.OriginOf(before.URL) != kinds.OriginOf(after.URL) ||
+		before.Origin() != after.Origin()) {
+		o.Fail(kept[0], "is a secret and is not sent to another address by itself; send %s again with its value, or null "+
+			"to remove it", strings.Join(kept, ", "))
+	}
 }
 
 // rateLimit reads the token bucket; null removes it. The default burst is the deliveries of one second, at least
@@ -261,7 +310,7 @@ func (in *endpointInput) maskedURL(o *frame.Object, text string, current []confi
 // the request.
 func (in *endpointInput) refuseMovedCredentials(o *frame.Object, before, after *config.Destination,
 	given map[string]bool) {
-	was, is := originOf(before.URL), originOf(after.URL)
+	was, is := kinds.OriginOf(before.URL), kinds.OriginOf(after.URL)
 	if in.Err != nil || before.URL == "" || was == is {
 		return
 	}
@@ -276,19 +325,6 @@ func (in *endpointInput) refuseMovedCredentials(o *frame.Object, before, after *
 			"or null to remove it",
 			was, is, strings.Join(kept, ", "))
 	}
-}
-
-// originOf returns scheme, host and port of a stored URL.
-func originOf(text string) string {
-	u, err := url.Parse(text)
-	if err != nil {
-		return text // cannot happen: stored URLs were parsed when they were saved
-	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
 // signing reads the algorithm, and a secret or a private key from another relay. Another one replaces the current one

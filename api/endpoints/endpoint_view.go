@@ -105,6 +105,11 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 	v.Signing = wire.Signing{Scheme: sign.Scheme, Algorithm: string(secret.Algorithm()),
 		PublicKey: secret.PublicText(), Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
 	v.State, v.StateReason = stateOf(e, d, held)
+	opened, err := d.Open(a.keyring, d.ID)
+	if err != nil {
+		return v, fmt.Errorf("open settings of %s: %w", d.ID, err)
+	}
+	v.Settings = opened.Masked(frame.MaskText)
 	for name, sealed := range d.Headers {
 		value, err := a.keyring.OpenString(d.ID, seal.FieldHeader(name), sealed)
 		if err != nil {

@@ -89,7 +89,7 @@ func (a *tenants) list(w http.ResponseWriter, r *http.Request, key *config.Key) 
 }
 
 func (a *tenants) view(t *config.Tenant) *wire.Tenant {
-	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits, Portal: t.Portal,
+	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits, Portal: t.Portal, AllowanceEvents: t.AllowanceEvents,
 		Endpoints: len(a.config.TenantEndpoints(t.Account, t.Tenant)), CreatedAt: web.Time(t.CreatedAt),
 		UpdatedAt: web.Time(t.UpdatedAt)}
 	if e := a.PresentEndpoint(t.Own, t.Account); e != nil {
@@ -137,6 +137,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 			return web.WrongState("tenant", "is being deleted; repeat the DELETE, then create it again")
 		}
 		t.Name, t.Metadata, t.Limits, t.Portal = x.Name, of.Metadata, x.Limits, x.Portal
+		t.AllowanceEvents = x.AllowanceEvents
 		return nil
 	})
 	if err != nil {

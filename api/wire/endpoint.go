@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/web"
@@ -70,6 +71,7 @@ type Destination struct {
 	MaxInFlight int            `json:"max_in_flight" in:"" minimum:"1" maximum:"1000"`
 	Filter      *filter.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
 	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
+	kinds.Settings
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
 	State       string    `json:"state" enum:"active,disabled,paused,held"`

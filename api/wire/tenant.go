@@ -15,6 +15,8 @@ type Tenant struct {
 	Metadata map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
 	// What the tenant may use at most. Above a limit the answer is 429 and names it.
 	Limits config.TenantLimits `json:"limits" in:"null"`
+	// Agreed events of all its endpoints a month, for its usage. Events above it are accepted. `null`: none.
+	AllowanceEvents *int `json:"allowance_events" in:"null" minimum:"1" maximum:"1000000000000"`
 	// How its portal looks. `null`: the defaults.
 	Portal *config.TenantPortal `json:"portal" in:"null"`
 	// The endpoint that events sent to the tenant go to; `null` before the first one.

@@ -47,7 +47,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"verification": map[string]any{"secret_last4": "et-1", "mode": "enforce"},
 			"destinations": []any{
 				map[string]any{"id": "dst_1", "name": "kept", "url": "https://a.example/h", "headers": map[string]any{
-					"X-Shop": "de", "X-Old": "1"}},
+					"X-Shop": "de", "X-Old": "1"}, "auth": map[string]any{
+					"type": "basic", "username": "a", "password": "****et-1"}},
 				map[string]any{"id": "dst_2", "name": nil, "url": "https://b.example/capability"}}}
 	}
 	w.Header().Set("ETag", `"1"`)
@@ -123,6 +124,23 @@ func TestNothingIsDeletedWithoutPrune(t *testing.T) {
 		`"verification":{"secret":"planted-secret-1"}}|DELETE /v1/endpoints/ep_2 `
 	if got := strings.Join(s.calls, "|"); got != want || strings.Contains(out, "capability") {
 		t.Errorf("%s, want %s\n%s", got, want, out)
+	}
+}
+
+// The secrets of a destination's settings are compared with their masks, and sent with each run.
+func TestSettingsOfADestination(t *testing.T) {
+	for auth, want := range map[string]string{
+		"{type: basic, username: a, password: env:SECRET}": `"unchanged","name":"e1"`,
+		"{type: basic, username: b, password: env:SECRET}": `"path":"destinations[kept].auth.username","old":"\"a\""`,
+		"{type: basic, username: a, password: file:/run/token}": `"path":"destinations[kept].auth.password",` +
+			`"old":"\"****et-1\"","new":"file:/run/token"`,
+	} {
+		var s service
+		out, err := s.run(t, "endpoints:\n  - name: e1\n    destinations:\n      - {name: kept, auth: "+auth+"}\n",
+			Options{})
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(strings.Join(s.calls, ""), `"password":"planted-`) {
+			t.Errorf("%s: %v %s %s", auth, err, out, s.calls)
+		}
 	}
 }
 

@@ -188,7 +188,7 @@ func (r *reader) value(n *yaml.Node, s *shape, e *entry, path string, keys ...st
 		if l.value = out; len(below.leaves) > 0 {
 			l.from = below.leaves[0].from
 		}
-	case s.kind == secret, s.kind == address, s.kind == header:
+	case s.kind == secret, s.kind == masked, s.kind == address, s.kind == header:
 		r.reference(n, l)
 	case s.kind == operations && n.Kind == yaml.SequenceNode:
 		l.value = map[string]any{"ops": r.json(n, 0)}
@@ -211,7 +211,7 @@ func (r *reader) reference(n *yaml.Node, l *leaf) {
 		r.fail(n, "%s must be a text", l.path())
 		return
 	case !referenceForm.MatchString(text):
-		if l.kind == secret || l.kind == header && config.CredentialHeader(l.keys[len(l.keys)-1]) {
+		if l.kind == secret || l.kind == masked || l.kind == header && config.CredentialHeader(l.keys[len(l.keys)-1]) {
 			r.fail(n, "%s is a secret and must be a reference: env:NAME or file:PATH", l.path())
 			return
 		}

@@ -51,6 +51,9 @@ func TestFaultsOfAFile(t *testing.T) {
 		"header in clear": {"endpoints:\n  - name: a\n    destinations:\n      - url: https://a.example\n" +
 			"        headers: {X-Api-Key: abc}",
 			"f.yaml:5:30: headers.X-Api-Key is a secret"},
+		"password in clear": {"endpoints:\n  - name: a\n    destinations:\n      - url: https://a.example\n" +
+			"        auth: {type: basic, username: a, password: abc}",
+			"f.yaml:5:52: auth.password is a secret"},
 		"variable not set": {"endpoints:\n  - name: a\n    verification: {secret: env:NOPE}",
 			"env:NOPE: the variable is not set"},
 		"no file": {"endpoints:\n  - name: a\n    verification: {secret: file:/nope}",

@@ -272,7 +272,7 @@ func same(want, have any, k kind) bool {
 	switch {
 	case k == address && isText && otherText:
 		return sameURL(text, other)
-	case k == header && isText && otherText:
+	case (k == header || k == masked) && isText && otherText:
 		return text == other || strings.HasPrefix(other, mask) && maskOf(text) == other
 	case k == timestamp && isText && otherText:
 		a, err := time.Parse(time.RFC3339, text)

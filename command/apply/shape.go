@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -24,6 +25,7 @@ const (
 	plain      kind = iota // any JSON, compared as a whole
 	secret                 // a reference to a secret; the service shows its last four characters at most
 	secrets                // a list of references to secrets
+	masked                 // a reference to a secret; the service shows its mask
 	address                // a URL or a reference to one
 	header                 // the value of a header, or a reference to one
 	timestamp              // compared as a time
@@ -39,6 +41,8 @@ func shapeOf(t reflect.Type) *shape {
 	switch {
 	case t == reflect.TypeFor[web.Time]():
 		s.kind = timestamp
+	case t == reflect.TypeFor[seal.Secret]():
+		s.kind = masked
 	case t == reflect.TypeFor[wire.Transformation]():
 		s.kind = operations
 	case t == reflect.TypeFor[map[string]string]():

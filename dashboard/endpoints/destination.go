@@ -47,6 +47,9 @@ func newDestinationPage(e *model.Endpoint, d *model.Destination, f *frame.Form) 
 	return p
 }
 
+// Groups are the groups of fields of the destination's kind.
+func (p *destinationPage) Groups() []settingGroup { return settingGroups }
+
 // Self is the path of the destination's page.
 func (p *destinationPage) Self() string { return frame.DestinationPageOf(p.ID, p.Destination.ID) }
 
@@ -78,6 +81,9 @@ func destinationValues(d *model.Destination) url.Values {
 	values := destinationFields.Values(d)
 	maps.Copy(values, filterFields.Values(d))
 	maps.Copy(values, rateFields.Values(d))
+	for _, g := range settingGroups {
+		maps.Copy(values, g.table().Values(d))
+	}
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
 		lines = append(lines, name+": "+d.Headers[name])
@@ -98,6 +104,7 @@ func destinationBody(f *frame.Form, stored url.Values, d *model.Destination) (ma
 	x := frame.NewEdit(f, stored)
 	x.Set(destinationFields)
 	setRateLimit(x)
+	setSettings(x)
 	if x.Changed("headers") {
 		headers, err := headersOf(x.Value("headers"), d.Headers)
 		if err != nil {

@@ -90,7 +90,7 @@ type Decision struct {
 	EarliestSend   time.Time // for Park: an estimate of when it is sent; zero if unknown
 	ReportedNextAt time.Time // for Park: next time that the last outcome reported; before it, Reason is not reported again
 	ParkedBy       uint32    // id of the lane that parked it
-	Err            error     // why the configuration could not be read
+	Err            error     // why the delivery could not be checked or sent
 }
 
 // Eligibility says whether the configuration still wants a delivery, as of the check.

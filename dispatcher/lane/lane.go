@@ -30,7 +30,7 @@ const (
 type Lane struct {
 	lanes  *Lanes // which it belongs to
 	dest   string
-	target atomic.Pointer[Target] // the opened configuration, replaced when the endpoint changes
+	target atomic.Pointer[opened] // replaced when the endpoint changes
 
 	// Guarded by Lanes.mu.
 	partitionIndex  int32 // of the partition that its deliveries come from
@@ -53,16 +53,24 @@ type Lane struct {
 
 type deliveryQueue = deque.Deque[*Delivery]
 
+// Target is an opened (decrypted and parsed) destination, ready for attempts. A lane only keeps it.
+type Target any
+
+type opened struct {
+	target Target
+	rev    int64 // of the endpoint
+}
+
 // Target returns the opened destination. The lane keeps it until the endpoint changes or sweep drops it.
-func (l *Lane) Target(eligibility Eligibility) (*Target, error) {
-	if target := l.target.Load(); target != nil && target.Rev == eligibility.Endpoint.Rev {
-		return target, nil
+func (l *Lane) Target(eligibility Eligibility) (Target, error) {
+	if kept := l.target.Load(); kept != nil && kept.rev == eligibility.Endpoint.Rev {
+		return kept.target, nil
 	}
-	target, err := openTarget(l.lanes.keyring, eligibility.Endpoint, eligibility.Destination)
+	target, err := l.lanes.open(eligibility.Endpoint, eligibility.Destination)
 	if err != nil {
 		return nil, err
 	}
-	l.target.Store(target)
+	l.target.Store(&opened{target, eligibility.Endpoint.Rev})
 	l.configure(eligibility.Destination.URL, eligibility.Destination.MaxInFlight)
 	return target, nil
 }

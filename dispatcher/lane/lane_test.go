@@ -355,7 +355,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	for _, dest := range []string{"idle", "busy", "running", "waiting", "parked", "open"} {
 		lt.fill(dest, 1)
 		l := lt.byDest[dest]
-		l.target.Store(&Target{})
+		l.target.Store(&opened{})
 		delivery := lt.next(l, nil, NotSent)
 		switch dest {
 		case "busy":

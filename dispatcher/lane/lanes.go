@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -31,7 +31,7 @@ type Lanes struct {
 	now                     func() time.Time
 	rules                   Rules
 	limiter                 Limiter
-	keyring                 *seal.Keyring
+	open                    func(*config.Endpoint, *config.Destination) (Target, error)
 	setHeld                 func(string, time.Time) // see HeldMarker
 	wakeTimer               func()
 	onGone                  func(*event.Work, string)
@@ -67,8 +67,8 @@ type Deps struct {
 	Rules   Rules
 	Limiter Limiter
 	Held    HeldMarker
-	Keyring *seal.Keyring
-	Wake    func() // asks for EnforceLimits to be called soon
+	Open    func(*config.Endpoint, *config.Destination) (Target, error) // opens a destination
+	Wake    func()                                                      // asks for EnforceLimits to be called soon
 	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with the URL of
 	// the request. It must not wait.
 	OnGone func(work *event.Work, url string)
@@ -78,7 +78,7 @@ type Deps struct {
 func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
 		maxDeliveries: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
-		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, keyring: deps.Keyring,
+		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, open: deps.Open,
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
 		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
 		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1),

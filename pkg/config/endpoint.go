@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -142,7 +143,7 @@ type Verification struct {
 	SignedContent    string        `json:"signed_content,omitempty"`
 }
 
-// Destination is a URL that the events of an endpoint are delivered to.
+// Destination is a URL that the events of an endpoint are delivered to, or what [kinds.Settings] name.
 type Destination struct {
 	ID             string                 `json:"id"`
 	Name           *string                `json:"name"`
@@ -160,6 +161,7 @@ type Destination struct {
 	Secrets []SigningSecret `json:"secrets"`
 	// why the service disabled the destination, for example gone_410
 	StateReason string `json:"state_reason,omitempty"`
+	kinds.Settings
 }
 
 // RateLimit is a token bucket for the attempts at one destination.

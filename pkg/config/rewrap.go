@@ -205,5 +205,8 @@ func (e *Endpoint) EachSealed(f func(entity, field string, s *seal.Secret)) {
 		for j := range d.Secrets {
 			f(d.ID, seal.FieldSecret, &d.Secrets[j].Secret)
 		}
+		for path, secret := range d.Settings.Secrets() {
+			f(d.ID, path, secret)
+		}
 	}
 }

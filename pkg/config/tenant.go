@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,8 +33,10 @@ type Tenant struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Limits   TenantLimits      `json:"limits,omitzero"`
 	Portal   *TenantPortal     `json:"portal,omitempty"` // nil: the defaults
-	Own      string            `json:"own,omitempty"`    // the endpoint that events sent to the tenant go to
-	Deleting bool              `json:"deleting,omitempty"`
+	// AllowanceEvents is the agreed number of events a month; nil = none.
+	AllowanceEvents *int   `json:"allowance_events,omitempty"`
+	Own             string `json:"own,omitempty"` // the endpoint that events sent to the tenant go to
+	Deleting        bool   `json:"deleting,omitempty"`
 	// Endpoints are the ids of its endpoints, oldest first. One may not exist yet, or no longer.
 	Endpoints []string `json:"endpoints,omitempty"`
 }
@@ -98,7 +101,8 @@ func (t *Tenant) Validate() error {
 		return errors.New("tenant is not a tenant's name, or not that of its id")
 	}
 	return errors.Join(require.Bounds("limits", &t.Limits), t.Portal.Validate(),
-		require.Range("endpoints", len(t.Endpoints), 0, MaxTenantEndpoints))
+		require.Range("endpoints", len(t.Endpoints), 0, MaxTenantEndpoints), require.Range("allowance_events",
+			*cmp.Or(t.AllowanceEvents, new(1)), 1, 1_000_000_000_000))
 }
 
 // OnlyRestricts: an endpoint of it was removed.

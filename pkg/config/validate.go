@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
@@ -122,6 +123,7 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 			errs = append(errs, fmt.Errorf("%.100q is not a valid header name", name))
 		}
 	}
+	errs = append(errs, d.Settings.Validate(kinds.Checks{URL: checkURL}))
 	if r := d.RateLimit; r != nil {
 		errs = append(errs, require.Bounds("rate_limit", r))
 	}

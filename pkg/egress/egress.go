@@ -11,8 +11,8 @@
 //     The dialer's control function checks the resolved address between socket and connect, for every candidate address
 //     of a name, so DNS rebinding has no effect (TestHostileTargets, TestRebinding, TestEveryCandidateIsChecked,
 //     FuzzCheckURL).
-//   - No proxy is used, not even from the environment, and no redirect is followed (TestRedirectIsNotFollowed,
-//     TestProxyIsIgnored).
+//   - No proxy of the environment is used, and no redirect is followed (TestRedirectIsNotFollowed, TestProxyIsIgnored).
+//     The operator's proxy connects to the address that the guard has checked (TestProxyConnectsToCheckedAddresses).
 //   - The memory that a receiver can occupy is limited: 64 KiB of response headers, 64 KiB of flow control window per
 //     HTTP/2 stream (TestClassifyPlain, TestClassifyTLS, TestStreamWindow).
 //   - A receiver cannot keep the process busy with what is no response: a connection that receives more than 1 MiB, and
@@ -81,6 +81,8 @@ type Config struct {
 	// DNSServer is the resolver for outbound names (RELAY_DNS_SERVER), see [NewResolver]. Empty for the
 	// system's.
 	DNSServer string
+	// Proxy is the HTTP proxy that makes the connections (RELAY_EGRESS_PROXY), see [ParseProxy]. Empty for none.
+	Proxy string
 	// MaxIdle limits the idle connections; 0 = [MaxIdle]. Above it the oldest are closed.
 	MaxIdle int
 }
@@ -106,9 +108,13 @@ func NewTransport(cfg Config) (*Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	guard := newGuard(cfg.Policy, resolver)
+	if guard.proxy, err = newProxy(cfg.Proxy); err != nil {
+		return nil, err
+	}
 	t := &Transport{
 		policy: cfg.Policy, pools: pools{origins: make(map[origin]*originPools), lastSweep: time.Now()},
-		dial: newGuard(cfg.Policy, resolver).dial,
+		dial: guard.dial,
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: roots, NextProtos: []string{"h2", "http/1.1"},
 			ClientSessionCache: tls.NewLRUClientSessionCache(maxTLSSessions),
@@ -119,10 +125,20 @@ func NewTransport(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
+// WithCertificate returns a transport that shows a client certificate, with connections of its own.
+func (t *Transport) WithCertificate(certificate tls.Certificate) *Transport {
+	cfg := t.tls.Clone()
+	cfg.Certificates, cfg.ClientSessionCache = []tls.Certificate{certificate}, tls.NewLRUClientSessionCache(0)
+	next := &Transport{policy: t.policy, dial: t.dial, tls: cfg, handshakes: t.handshakes,
+		pools: pools{origins: make(map[origin]*originPools), lastSweep: time.Now()}}
+	next.inner = next.newHTTPTransport(maxPoolIdle)
+	return next
+}
+
 // newHTTPTransport creates the http.Transport that sends requests once they have a pool.
 func (t *Transport) newHTTPTransport(idle int) *http.Transport {
 	return &http.Transport{
-		Proxy: nil, // a proxy would resolve and connect in our place, past the guard
+		Proxy: nil, // it would resolve and connect in our place, past the guard; see dialThrough
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return t.connect(ctx, network, poolOf(ctx))
 		},

@@ -35,6 +35,7 @@ func (e *AddressBlockedError) Error() string {
 // guard opens connections, only to addresses that the policy allows.
 type guard struct {
 	policy      Policy
+	proxy       *proxy     // nil: connections are direct
 	dottedNames net.Dialer // for names with a dot
 	allowedOnly net.Dialer // for address literals and one-label names, which are allowed inside Policy.Allow only
 }
@@ -72,6 +73,9 @@ func (g *guard) checkCandidate(address string, name bool) error {
 // dial connects to host:port. If an address of a name is blocked, the next one is tried; if all fail, the error is that
 // of the first.
 func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if g.proxy != nil {
+		return g.dialThrough(ctx, address)
+	}
 	d := &g.allowedOnly
 	if isDottedName(address) {
 		d = &g.dottedNames

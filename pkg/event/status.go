@@ -102,5 +102,6 @@ const (
 	CodeRedirectBlocked    ErrorCode = "redirect_blocked"
 	CodeAddressBlocked     ErrorCode = "address_blocked"
 	CodeResponseTooLarge   ErrorCode = "response_too_large"
+	CodeToken              ErrorCode = "token_error"
 	CodeInternal           ErrorCode = "internal"
 )

@@ -38,6 +38,9 @@ type LogConfig struct {
 	Metrics prometheus.Registerer // nil: no metrics
 }
 
+// LogStateFile is the file of a log that names its topics.
+const LogStateFile = segment.StateFile
+
 // OpenLog opens the log in a directory, or creates it. Nobody else can open it until Run has returned.
 func OpenLog(cfg LogConfig) (*Log, error) {
 	if cfg.Log == nil {

@@ -24,6 +24,7 @@ import (
 // \tep_…/verification     provider's secrets    Verification.Secrets, each
 // \tdst_…/secret          signing secrets       SigningSecret.Secret, each
 // \tdst_…/header/<Name>   added header values   Destination.Headers[Name], the name as stored
+// \tdst_…/auth.password    … settings of its kind  each secret under its path, see kinds.Settings
 // \tacc_…/alerts/…        channels of alerts    see FieldAlertURL and FieldAlertSecret
 // \tdrn_…/token           tokens of drains      Drain.Sealed.Token
 // \tdrn_…/signing_secret, verify_code           the same members of Drain.Sealed

@@ -1,4 +1,4 @@
-package request
+package destination
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"os"
@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/eventrelay/relay/dispatcher/request"
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
 // docs/start/clients.md and the OpenAPI document name every header that a delivery adds, and no other.
 func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	header := headerOf(t, testWork(t, []byte("x")), testTarget(t, "https://example.com/", sign.NewSecret()))
-	delete(header, request.HeaderUserAgent)
+	delete(header, destination.HeaderUserAgent)
 	var sent []string
 	for name := range header {
 		sent = append(sent, strings.ToLower(name))
@@ -42,7 +42,7 @@ func TestDeliveryHeadersAreDocumented(t *testing.T) {
 			t.Errorf("sent (-) and named in %s (+):\n%s", path, diff)
 		}
 	}
-	f("../docs/start/clients.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`", sent)
-	f("../api/openapi/webhooks.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`,
+	f("../../../docs/start/clients.md", "| header | value |\n", "\n\n", "[|,] `((?:webhook|relay)-[a-z-]+)`", sent)
+	f("../../../api/openapi/webhooks.yaml", "operationId: receiveDelivery\n", "requestBody:", `(?m)^ +- name: (.+)$`,
 		append(sent, "traceparent")) // of traced events only
 }

@@ -1,11 +1,11 @@
-package dispatcher
+package webhook
 
 import (
 	"net/http"
 	"strconv"
 	"testing"
 
-	"github.com/eventrelay/relay/dispatcher/request"
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -27,7 +27,7 @@ func cameBack(t *testing.T, work *event.Work, endpoint string, without ...string
 		req.Header.Del(name)
 	}
 	next := testWork(t, []byte("x"), web.HeaderFields(req)...)
-	next.Event.Endpoint, next.Event.Dests = endpoint, []string{testDest}
+	next.Event.Endpoint, next.Event.Dests = endpoint, []string{"dst_test"}
 	next.Event.SkipIfLoop(endpoint)
 	return next
 }
@@ -48,7 +48,7 @@ func TestDeliveryLoopEnds(t *testing.T) {
 		{[]string{"ep_a", "ep_b"}, event.HeaderPath, event.MaxHops},
 	} {
 		work, deliveries := testWork(t, []byte("x")), 0
-		work.Event.Endpoint, work.Event.Dests = c.endpoints[0], []string{testDest}
+		work.Event.Endpoint, work.Event.Dests = c.endpoints[0], []string{"dst_test"}
 		for len(work.Event.Dests) > 0 {
 			if deliveries++; deliveries > 10 {
 				t.Fatal("the loop does not end")
@@ -68,7 +68,7 @@ func TestDeliveryLoopEnds(t *testing.T) {
 func TestFanOutOfALoopIsBounded(t *testing.T) {
 	const fan = 4
 	work := testWork(t, []byte("x"))
-	work.Event.Endpoint, work.Event.Dests = "ep_a", []string{testDest}
+	work.Event.Endpoint, work.Event.Dests = "ep_a", []string{"dst_test"}
 	events := 0
 	for turn := []*event.Work{work}; len(turn) > 0; {
 		var next []*event.Work
@@ -94,7 +94,7 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 		"Webhook_id", "Webhook~Timestamp", "Relay-Anything"}
 	var header []event.Field
 	for _, name := range names {
-		header = append(header, event.Field{Name: request.Canonical(name), Value: "5"})
+		header = append(header, event.Field{Name: destination.Canonical(name), Value: "5"})
 	}
 	header = append(header, event.Field{Name: "X_other", Value: "x"})
 	for _, verdict := range []event.Verdict{event.VerdictVerified, event.VerdictObserved, event.VerdictUnverified} {
@@ -102,7 +102,7 @@ func TestOurHeadersAreNotForged(t *testing.T) {
 		work.Event.Verdict = verdict
 		got := headerOf(t, work, testTarget(t, "https://example.com/", sign.NewSecret()))
 		for _, name := range names {
-			if got[request.Canonical(name)] != nil {
+			if got[destination.Canonical(name)] != nil {
 				t.Errorf("%s: %s is forwarded", verdict, name)
 			}
 		}

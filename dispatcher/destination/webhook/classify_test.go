@@ -1,23 +1,28 @@
-package dispatcher
+package webhook
 
 import (
 	"testing"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 func TestClassify(t *testing.T) {
 	both := []string{"3xx", "4xx"}
-	f := func(status int, failure event.ErrorCode, retryOn []string, want classification) {
+	f := func(status int, failure event.ErrorCode, retryOn []string, want destination.Classification) {
 		t.Helper()
-		if got := classify(status, failure, retryOn); got != want {
+		if got := Classify(status, failure, retryOn); got != want {
 			t.Errorf("%d %s with retry_on %v: %+v, want %+v", status, failure, retryOn, got, want)
 		}
 	}
-	again := func(code event.ErrorCode) classification { return classification{class: classRetryable, code: code} }
-	final := func(code event.ErrorCode, r event.Reason) classification { return classification{classFinal, code, r} }
+	again := func(code event.ErrorCode) destination.Classification {
+		return destination.Classification{Class: destination.Retryable, Code: code}
+	}
+	final := func(code event.ErrorCode, r event.Reason) destination.Classification {
+		return destination.Classification{Class: destination.Final, Code: code, Reason: r}
+	}
 	for _, status := range []int{200, 201, 202, 204, 206, 299} {
-		f(status, "", nil, classification{class: classDelivered})
+		f(status, "", nil, destination.Classification{})
 	}
 	for _, status := range []int{408, 409, 425, 429, 500, 502, 503, 504, 599, 101, 600, 999} {
 		f(status, "", nil, again(event.CodeHTTPStatus))

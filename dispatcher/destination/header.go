@@ -1,5 +1,4 @@
-// Package request makes the headers of the HTTP request that delivers an event, and what is recorded of headers.
-package request
+package destination
 
 import (
 	"net/http"
@@ -9,30 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 )
-
-// Content is the body of an attempt: the stored one, or what a transformation made of it.
-type Content struct {
-	Body      []byte
-	Version   int    // of the endpoint's transformation; 0: it is the stored body
-	Signature string // canonical name of the received header with the provider's signature, if the endpoint names one
-}
-
-// Stored is the body as it was received or sent.
-func Stored(work *event.Work) Content { return Content{Body: work.Event.Body} }
-
-// Made is the number of bytes that the transformation made.
-func (c Content) Made() int {
-	if c.Version == 0 {
-		return 0
-	}
-	return len(c.Body)
-}
 
 // neverForwarded are received headers that are not forwarded: hop-by-hop headers (RFC 9110, 7.6.1), headers of one
 // request, and headers by which a proxy describes its client.
@@ -121,7 +101,7 @@ const maxOwnHeaders = 15
 // own. Nothing overrides these, except that a destination may set its User-Agent. The signature covers the body as it
 // is sent. Beside a transformed body, received headers that describe the stored one are left out.
 func Header(
-	work *event.Work, content Content, target *lane.Target, userAgent string, now time.Time,
+	work *event.Work, content Content, target *Opened, userAgent string, now time.Time,
 ) http.Header {
 	ev := work.Event
 	n := len(ev.Header) + len(target.Header) + maxOwnHeaders

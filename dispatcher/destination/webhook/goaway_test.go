@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"encoding/pem"
@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/eventrelay/relay/dispatcher/request"
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -46,14 +46,14 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 		target := testTarget(t, fmt.Sprintf("https://127.0.0.1:%d/hook", port), sign.NewSecret())
 		target.Timeout = 20 * time.Second
 		began := time.Now()
-		attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work))
+		attempt := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work))
 		if attempt.Code != 0 || attempt.ErrorCode != event.CodeConnectionReset || requests.Load() > maxConnections ||
 			time.Since(began) > 15*time.Second {
 			t.Errorf("body %q: %s %q after %v and %d requests, at most %d", body, attempt.ErrorCode, attempt.ErrorMessage,
 				time.Since(began),
 				requests.Load(), maxConnections)
 		}
-		if classified := classify(attempt.Code, attempt.ErrorCode, nil); classified.class != classRetryable {
+		if classified := Classify(attempt.Code, attempt.ErrorCode, nil); classified.Class != destination.Retryable {
 			t.Errorf("it is not retried")
 		}
 	}

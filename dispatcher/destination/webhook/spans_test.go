@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/dispatcher/request"
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -48,17 +48,17 @@ func TestAttemptOfATracedEvent(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	collector, c := spanstest.New(t, nil), newTestClient(transport)
 	var stop func()
-	c.spans, stop = runSpans(t, collector.URL)
+	c.Spans, stop = runSpans(t, collector.URL)
 	target := testTarget(t, server.URL+"/hook?q=1", sign.NewSecret())
 
 	work := testWork(t, []byte("x"), received...)
-	plain := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work))
+	plain := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work))
 	if plain.Trace != "" || got.Get("Traceparent") != received[0].Value || got.Get("Tracestate") != "vendor=1" {
 		t.Errorf("not traced: %q, %v", plain.Trace, got)
 	}
 	transport.CloseIdleConnections() // the next attempt connects again
 	work.Event.Trace = accepted
-	traced := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work))
+	traced := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work))
 	if event.TraceID(traced.Trace) != event.TraceID(accepted) || traced.Trace == accepted ||
 		got.Get("Traceparent") != traced.Trace || got.Get("Tracestate") != "" {
 		t.Errorf("traced: %q, %v", traced.Trace, got)

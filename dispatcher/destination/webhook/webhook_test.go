@@ -1,4 +1,4 @@
-package dispatcher
+package webhook
 
 import (
 	"bytes"
@@ -25,13 +25,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/dispatcher/request"
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 )
+
+// client makes attempts with a kind of its own.
+type client struct {
+	*Kind
+	sender *destination.Sender
+}
+
+func (c *client) send(
+	ctx context.Context, attemptID id.ID, to *target, work *event.Work, content destination.Content,
+) *event.Attempt {
+	to.kind, to.transport = c.Kind, c.Transport
+	attempt, _ := c.sender.Send(ctx, attemptID, to, work, content, nil)
+	return attempt
+}
 
 func testClient(t testing.TB, policy egress.Policy) *client {
 	t.Helper()
@@ -44,24 +57,29 @@ func testClient(t testing.TB, policy egress.Policy) *client {
 }
 
 func newTestClient(transport http.RoundTripper) *client {
-	return newClient(transport, "test", time.Now, 1000, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"}))
+	return &client{New(Deps{Transport: transport, Now: time.Now, Version: "test"}),
+		destination.NewSender(time.Now, 1000, newWaited())}
+}
+
+func newWaited() prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "waited"})
 }
 
 func loopback() egress.Policy {
 	return egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHTTP: true}
 }
 
-func testTarget(t testing.TB, address string, secrets ...sign.Secret) *lane.Target {
+func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := &lane.Target{URL: u, URLText: address, Timeout: 2 * time.Minute}
+	to := &target{Opened: destination.Opened{Timeout: 2 * time.Minute}, url: u, urlText: address}
 	for _, s := range secrets {
-		target.Secrets = append(target.Secrets, lane.LiveSecret{Secret: s})
+		to.Secrets = append(to.Secrets, destination.LiveSecret{Secret: s})
 	}
-	return target
+	return to
 }
 
 func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
@@ -72,16 +90,16 @@ func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 	}
 	return &event.Work{
 		Event: &event.Event{
-			ID: eventID, Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified,
+			ID: eventID, Endpoint: "ep_test", Source: event.SourceProvider, Verdict: event.VerdictVerified,
 			Method: http.MethodPost,
 			Header: header, Body: body,
 		},
-		Dest: testDest, Trigger: event.TriggerInitial, Attempt: 1,
+		Dest: "dst_test", Trigger: event.TriggerInitial, Attempt: 1,
 	}
 }
 
 // send makes one attempt against a handler.
-func send(t *testing.T, h http.HandlerFunc, work *event.Work, change ...func(*lane.Target)) *event.Attempt {
+func send(t *testing.T, h http.HandlerFunc, work *event.Work, change ...func(*target)) *event.Attempt {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	defer srv.Close()
@@ -89,7 +107,7 @@ func send(t *testing.T, h http.HandlerFunc, work *event.Work, change ...func(*la
 	for _, f := range change {
 		f(target)
 	}
-	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
+	return testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, destination.Stored(work))
 }
 
 func TestBodyArrivesByteForByte(t *testing.T) {
@@ -107,7 +125,7 @@ func TestBodyArrivesByteForByte(t *testing.T) {
 				event.Field{Name: "X-High", Value: latin1})
 			work.Event.Method = method
 			attempt := send(t, func(_ http.ResponseWriter, r *http.Request) { gotBody, _ = io.ReadAll(r.Body); got = r }, work,
-				func(target *lane.Target) { target.KeepMethod = true })
+				func(target *target) { target.KeepMethod = true })
 			if attempt.Code != 200 || sha256.Sum256(gotBody) != sha256.Sum256(body) {
 				t.Errorf("%s %s: %+v, %d of %d bytes", method, name, attempt, len(gotBody), len(body))
 				continue
@@ -126,7 +144,7 @@ func TestRecordedResponse(t *testing.T) {
 	timeout := 2 * time.Minute
 	f := func(name string, h http.HandlerFunc, want func(attempt *event.Attempt) string) {
 		t.Helper()
-		attempt := send(t, h, testWork(t, []byte("x")), func(target *lane.Target) { target.Timeout = timeout })
+		attempt := send(t, h, testWork(t, []byte("x")), func(target *target) { target.Timeout = timeout })
 		if problem := want(attempt); problem != "" {
 			t.Errorf("%s: %s: code %d, error %q %q, %d bytes, truncated %v, took %v", name, problem,
 				attempt.Code, attempt.ErrorCode, attempt.ErrorMessage, len(attempt.ResponseBody), attempt.Truncated,
@@ -135,7 +153,7 @@ func TestRecordedResponse(t *testing.T) {
 	}
 	expect := func(code, size int, truncated bool) func(*event.Attempt) string {
 		return func(attempt *event.Attempt) string {
-			if attempt.Code != code || attempt.ErrorCode != "" || len(attempt.ResponseBody) != size ||
+			if attempt.Code != code || attempt.OK != (code < 300) || len(attempt.ResponseBody) != size ||
 				attempt.Truncated != truncated {
 				return fmt.Sprintf("want code %d, %d bytes, truncated %v", code, size, truncated)
 			}
@@ -225,8 +243,8 @@ func TestAttemptsCanHaveEveryField(t *testing.T) {
 		rw.Write(make([]byte, maxRecordedBody+1))
 	}, testWork(t, []byte("x")))
 	failed := send(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, testWork(t, []byte("x")))
-	answered.Trace = "x" // TestAttemptOfATracedEvent
-	answered.TransformationVersion = newTransformed(t, `[{"op":"wrap","key":"k"}]`, `{}`).Version
+	answered.Trace = "x"               // TestAttemptOfATracedEvent
+	answered.TransformationVersion = 1 // TestTransformedBodiesAreDelivered
 	for f := range reflect.TypeFor[event.Attempt]().Fields() {
 		set := func(attempt *event.Attempt) bool { return !reflect.ValueOf(*attempt).FieldByIndex(f.Index).IsZero() }
 		if f.Name != "OK" && !set(answered) && !set(failed) {
@@ -240,11 +258,11 @@ func TestUnreachableDestinations(t *testing.T) {
 		t.Helper()
 		work := testWork(t, []byte("x"))
 		target := testTarget(t, address, sign.NewSecret())
-		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
+		attempt := testClient(t, policy).send(t.Context(), work.Event.ID, target, work, destination.Stored(work))
 		if attempt.ErrorCode != want || attempt.Code != 0 {
 			t.Errorf("%s: %+v, want %s", name, attempt, want)
 		}
-		if classified := classify(attempt.Code, attempt.ErrorCode, nil); classified.class != classRetryable {
+		if classified := Classify(attempt.Code, attempt.ErrorCode, nil); classified.Class != destination.Retryable {
 			t.Errorf("%s is not retried", name)
 		}
 	}
@@ -268,7 +286,7 @@ func TestUnreachableDestinations(t *testing.T) {
 }
 
 // net/http itself repeats a request without a body when the receiver closes a kept connection and the request carries
-// an Idempotency-Key. An attempt is one request.
+// an Idempotency-Key. An attempt is one destination.
 func TestOneAttemptIsOneRequest(t *testing.T) {
 	for _, body := range []string{"", "with a body"} {
 		var requests atomic.Int64
@@ -295,11 +313,11 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		work := testWork(t, []byte(body), event.Field{Name: "Idempotency-Key", Value: "k1"},
 			event.Field{Name: "X-Idempotency-Key", Value: "k2"})
 		hangUp <- false
-		if attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work)); attempt.Code != 200 {
+		if attempt := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work)); attempt.Code != 200 {
 			t.Fatalf("first attempt: %+v", attempt)
 		}
 		hangUp <- true
-		if attempt := c.send(t.Context(), work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 {
+		if attempt := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work)); attempt.Code != 0 {
 			t.Fatalf("second attempt: %+v", attempt)
 		}
 		if n := requests.Load(); n != 2 {
@@ -308,9 +326,10 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 	}
 }
 
-func headerOf(t *testing.T, work *event.Work, target *lane.Target) http.Header {
+func headerOf(t *testing.T, work *event.Work, target *target) http.Header {
 	t.Helper()
-	return request.Header(work, request.Stored(work), target, "EventRelay/test", time.Unix(1_800_000_000, 0))
+	return destination.Header(
+		work, destination.Stored(work), &target.Opened, "EventRelay/test", time.Unix(1_800_000_000, 0))
 }
 
 func TestForwardedHeaders(t *testing.T) {
@@ -342,10 +361,10 @@ func TestForwardedHeaders(t *testing.T) {
 		"Access-Control-Request-Headers": {"Content-Type, X-Many"},
 		"Webhook-Id":                     {eventID}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {signature},
 		"Relay-Webhook-Id": {eventID}, "Relay-Webhook-Timestamp": {"1800000000"}, "Relay-Webhook-Signature": {signature},
-		"Relay-Endpoint-Id": {testEndpoint}, "Relay-Destination-Id": {testDest},
-		"Relay-Delivery-Id": {id.DeliveryOf(work.Event.ID, testDest)},
+		"Relay-Endpoint-Id": {"ep_test"}, "Relay-Destination-Id": {"dst_test"},
+		"Relay-Delivery-Id": {id.DeliveryOf(work.Event.ID, "dst_test")},
 		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
-		"Relay-Hops": {"1"}, "Relay-Path": {testEndpoint}, "Relay-Verification": {"verified"},
+		"Relay-Hops": {"1"}, "Relay-Path": {"ep_test"}, "Relay-Verification": {"verified"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -418,13 +437,15 @@ func TestMethodOfReceivedEvents(t *testing.T) {
 		t.Helper()
 		work := testWork(t, []byte("x"))
 		work.Event.Source, work.Event.Method = source, method
-		s := &sink{}
-		server := httptest.NewServer(s)
+		var got []string
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			got = append(got, r.Method)
+		}))
 		defer server.Close()
 		target := testTarget(t, server.URL, sign.NewSecret())
 		target.KeepMethod = keep
-		attempt := testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, request.Stored(work))
-		if got := s.all(); len(got) != 1 || got[0].method != want || attempt.Method != want {
+		attempt := testClient(t, loopback()).send(t.Context(), work.Event.ID, target, work, destination.Stored(work))
+		if len(got) != 1 || got[0] != want || attempt.Method != want {
 			t.Errorf("%s %s, kept %t: the destination got %+v, the attempt says %s", source, method, keep, got, attempt.Method)
 		}
 	}
@@ -465,9 +486,9 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 	fresh, old, gone := sign.NewSecret(), sign.NewSecret(), sign.NewSecret()
 	now := time.Now()
 	target := testTarget(t, "https://example.com/")
-	target.Secrets = []lane.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
+	target.Secrets = []destination.LiveSecret{{Secret: fresh}, {Secret: old, Until: now.Add(time.Hour)},
 		{Secret: gone, Until: now.Add(-time.Second)}}
-	h := request.Header(testWork(t, body), request.Content{Body: body}, target, "EventRelay/test", now)
+	h := destination.Header(testWork(t, body), destination.Content{Body: body}, &target.Opened, "EventRelay/test", now)
 	if n := len(strings.Fields(h.Get("Webhook-Signature"))); n != 2 {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
 	}
@@ -494,7 +515,7 @@ func TestCredentialsAreMaskedInTheRow(t *testing.T) {
 		event.Field{Name: "X-Order", Value: "7"})
 	attempt := send(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Set-Cookie", "sid=receiver")
-	}, work, func(target *lane.Target) {
+	}, work, func(target *target) {
 		target.Header = []event.Field{{Name: "Authorization", Value: "Bearer ours"}, {Name: "X-Api-Key", Value: "k-ours"},
 			{Name: "X-Plain", Value: "plain"}}
 	})
@@ -523,7 +544,7 @@ func TestCancelledRequestHasNoStatus(t *testing.T) {
 	work := testWork(t, []byte("x"))
 	target := testTarget(t, srv.URL)
 	c := testClient(t, loopback())
-	if attempt := c.send(ctx, work.Event.ID, target, work, request.Stored(work)); attempt.Code != 0 ||
+	if attempt := c.send(ctx, work.Event.ID, target, work, destination.Stored(work)); attempt.Code != 0 ||
 		ctx.Err() == nil {
 		t.Errorf("%+v", attempt)
 	}
@@ -537,9 +558,34 @@ func TestRecordedHeadersHideCredentials(t *testing.T) {
 		"Webhook-Signature": {"v1,shown"}, "X-Hub-Signature-256": {"sha256=shown"},
 	}
 	added := []event.Field{{Name: "X-Signature"}, {Name: "Ocp-Apim-Subscription-Key"}, {Name: "X-Plain"}}
-	for _, f := range new(request.Names).Recorded(h, added).Fields() {
-		if hidden := f.Value == request.Mask; hidden != (h.Get(f.Name) == "s3cret") {
+	for _, f := range new(destination.Names).Recorded(h, added).Fields() {
+		if hidden := f.Value == destination.Mask; hidden != (h.Get(f.Name) == "s3cret") {
 			t.Errorf("%s is recorded as %s", f.Name, f.Value)
+		}
+	}
+}
+
+// What was received about the stored bytes is left out beside other bytes, and only there.
+func TestHeadersOfTheStoredBody(t *testing.T) {
+	about := []string{"Content-Encoding", "Content-Md5", "Content-Digest", "Repr-Digest", "Digest", "Stripe-Signature",
+		"X-Hub-Signature", "X-Shopify-Hmac-Sha256", "X-Slack-Signature", "X-Twilio-Signature", "Signature-Input",
+		"X_hub_signature", "X-Acme-Sig"}
+	var fields []event.Field
+	for _, name := range append(about, "X-Slack-Request-Timestamp", "Content-Type") {
+		fields = append(fields, event.Field{Name: name, Value: "v"})
+	}
+	work := testWork(t, []byte(`{"a":1}`), fields...)
+	for _, made := range []destination.Content{
+		destination.Stored(work), {Body: []byte(`{}`), Version: 1, Signature: "X-Acme-Sig"},
+	} {
+		h := destination.Header(work, made, &testTarget(t, "http://localhost").Opened, "test", time.Now())
+		for _, name := range about {
+			if _, there := h[name]; there != (made.Version == 0) {
+				t.Errorf("version %d: %s forwarded: %v", made.Version, name, there)
+			}
+		}
+		if h.Get("X-Slack-Request-Timestamp") != "v" || h.Get("Content-Type") != "v" {
+			t.Errorf("version %d: %v", made.Version, h)
 		}
 	}
 }

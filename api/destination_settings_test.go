@@ -1,0 +1,73 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// The secrets of a destination's settings are sealed, shown as masks, and kept by them. Nobody who does not know them
+// can have them sent to another address.
+func TestSettingsOfADestination(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h",
+		"auth": map[string]any{"type": "oauth2_client_credentials", "token_url": "https://login.example.com/token",
+			"client_id": "relay", "client_secret": "planted-secret-1", "username": "of another type"}}}})
+	endpoint := "/v1/endpoints/" + created.text("id")
+	dest := endpoint + "/destinations/" + created.text("destinations.0.id")
+	stored := func() string {
+		e, presence := configuration.Endpoint(created.text("id"))
+		if presence != entity.Present {
+			t.Fatal(presence)
+		}
+		return string(must.Get(json.Marshal(e.Destinations[0]))(t))
+	}
+	first := stored()
+	read := c.do("GET", endpoint, nil).want(200)
+	for where, text := range map[string]string{"log": first, "answer": string(read.raw), "lines": c.log.String()} {
+		if strings.Contains(text, "planted") || strings.Contains(text, "of another type") {
+			t.Errorf("%s: %s", where, text)
+		}
+	}
+	if got := read.text("destinations.0.auth.client_secret"); got != "****et-1" {
+		t.Errorf("the secret is shown as %q", got)
+	}
+	for _, same := range []string{string(must.Get(json.Marshal(read.get("destinations.0")))(t)),
+		`{"auth":{"client_secret":"****et-1"}}`, `{"auth":{"client_secret":"planted-secret-1"}}`,
+		`{"auth":{"client_auth":"header"}}`} {
+		if c.do("PATCH", dest, same).want(200); stored() != first {
+			t.Errorf("%s has changed it", same)
+		}
+	}
+	f := func(body, param string) {
+		t.Helper()
+		c.do("PATCH", dest, body).wantError(400, "invalid_request", param)
+	}
+	f(`{"url":"https://elsewhere.example.com/h"}`, "auth.client_secret")
+	f(`{"auth":{"token_url":"https://elsewhere.example.com/token"}}`, "auth.client_secret")
+	f(`{"auth":{"token_url":"http://login.example.com/token"}}`, "auth.token_url")
+	f(`{"auth":{"token_url":"https://10.0.0.1/token"}}`, "auth.token_url")
+	f(`{"auth":{"client_secret":"****abcd"}}`, "auth.client_secret")
+	f(`{"auth":{"client_secret":null}}`, "auth.client_secret")
+	f(`{"auth":{"type":"digest"}}`, "auth.type")
+	f(`{"auth":{"type":"basic","username":"a"}}`, "auth.password")
+	f(`{"auth":{"type":"basic","username":"a:b","password":"c"}}`, "auth.username")
+	f(`{"auth":{"type":"mtls","certificate":"c","key":"k"}}`, "auth.key")
+	if stored() != first {
+		t.Error("a refused change was stored")
+	}
+	c.do("PATCH", dest, `{"auth":{"token_url":"https://elsewhere.example.com/token","client_secret":"planted-secret-2"}}`).
+		want(200)
+	c.do("PATCH", dest, `{"auth":{"type":"basic","username":"a","password":"short"}}`).want(200)
+	if read = c.do("GET", endpoint, nil).want(200); read.text("destinations.0.auth.password") != "****" ||
+		strings.Contains(string(read.raw), "token_url") {
+		t.Errorf("%s", read.raw)
+	}
+	c.do("PATCH", dest, `{"auth":null}`).want(200)
+	if strings.Contains(stored(), "auth") {
+		t.Error(stored())
+	}
+}

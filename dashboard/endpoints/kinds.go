@@ -1,0 +1,98 @@
+package endpoints
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+)
+
+// settingGroup is the fields of one member of kinds.Settings.
+type settingGroup struct {
+	Name, Title, Hint string
+	Fields            []settingField
+}
+
+// settingField is the field of a setting of a kind, made from its tags.
+type settingField struct {
+	Name, Label, Hint string
+	Words             []string // of a select
+	Check, Area       bool
+	kind              frame.FieldKind
+}
+
+// settingGroups are those of all kinds.
+var settingGroups = func() (all []settingGroup) {
+	for _, f := range wire.Members(reflect.TypeFor[kinds.Settings]()) {
+		g := settingGroup{Name: nameOf(f), Title: f.Tag.Get("label"), Hint: f.Tag.Get("description")}
+		for _, inner := range wire.Members(f.Type.Elem()) {
+			g.Fields = append(g.Fields, newSettingField(g.Name, inner))
+		}
+		all = append(all, g)
+	}
+	return all
+}()
+
+func nameOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func newSettingField(group string, f reflect.StructField) settingField {
+	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: f.Tag.Get("description"),
+		kind: frame.OptionalText}
+	long := len(f.Tag.Get("maxLength")) > len("4096") // a certificate
+	switch {
+	case f.Tag.Get("enum") != "":
+		x.Words, x.kind = wire.WordsOf(f.Tag.Get("enum")), frame.TextField
+	case f.Type.Kind() == reflect.Bool:
+		x.Check, x.kind = true, frame.Checkbox
+	case f.Type.Kind() == reflect.Int:
+		x.kind = frame.NumberField
+	case f.Type.Kind() == reflect.Slice:
+		x.Area, x.kind = true, frame.LineField
+	default:
+		x.Area = long
+	}
+	return x
+}
+
+// IsOpen reports whether some field has a value.
+func (g settingGroup) IsOpen(f *frame.Form) bool {
+	return slices.ContainsFunc(g.Fields, func(x settingField) bool { return f.Value(x.Name) != "" })
+}
+
+// Options are the words of a select.
+func (x settingField) Options() []frame.Option { return frame.PlainOptions(x.Words...) }
+
+// table returns the fields of a group.
+func (g settingGroup) table() (t frame.FieldTable) {
+	for _, f := range g.Fields {
+		t = append(t, struct {
+			frame.FieldKind
+			Names string
+		}{f.kind, f.Name})
+	}
+	return t
+}
+
+// setSettings sets the settings of the kinds whose fields have changed. A group whose fields are all empty ends.
+func setSettings(x *frame.Edit) {
+	for _, g := range settingGroups {
+		entered, stored := false, false
+		for _, f := range g.Fields {
+			entered = entered || strings.TrimSpace(x.Value(f.Name)) != ""
+			stored = stored || x.Stored.Get(f.Name) != ""
+		}
+		if stored && (!entered || g.Name == "auth" && x.Value("auth.type") == "") {
+			x.Body[g.Name] = nil
+			continue
+		}
+		for name, value := range g.table().Changes(x.F, x.Stored) {
+			x.Body[name] = value
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package destination is what the dispatcher knows of the kinds of destinations, and what all kinds share: opened
+// settings (opened.go), the headers of a delivery (header.go), and a bound on the attempts that run at once.
+//
+// A kind is a folder beside this package, such as webhook. It opens a destination, makes attempts, and says what each
+// means. Lanes, retries, circuit breakers and records are the dispatcher's and know no kind. The settings of a kind,
+// with their bounds, secrets and address, are in pkg/config/kinds.
+package destination
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// MaxRetryAfter bounds every computed wait, so that no policy and no receiver can overflow a Duration. No payload is
+// kept that long.
+const MaxRetryAfter = 10 * 365 * 24 * time.Hour
+
+// Kind is a kind of destinations.
+type Kind interface {
+	// Open decrypts and parses the settings of a destination. The dispatcher keeps the target until they change.
+	Open(*config.Endpoint, *config.Destination) (Target, error)
+}
+
+// Target is an opened destination, for concurrent use.
+type Target interface {
+	// Send makes one attempt and completes the message's attempt. It respects the time-out of the destination.
+	Send(context.Context, Message) Result
+}
+
+// Message is what is delivered.
+type Message struct {
+	Attempt *event.Attempt // with its id, trigger and start
+	Work    *event.Work
+	Content Content
+	RetryOn []string // of the retry policy, which statuses of a webhook are retried
+}
+
+// Content is the body of an attempt: the stored one, or what a transformation made of it.
+type Content struct {
+	Body      []byte
+	Version   int    // of the endpoint's transformation; 0: it is the stored body
+	Signature string // canonical name of the received header with the provider's signature, if the endpoint names one
+}
+
+// Stored is the body as it was received or sent.
+func Stored(work *event.Work) Content { return Content{Body: work.Event.Body} }
+
+// Made is the number of bytes that the transformation made.
+func (c Content) Made() int {
+	if c.Version == 0 {
+		return 0
+	}
+	return len(c.Body)
+}
+
+// Class is what an attempt means for its delivery.
+type Class int
+
+// Classes of attempts.
+const (
+	Delivered Class = iota
+	Retryable       // another attempt may succeed
+	Final           // no other attempt is made
+)
+
+// Classification is what the recorded attempt, the metric and the log share.
+type Classification struct {
+	Class  Class
+	Code   event.ErrorCode // empty when delivered
+	Reason event.Reason    // of Final
+}
+
+// Result is what became of an attempt.
+type Result struct {
+	Classification
+	Lane    lane.ResultKind // what it says of the destination
+	Disable bool            // the receiver asks to disable the destination
+	Unsent  error           // why the attempt was not made, by no fault of the destination: it does not count
+	Waited  time.Duration   // for something of this node, which the attempt's duration does not contain
+}
+
+// Sender makes attempts and bounds how many run at once.
+type Sender struct {
+	now    func() time.Time
+	slots  *semaphore.Weighted
+	waited prometheus.Observer // seconds that an attempt waited for a slot, or Result.Waited
+}
+
+// NewSender makes a Sender for that many attempts at once.
+func NewSender(now func() time.Time, sending int, waited prometheus.Observer) *Sender {
+	return &Sender{now: now, slots: semaphore.NewWeighted(int64(sending)), waited: waited}
+}
+
+// Send makes one attempt. It starts when there is a slot for it: waiting for one does not count against the
+// destination. The attempt has an answer when its Code is set.
+func (s *Sender) Send(
+	ctx context.Context, attemptID id.ID, target Target, work *event.Work, content Content, retryOn []string,
+) (*event.Attempt, Result) {
+	queuedAt := s.now()
+	acquireErr := s.slots.Acquire(ctx, 1)
+	attempt := &event.Attempt{
+		ID: attemptID, StartedAt: s.now(), Trigger: work.Trigger, TransformationVersion: content.Version,
+	}
+	if acquireErr != nil { // the node stops
+		attempt.ErrorCode, attempt.ErrorMessage = event.CodeInternal, "the node stopped before the request was made"
+		return attempt, Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
+	}
+	defer s.slots.Release(1)
+	result := target.Send(ctx, Message{attempt, work, content, retryOn})
+	attempt.OK, attempt.ErrorCode = result.Class == Delivered, result.Code
+	s.waited.Observe((attempt.StartedAt.Sub(queuedAt) + result.Waited).Seconds())
+	return attempt, result
+}

@@ -1,0 +1,158 @@
+// Package kinds has the settings of the kinds of destinations. A member of [Settings] is one struct with tags, as in
+// package wire, from which come the decoding of requests, the OpenAPI document, relay apply, bounds, masks and the forms
+// of the dashboard. Fields of type [seal.Secret] are secrets: sealed where they are stored, masked where they are shown.
+//
+// How events are delivered to a kind is in dispatcher/destination.
+package kinds
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
+)
+
+// Settings are the settings of a destination that depend on its kind. A destination without those of another kind is a
+// webhook.
+type Settings struct {
+	Auth *Auth `json:"auth,omitempty" in:"null" description:"How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it." label:"Authentication"`
+}
+
+// kind is what all settings have.
+type kind interface {
+	// trim gives members their defaults, and empties those that say nothing beside the others.
+	trim()
+	// validate returns the first fault that the bounds of the members do not show.
+	validate(Checks) *Fault
+	// origin is where the secrets are sent.
+	origin() string
+}
+
+// Fault is an error of the member at a path, such as auth.username.
+type Fault struct{ Path, Message string }
+
+func (e *Fault) Error() string { return e.Path + " " + e.Message }
+
+// Checks are what a validation needs.
+type Checks struct {
+	// URL validates that a URL may be reached.
+	URL func(string) error
+	// Opened: the secrets are open.
+	Opened bool
+}
+
+// each calls f with the settings that are set and their names.
+func (s *Settings) each(f func(name string, value kind)) {
+	v := reflect.ValueOf(s).Elem()
+	for i := range v.NumField() {
+		if at := v.Field(i); !at.IsNil() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			f(name, at.Interface().(kind))
+		}
+	}
+}
+
+// Trim gives members their defaults, and empties those that say nothing beside the others.
+func (s *Settings) Trim() { s.each(func(_ string, value kind) { value.trim() }) }
+
+// Origin is where the secrets are sent, beside the URL of the destination.
+func (s *Settings) Origin() (all string) {
+	s.each(func(_ string, value kind) { all += value.origin() })
+	return all
+}
+
+// Validate validates all members. Its error is a [Fault], if it is one of a member.
+func (s *Settings) Validate(c Checks) (err error) {
+	if !c.Opened {
+		masked := s.Masked(func(string) string { return "sealed" }) // a sealed secret is longer than its bounds
+		s = &masked
+	}
+	s.each(func(name string, value kind) {
+		if err != nil {
+			return
+		}
+		if fault := value.validate(c); fault != nil {
+			err = &Fault{name + "." + fault.Path, fault.Message}
+		} else {
+			err = require.Bounds(name, value)
+		}
+	})
+	return err
+}
+
+// secretType is the type of members with secrets.
+var secretType = reflect.TypeFor[seal.Secret]()
+
+// Secrets returns the secrets that are set, by their paths, such as auth.password. A secret is sealed under
+// its path.
+func (s *Settings) Secrets() map[string]*seal.Secret {
+	found := map[string]*seal.Secret{}
+	eachSecret(reflect.ValueOf(s).Elem(), "", func(path string, secret *seal.Secret) { found[path] = secret })
+	return found
+}
+
+func eachSecret(v reflect.Value, path string, f func(string, *seal.Secret)) {
+	for i := range v.NumField() {
+		at := v.Field(i)
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		switch {
+		case at.Type() == secretType && at.Len() > 0:
+			f(path+name, at.Addr().Interface().(*seal.Secret))
+		case at.Kind() == reflect.Pointer && at.Type().Elem().Kind() == reflect.Struct && !at.IsNil():
+			eachSecret(at.Elem(), path+name+".", f)
+		}
+	}
+}
+
+// Clone returns a copy whose structs are its own.
+func (s Settings) Clone() Settings {
+	cloneStructs(reflect.ValueOf(&s).Elem())
+	return s
+}
+
+func cloneStructs(v reflect.Value) {
+	for i := range v.NumField() {
+		if at := v.Field(i); at.Kind() == reflect.Pointer && at.Type().Elem().Kind() == reflect.Struct && !at.IsNil() {
+			next := reflect.New(at.Type().Elem())
+			next.Elem().Set(at.Elem())
+			at.Set(next)
+			cloneStructs(next.Elem())
+		}
+	}
+}
+
+// Open returns a copy with opened secrets. id is that of the destination.
+func (s Settings) Open(k *seal.Keyring, id string) (Settings, error) {
+	next := s.Clone()
+	for path, secret := range next.Secrets() {
+		text, err := k.OpenString(id, path, *secret)
+		if err != nil {
+			return Settings{}, err
+		}
+		*secret = seal.Secret(text)
+	}
+	return next, nil
+}
+
+// Seal returns a copy of opened settings with sealed secrets. Those that before has, too, stay as they were sealed.
+func (s Settings) Seal(k *seal.Keyring, id string, sealed, before Settings) Settings {
+	next, was, old := s.Clone(), sealed.Secrets(), before.Secrets()
+	for path, secret := range next.Secrets() {
+		if old[path] != nil && *old[path] == *secret {
+			*secret = *was[path]
+		} else {
+			*secret = k.SealString(id, path, string(*secret))
+		}
+	}
+	return next
+}
+
+// Masked returns a copy of opened settings with masked secrets.
+func (s Settings) Masked(mask func(string) string) Settings {
+	next := s.Clone()
+	for _, secret := range next.Secrets() {
+		*secret = seal.Secret(mask(string(*secret)))
+	}
+	return next
+}
