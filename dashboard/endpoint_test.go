@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // hostile is a text that must stay text on every page.
@@ -245,6 +247,15 @@ func TestCreateEndpoint(t *testing.T) {
 	form.Set("destinations", "https://a.example.com\r\n\r\n https://b.example.com ")
 	form.Set("verification.mode", "off")
 	a := b.post(path, form).want(200, "whsec_shown", "/app/endpoints/ep_1/wait")
+	for example, code := range map[string]string{ // as the tested examples verify
+		"javascript/receive.mjs": "verify(body, request.headers)",
+		"python/receive.py":      "from standardwebhooks.webhooks import Webhook",
+		"go/receive/main.go":     "webhook, err := standardwebhooks.NewWebhook(",
+	} {
+		if a.want(200, code); !strings.Contains(string(must.Get(os.ReadFile("../sdk/examples/"+example))(t)), code) {
+			t.Errorf("%s does not verify with %s", example, code)
+		}
+	}
 	if a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
 	}

@@ -7,10 +7,16 @@ if (window.trustedTypes) {
   window.trustedTypes.createPolicy('default', { createHTML: (html) => html });
 }
 
+let empty = []; // fields that are not sent
+
 // A form is sent once. The server would do nothing twice either: this spares the person a second answer.
 document.addEventListener('submit', (event) => {
   const form = event.target;
-  if (form.method !== 'post') {
+  if (form.method !== 'post') { // the address of a list has the filters that are set
+    empty = [...form.elements].filter((field) => field.name && !field.value && !field.disabled);
+    empty.forEach((field) => {
+      field.disabled = true;
+    });
     return;
   }
   if (form.dataset.sent) {
@@ -22,6 +28,9 @@ document.addEventListener('submit', (event) => {
 
 // A page that comes back from the history can send its form again.
 window.addEventListener('pageshow', () => {
+  empty.forEach((field) => {
+    field.disabled = false;
+  });
   for (const form of document.querySelectorAll('form[data-sent]')) {
     delete form.dataset.sent;
   }

@@ -64,7 +64,7 @@ test('from a transformation that fails to the event that is delivered, and back 
 
   await page.getByText('All operations as JSON').click()
   await operations.fill('[{"op": "drop", "paths": ["/secret"]}, {"op": "rename", "from": "/total", "to": "/amount"}]')
-  await page.getByRole('button', { name: 'Preview' }).click()
+  await operations.blur() // it is previewed at once
   await page.getByText('All operations succeed.').waitFor()
   await page.getByRole('button', { name: 'Save as version 2', exact: true }).click()
   await page.getByText('Version 2 is saved.').waitFor()
