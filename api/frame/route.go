@@ -232,7 +232,7 @@ func (rt *Router) ServeFor(w http.ResponseWriter, r *http.Request, key *config.K
 			RemoteIP: info.Client, Related: related}))
 	}
 	if found.Path != SendPath { // single sends do not read the store
-		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
+		r = r.WithContext(event.WithCaller(r.Context(), key.ID, key.Tenant))
 	}
 	by := ViewerOf(key)
 	if by.Capabilities || found.Endless {

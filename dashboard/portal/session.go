@@ -15,7 +15,8 @@ import (
 // linkPage is the data of the page of a link.
 type linkPage struct {
 	// Go says that the script of the page opens the link at once: a person has followed it, or an application shows it in
-	// a frame. Programs that preview links do neither.
+	// a frame. Programs that preview links do neither. Beside an open session a person decides: the link may be a trap
+	// into the portal of somebody else.
 	Go bool
 }
 
@@ -23,7 +24,8 @@ type linkPage struct {
 func linkForm(v *frame.Visit) error {
 	v.W.Header().Set("Referrer-Policy", "strict-origin") // the path has the token
 	h := v.R.Header
-	return v.Page("portal-link", linkPage{h.Get("Sec-Fetch-User") == "?1" || h.Get("Sec-Fetch-Dest") == "iframe"})
+	followed := h.Get("Sec-Fetch-User") == "?1" || h.Get("Sec-Fetch-Dest") == "iframe"
+	return v.Page("portal-link", linkPage{followed && v.Person == nil})
 }
 
 // openLink uses the link up and begins a session.

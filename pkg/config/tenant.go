@@ -58,7 +58,7 @@ type TenantPortal struct {
 // portalColor and portalLogo match what TenantPortal says. Both get into style sheets and headers.
 var (
 	portalColor = regexp.MustCompile(`^(#[0-9a-fA-F]{6})?$`)
-	portalLogo  = regexp.MustCompile(`^(https://[^\x00-\x20;,'"\\\x7f-\x{10ffff}]+)?$`)
+	portalLogo  = regexp.MustCompile(`^(https://[A-Za-z0-9.:-]+(/[^\x00-\x20;,'"\\\x7f-\x{10ffff}]*)?)?$`)
 )
 
 // Validate returns an *entity.InvalidError that names the first member that is wrong.
