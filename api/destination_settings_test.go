@@ -118,4 +118,16 @@ func TestKindsOfDestinations(t *testing.T) {
 	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","sasl":"plain"}}`, "kafka.password")
 	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","ca":"no PEM"}}`, "kafka.ca")
 	c.do("POST", all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a"}}`).want(201)
+	const key = `"access_key_id":"a","secret_access_key":"planted-secret-1"`
+	f(all, `{"s3":{"bucket":"Events","region":"r",`+key+`}}`, "s3.bucket")
+	f(all, `{"s3":{"bucket":"events",`+key+`}}`, "s3.region")
+	f(all, `{"s3":{"bucket":"events","region":"r","access_key_id":"a"}}`, "s3.secret_access_key")
+	f(all, `{"s3":{"bucket":"events","region":"r","endpoint":"http://a.example.com",`+key+`}}`, "s3.endpoint")
+	f(all, `{"s3":{"bucket":"events","region":"r","endpoint":"https://a.example.com/b",`+key+`}}`, "s3.endpoint")
+	f(all, `{"s3":{"bucket":"events","region":"r","key":"all.ndjson",`+key+`}}`, "s3.key")
+	bucket := c.do("POST", all, `{"s3":{"bucket":"events","region":"eu-central-1",`+key+`}}`).want(201)
+	if bucket.text("url") != "s3://events" || bucket.text("s3.secret_access_key") != "****et-1" {
+		t.Errorf("%s", bucket.raw)
+	}
+	f(endpoint+"/destinations/"+bucket.text("id"), `{"s3":{"region":"elsewhere"}}`, "s3.secret_access_key")
 }

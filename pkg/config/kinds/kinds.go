@@ -19,6 +19,7 @@ type Settings struct {
 	Auth *Auth `json:"auth,omitempty" in:"null" description:"How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it." label:"Authentication"`
 	// Each further member is a kind, whose destinations have no URL of their own.
 	Kafka *Kafka `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member." label:"Kafka"`
+	S3    *S3    `json:"s3,omitempty" in:"null" description:"A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member." label:"S3"`
 }
 
 // kind is what all settings have.
