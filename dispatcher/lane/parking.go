@@ -241,7 +241,9 @@ func (h *hungDelivery) changed(rules Rules) bool {
 }
 
 // ParkUnsent parks a delivery that cannot be sent now, by no fault of its destination, for MinRecheck.
-func (ls *Lanes) ParkUnsent(delivery *Delivery, err error) Decision { return ls.parkUnchecked(delivery, err) }
+func (ls *Lanes) ParkUnsent(delivery *Delivery, err error) Decision {
+	return ls.parkUnchecked(delivery, err)
+}
 
 // parkUnchecked parks a delivery whose configuration cannot be read, for MinRecheck, and does not count it as parked.
 // It records an outcome only of a first attempt that has none yet: lists of pending events miss a delivery without one
