@@ -71,3 +71,63 @@ func TestSettingsOfADestination(t *testing.T) {
 		t.Error(stored())
 	}
 }
+
+// A destination of another kind has the address of its settings in place of a URL, and stays of its kind.
+func TestKindsOfDestinations(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{"https://example.com/h", map[string]any{
+		"name": "topic", "kafka": map[string]any{"brokers": []string{"kafka.example.com:9093", "10.example.com:9093"},
+			"topic": "orders", "sasl": "plain", "username": "relay", "password": "planted-secret-1"}}}})
+	endpoint := "/v1/endpoints/" + created.text("id")
+	dest := func(i string) string { return endpoint + "/destinations/" + created.text("destinations."+i+".id") }
+	read := c.do("GET", endpoint, nil).want(200)
+	if url, kafka := read.text("destinations.1.url"), read.get("destinations.1.kafka").(map[string]any); url !=
+		"kafka://kafka.example.com:9093/orders" || kafka["password"] != "****et-1" || kafka["key"] != "event_id" ||
+		kafka["max_record_bytes"] != 1e6 || read.get("destinations.0.kafka") != nil {
+		t.Errorf("%s", read.raw)
+	}
+	before, _ := configuration.Endpoint(created.text("id"))
+	c.do("PATCH", endpoint, string(read.raw)).want(200)
+	c.do("PATCH", dest("1"), string(must.Get(json.Marshal(read.get("destinations.1")))(t))).want(200)
+	if after, _ := configuration.Endpoint(created.text("id")); after.Rev != before.Rev {
+		t.Error("a round trip has changed it")
+	}
+	if c.do("PATCH", dest("1"), `{"kafka":{"topic":"paid"}}`).want(200).text("url") !=
+		"kafka://kafka.example.com:9093/paid" {
+		t.Error("the address does not follow the topic")
+	}
+	f := func(path, body, param string) {
+		t.Helper()
+		c.do(map[bool]string{true: "POST", false: "PATCH"}[strings.HasSuffix(path, "destinations")], path, body).
+			wantError(400, "invalid_request", param)
+	}
+	f(dest("1"), `{"url":"https://example.com/h"}`, "url")
+	f(dest("1"), `{"kafka":null,"url":"https://example.com/h"}`, "kafka")
+	f(dest("0"), `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders"}}`, "kafka")
+	f(dest("1"), `{"auth":{"type":"basic","username":"a","password":"b"}}`, "auth")
+	f(dest("1"), `{"kafka":{"brokers":["elsewhere.example.com:9093"]}}`, "kafka.password")
+	f(dest("1"), `{"kafka":{"plaintext":true}}`, "kafka.brokers")
+	all := endpoint + "/destinations"
+	f(all, `{}`, "url")
+	f(all, `{"kafka":{}}`, "kafka.brokers")
+	f(all, `{"kafka":{"brokers":["kafka.example.com"],"topic":"a"}}`, "kafka.brokers")
+	f(all, `{"kafka":{"brokers":["10.0.0.1:9092"],"topic":"a"}}`, "kafka.brokers")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"]}}`, "kafka.topic")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a b"}}`, "kafka.topic")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","key":"customer"}}`, "kafka.key")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","sasl":"plain"}}`, "kafka.password")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","ca":"no PEM"}}`, "kafka.ca")
+	c.do("POST", all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a"}}`).want(201)
+	const key = `"access_key_id":"a","secret_access_key":"planted-secret-1"`
+	f(all, `{"s3":{"bucket":"Events","region":"r",`+key+`}}`, "s3.bucket")
+	f(all, `{"s3":{"bucket":"events",`+key+`}}`, "s3.region")
+	f(all, `{"s3":{"bucket":"events","region":"r","access_key_id":"a"}}`, "s3.secret_access_key")
+	f(all, `{"s3":{"bucket":"events","region":"r","endpoint":"http://a.example.com",`+key+`}}`, "s3.endpoint")
+	f(all, `{"s3":{"bucket":"events","region":"r","endpoint":"https://a.example.com/b",`+key+`}}`, "s3.endpoint")
+	f(all, `{"s3":{"bucket":"events","region":"r","key":"all.ndjson",`+key+`}}`, "s3.key")
+	bucket := c.do("POST", all, `{"s3":{"bucket":"events","region":"eu-central-1",`+key+`}}`).want(201)
+	if bucket.text("url") != "s3://events" || bucket.text("s3.secret_access_key") != "****et-1" {
+		t.Errorf("%s", bucket.raw)
+	}
+	f(endpoint+"/destinations/"+bucket.text("id"), `{"s3":{"region":"elsewhere"}}`, "s3.secret_access_key")
+}

@@ -142,6 +142,7 @@ type Dispatcher struct {
 	rules      *rules
 	disabler   *disabler
 	sender     *destination.Sender
+	kinds      map[string]destination.Kind
 	spans      *spans.Recorder
 	filters    bodyFilters // used by the reader only
 
@@ -200,10 +201,11 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
-		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.opener(deps), Wake: d.wakeTimer,
+		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.openTarget, Wake: d.wakeTimer,
 		OnGone: func(work *event.Work, url string) { d.disabler.request(work, url, event.Gone410) },
 	})
 	d.disabler.resetGone = d.lanes.ForgetGone
+	d.kinds = newKinds(deps, cfg.Version)
 	d.sender, d.spans = destination.NewSender(deps.Now, cfg.MaxSending, d.metrics.connectionWait), deps.Spans
 	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
 	if err := deps.Metrics.Register(collector); err != nil {
@@ -253,6 +255,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var recorders sync.WaitGroup
 	recorders.Go(func() { d.finisher.run(recording) })
 	recorders.Go(func() { d.committer.run(recording) })
+	for _, kind := range d.kinds {
+		if keeps, ok := kind.(destination.Runner); ok {
+			recorders.Go(func() { keeps.Run(recording) })
+		}
+	}
 
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })

@@ -1,14 +1,34 @@
 package dispatcher
 
 import (
+	"fmt"
+
+	"github.com/eventrelay/relay/dispatcher/destination"
+	"github.com/eventrelay/relay/dispatcher/destination/kafka"
+	"github.com/eventrelay/relay/dispatcher/destination/s3"
 	"github.com/eventrelay/relay/dispatcher/destination/webhook"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// opener returns the function that opens destinations, with every kind.
-func (d *Dispatcher) opener(deps Deps) func(*config.Endpoint, *config.Destination) (lane.Target, error) {
-	webhooks := webhook.New(webhook.Deps{Transport: deps.Transport, Keyring: deps.Keyring, Now: deps.Now,
-		Spans: deps.Spans, Version: d.cfg.Version})
-	return func(e *config.Endpoint, dest *config.Destination) (lane.Target, error) { return webhooks.Open(e, dest) }
+// newKinds makes every kind of destination by the name of its settings; that of webhooks is empty.
+func newKinds(deps Deps, version string) map[string]destination.Kind {
+	all := map[string]destination.Kind{"": webhook.New(webhook.Deps{Transport: deps.Transport, Keyring: deps.Keyring,
+		Now: deps.Now, Spans: deps.Spans, Version: version})}
+	if guard, ok := deps.Transport.(*egress.Transport); ok { // else a test has replaced it
+		all["s3"] = s3.New(s3.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
+		all["kafka"] = kafka.New(kafka.Deps{Dial: guard.Dial, Keyring: deps.Keyring, Now: deps.Now, Version: version})
+	}
+	return all
+}
+
+// openTarget opens a destination of any kind.
+func (d *Dispatcher) openTarget(e *config.Endpoint, dest *config.Destination) (lane.Target, error) {
+	name, _ := dest.Kind()
+	kind := d.kinds[name]
+	if kind == nil {
+		return nil, fmt.Errorf("destination %s has the kind %s, which this node does not know", dest.ID, name)
+	}
+	return kind.Open(e, dest)
 }

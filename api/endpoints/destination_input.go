@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"math"
@@ -113,11 +114,11 @@ func (in *endpointInput) destination(o *frame.Object, e *config.Endpoint) config
 		return config.Destination{}
 	}
 	u := in.destinationURL(o, e.Destinations...)
-	if u == "" {
+	if u == "" && !hasKind(o) {
 		o.Fail("url", "is required")
 		return config.Destination{}
 	}
-	if !in.creating {
+	if !in.creating && u != "" {
 		for _, d := range e.Destinations {
 			if d.URL == u {
 				return in.mergeCurrent(o, d)
@@ -176,13 +177,12 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	o.Decode(&x)
 	d.Name, d.Enabled, d.Paused = x.Name, x.Enabled, x.Paused
 	d.TimeoutSeconds, d.MaxInFlight = x.TimeoutSeconds, x.MaxInFlight
-	if u := in.destinationURL(o, d); u != "" {
-		d.URL = u
-	}
+	u := in.destinationURL(o, d)
 	if _, ok := o.Raw("enabled"); ok {
 		d.StateReason = "" // the reason for which the service disabled it no longer applies
 	}
 	kept := in.settings(o, &d, x.Settings, shown, opened)
+	in.setURL(o, &before, &d, u)
 	in.refuseMovedCredentials(o, &before, &d, in.headers(o, &d))
 	in.refuseMovedSecrets(o, &before, &d, kept)
 	in.filter(o, &d)
@@ -223,6 +223,33 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 	}
 	slices.Sort(kept)
 	return kept
+}
+
+// hasKind reports whether an entry has the settings of another kind than a webhook.
+func hasKind(o *frame.Object) bool {
+	for _, name := range kinds.Names() {
+		if o.Object(name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// setURL sets the URL in a request, or that of another kind, which follows from its settings.
+func (in *endpointInput) setURL(o *frame.Object, before, d *config.Destination, u string) {
+	was, _ := before.Kind()
+	kind, address := d.Kind()
+	switch {
+	case in.Err != nil:
+	case before.URL != "" && was != kind:
+		o.Fail(cmp.Or(kind, was), "the kind of a destination does not change; add another destination")
+	case kind == "" && u != "":
+		d.URL = u
+	case kind != "" && u != "" && u != before.URL:
+		o.Fail("url", "is made from %s; leave it out", kind)
+	case kind != "":
+		d.URL = address
+	}
 }
 
 // refuseMovedSecrets refuses that secrets of the settings, which the caller may not know, are sent elsewhere.
@@ -277,6 +304,11 @@ func (in *endpointInput) destinationURL(o *frame.Object, current ...config.Desti
 	}
 	if strings.Contains(text, frame.Mask) {
 		return in.maskedURL(o, text, current)
+	}
+	for _, d := range current {
+		if kind, address := d.Kind(); kind != "" && address == text {
+			return text // as responses show it
+		}
 	}
 	u, err := in.endpoints.egress.CheckURL(text)
 	if err != nil {

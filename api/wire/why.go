@@ -66,6 +66,7 @@ var Reasons = map[event.Reason]string{
 	event.ReceiverAborted:     "the destination asked to end this delivery (webhook-delivery: abort-message)",
 	event.ReceiverDisabled:    "the destination asked to be disabled (webhook-delivery: disable)",
 	event.PayloadExpired:      "the payload is no longer kept: its retention ended, or it was erased",
+	event.TooLarge:            "the destination does not take events of this size",
 	event.TransformFailed:     "the endpoint's transformation could not be applied",
 	event.Undecodable:         "the stored event could not be decoded",
 	event.LaneFull:            "the destination has reached its limit of requests in flight",

@@ -154,6 +154,9 @@ func (r *reader) destinations(list *yaml.Node, s *shape, path string) []*entry {
 		if d.text("name") == "" {
 			key = "url " + d.text("url")
 		}
+		if key == "url " {
+			r.fail(n, "a destination without a url has no name; it is recognised by that")
+		}
 		if line, twice := known[key]; twice {
 			r.fail(n, "is the same destination as the one in line %d; give each a name of its own", line)
 		}

@@ -54,6 +54,8 @@ func TestFaultsOfAFile(t *testing.T) {
 		"password in clear": {"endpoints:\n  - name: a\n    destinations:\n      - url: https://a.example\n" +
 			"        auth: {type: basic, username: a, password: abc}",
 			"f.yaml:5:52: auth.password is a secret"},
+		"no URL, no name": {"endpoints:\n  - name: a\n    destinations:\n      - kafka: {topic: t}",
+			"f.yaml:4:9: a destination without a url has no name"},
 		"variable not set": {"endpoints:\n  - name: a\n    verification: {secret: env:NOPE}",
 			"env:NOPE: the variable is not set"},
 		"no file": {"endpoints:\n  - name: a\n    verification: {secret: file:/nope}",

@@ -47,9 +47,6 @@ func newDestinationPage(e *model.Endpoint, d *model.Destination, f *frame.Form) 
 	return p
 }
 
-// Groups are the groups of fields of the destination's kind.
-func (p *destinationPage) Groups() []settingGroup { return settingGroups }
-
 // Self is the path of the destination's page.
 func (p *destinationPage) Self() string { return frame.DestinationPageOf(p.ID, p.Destination.ID) }
 
@@ -174,7 +171,9 @@ func headersOf(text string, stored map[string]string) (map[string]any, error) {
 
 // newDestinationForm shows the form of a new destination.
 func newDestinationForm(v *frame.Visit, e *model.Endpoint) error {
-	return v.Page("destination", newDestinationPage(e, nil, frame.NewForm(destinationValues(newDestination()), "")))
+	values := destinationValues(newDestination())
+	values.Set("kind", v.R.URL.Query().Get("kind"))
+	return v.Page("destination", newDestinationPage(e, nil, frame.NewForm(values, "")))
 }
 
 // addDestination adds a destination and shows its signing secret, once.

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type settingField struct {
 	Name, Label, Hint string
 	Words             []string // of a select
 	Check, Area       bool
+	Optional          bool // a select may have no word
 	kind              frame.FieldKind
 }
 
@@ -36,6 +38,38 @@ var settingGroups = func() (all []settingGroup) {
 	return all
 }()
 
+// Kind is the kind of the destination that the page shows or adds, empty for a webhook.
+func (p *destinationPage) Kind() string {
+	if p.Destination != nil {
+		kind, _ := p.Destination.Kind()
+		return kind
+	}
+	if kind := p.Form.Value("kind"); slices.Contains(kinds.Names(), kind) {
+		return kind
+	}
+	return ""
+}
+
+// Groups are the groups of fields of the destination's kind.
+func (p *destinationPage) Groups() (all []settingGroup) {
+	for _, g := range settingGroups {
+		if g.Name == cmp.Or(p.Kind(), "auth") {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
+// OtherKinds are the kinds that a new destination may have instead of a URL.
+func (p *destinationPage) OtherKinds() (all []settingGroup) {
+	for _, g := range settingGroups {
+		if slices.Contains(kinds.Names(), g.Name) {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 func nameOf(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 	return name
@@ -43,11 +77,11 @@ func nameOf(f reflect.StructField) string {
 
 func newSettingField(group string, f reflect.StructField) settingField {
 	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: f.Tag.Get("description"),
-		kind: frame.OptionalText}
+		kind: frame.OptionalText, Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")}
 	long := len(f.Tag.Get("maxLength")) > len("4096") // a certificate
 	switch {
 	case f.Tag.Get("enum") != "":
-		x.Words, x.kind = wire.WordsOf(f.Tag.Get("enum")), frame.TextField
+		x.Words = wire.WordsOf(f.Tag.Get("enum"))
 	case f.Type.Kind() == reflect.Bool:
 		x.Check, x.kind = true, frame.Checkbox
 	case f.Type.Kind() == reflect.Int:

@@ -29,6 +29,9 @@ type Kind interface {
 	Open(*config.Endpoint, *config.Destination) (Target, error)
 }
 
+// Runner is a kind that keeps connections: Run closes those that are not used, and all when ctx ends.
+type Runner interface{ Run(ctx context.Context) }
+
 // Target is an opened destination, for concurrent use.
 type Target interface {
 	// Send makes one attempt and completes the message's attempt. It respects the time-out of the destination.

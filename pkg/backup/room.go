@@ -38,8 +38,8 @@ func CheckCopyRoom(dir, of string) error {
 }
 
 // CheckRoom returns an error if the disk of the backup has too little space for files and directories, by their paths
-// in the backup. A file that the previous backup has in the same size becomes a link; only the claims may change and keep
-// their size.
+// in the backup. A file that the previous backup has in the same size becomes a link; only the claims may change and
+// keep their size.
 func (w *Writer) CheckRoom(from map[string]string) error {
 	var need int64
 	for path, name := range from {

@@ -106,12 +106,22 @@ func (v *Verification) Validate() error {
 // headerName matches header names in the form in which they are stored and sent.
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 
+// validateURL validates the URL of a webhook, or that it is the address of another kind.
+func (d *Destination) validateURL(checkURL func(string) error) error {
+	if kind, address := d.Kind(); kind == "" {
+		return checkURL(d.URL)
+	} else if d.URL != address {
+		return fmt.Errorf("url must be %.100q, not %.100q", address, d.URL)
+	}
+	return nil
+}
+
 func (d *Destination) Validate(checkURL func(string) error) error {
 	if d.Headers == nil {
 		d.Headers = map[string]seal.Secret{}
 	}
 	errs := []error{
-		checkURL(d.URL), require.Range("timeout_seconds", d.TimeoutSeconds, 1, 60),
+		d.validateURL(checkURL), require.Range("timeout_seconds", d.TimeoutSeconds, 1, 60),
 		require.Range("max_in_flight", d.MaxInFlight, 1, 1000),
 		require.Range("headers", len(d.Headers), 0, maxAddedHeaders), require.Range("signing secrets", len(d.Secrets), 1, 10),
 	}

@@ -41,8 +41,8 @@ func At(point string) {
 	select {} // nothing after the point runs
 }
 
-// Clock returns the clock that the node passes to its components: RELAY_FAULT_CLOCK moves it, e.g. by -1h. If it names a
-// file, that has the duration, and may change.
+// Clock returns the clock that the node passes to its components: RELAY_FAULT_CLOCK moves it, e.g. by -1h. If it names
+// a file, that has the duration, and may change.
 func Clock() func() time.Time {
 	setting := os.Getenv("RELAY_FAULT_CLOCK")
 	offset, err := time.ParseDuration(setting)

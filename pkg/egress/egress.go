@@ -125,6 +125,39 @@ func NewTransport(cfg Config) (*Transport, error) {
 	return t, nil
 }
 
+// Dial connects to host:port for another protocol than HTTP, with TLS unless plain is set, which needs AllowHTTP. Of a
+// name all addresses are checked, as for requests. roots are trusted beside those of the transport; nil for none.
+func (t *Transport) Dial(ctx context.Context, address string, plain bool, roots []byte) (net.Conn, error) {
+	if plain && !t.policy.AllowHTTP {
+		return nil, &AddressBlockedError{Class: PlainHTTP}
+	}
+	conn, err := t.dial(ctx, "tcp", address)
+	if err != nil || plain {
+		return conn, err
+	}
+	cfg := t.tls.Clone()
+	cfg.NextProtos, cfg.ClientSessionCache = nil, nil
+	cfg.ServerName, _, _ = net.SplitHostPort(address)
+	if roots != nil {
+		if cfg.RootCAs == nil {
+			if cfg.RootCAs, err = x509.SystemCertPool(); err != nil {
+				conn.Close()
+				return nil, fmt.Errorf("read the system's root certificates: %w", err)
+			}
+		}
+		cfg.RootCAs = cfg.RootCAs.Clone()
+		cfg.RootCAs.AppendCertsFromPEM(roots)
+	}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secured, nil
+}
+
 // WithCertificate returns a transport that shows a client certificate, with connections of its own.
 func (t *Transport) WithCertificate(certificate tls.Certificate) *Transport {
 	cfg := t.tls.Clone()

@@ -56,6 +56,7 @@ const (
 	ReceiverAborted   Reason = "receiver_aborted"
 	ReceiverDisabled  Reason = "receiver_disabled" // also of a destination
 	PayloadExpired    Reason = "payload_expired"
+	TooLarge          Reason = "too_large"
 	TransformFailed   Reason = "transform_failed"
 	Undecodable       Reason = "undecodable"
 )
@@ -103,5 +104,9 @@ const (
 	CodeAddressBlocked     ErrorCode = "address_blocked"
 	CodeResponseTooLarge   ErrorCode = "response_too_large"
 	CodeToken              ErrorCode = "token_error"
+	CodeAccessDenied       ErrorCode = "access_denied"
+	CodeNotFound           ErrorCode = "not_found"
+	CodeTooLarge           ErrorCode = "too_large"
+	CodeRefused            ErrorCode = "refused"
 	CodeInternal           ErrorCode = "internal"
 )

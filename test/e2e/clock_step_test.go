@@ -12,9 +12,9 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// The clock of one machine steps an hour forward and back. Forward, everything goes on: retries, API keys, claims. Back,
-// new events are refused until the clock has caught up or the node is restarted. Nothing accepted is lost or accepted
-// twice.
+// The clock of one machine steps an hour forward and back. Forward, everything goes on: retries, API keys, claims.
+// Back, new events are refused until the clock has caught up or the node is restarted. Nothing accepted is lost or
+// accepted twice.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	skipShort(t)

@@ -44,7 +44,8 @@ func TestDaysOnOneMachine(t *testing.T) {
 	ep, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL},
 		"dedup": map[string]any{"key": "body:$.n", "window_seconds": 86400}})
 	l := &machineLoad{in: in, send: p.url + "/v1/endpoints/" + ep + "/events", key: p.key, ids: map[int]string{},
-		waiting: make(chan struct{}, 512), client: http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+		waiting: make(chan struct{}, 512),
+		client:  http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	load.Go(func() { l.run(stop, rate) })

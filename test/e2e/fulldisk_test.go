@@ -195,8 +195,8 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	}
 }
 
-// When the kernel makes the disk read-only, as after an error of the disk, nothing is answered 2xx and the node says why.
-// After a repair, a new process has everything that was answered 2xx.
+// When the kernel makes the disk read-only, as after an error of the disk, nothing is answered 2xx and the node says
+// why. After a repair, a new process has everything that was answered 2xx.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	skipShort(t)

@@ -46,15 +46,16 @@ var homes = map[string]struct {
 	why   string
 }{
 	"github.com/twmb/franz-go": {
-		[]string{"pkg/stream", "test/kit", "test/kafka", "test/streamtest"},
-		"everything else sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
+		[]string{"pkg/stream", "dispatcher/destination/kafka", "test/kit", "test/kafka", "test/streamtest"},
+		"everything else but deliveries to customers' brokers sees pkg/stream, so that rules about acknowledgement and offsets hold everywhere"},
 	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded", "test/storetest"}, "one place writes SQL"},
-	"github.com/minio/minio-go":           {[]string{"pkg/bucket"}, "only backups leave for a bucket"},
-	"github.com/johannesboyne/gofakes3":   {[]string{"test/kit"}, "it is an S3 server for tests"},
-	"github.com/testcontainers":           {[]string{"test/kit"}, "it starts engines for tests"},
-	"github.com/moby/moby":                {[]string{"test/kit"}, "it starts engines for tests"},
+	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination/s3"},
+		"only backups and deliveries leave for a bucket"},
+	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},
+	"github.com/testcontainers":         {[]string{"test/kit"}, "it starts engines for tests"},
+	"github.com/moby/moby":              {[]string{"test/kit"}, "it starts engines for tests"},
 	"go.opentelemetry.io": {[]string{"pkg/spans", "test/collector", "test/spanstest"},
 		"everything else sees pkg/spans, where a nil recorder costs nothing"},
 	"github.com/google/pprof":    {[]string{"tools/bench"}, forBenchmark},

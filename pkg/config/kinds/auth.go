@@ -27,7 +27,7 @@ type Auth struct {
 	TokenURL     string      `json:"token_url,omitempty" in:"null" maxLength:"2048" label:"Token URL" description:"For oauth2_client_credentials: the https URL of the token endpoint." example:"https://login.example.com/oauth2/token"`
 	ClientID     string      `json:"client_id,omitempty" in:"null" maxLength:"512" label:"Client id" description:"For oauth2_client_credentials." example:"relay"`
 	ClientSecret seal.Secret `json:"client_secret,omitempty" in:"null" maxLength:"2048" label:"Client secret" description:"For oauth2_client_credentials. Masked in responses; its mask means unchanged." example:"****4f2a"`
-	ClientAuth   string      `json:"client_auth,omitempty" in:"" enum:"header,body" label:"Client authentication" description:"For oauth2_client_credentials: whether id and secret are sent in the header Authorization or in the body. Default header."`
+	ClientAuth   string      `json:"client_auth,omitempty" in:"null" enum:"header,body" label:"Client authentication" description:"For oauth2_client_credentials: whether id and secret are sent in the header Authorization or in the body. Default header."`
 	Scope        string      `json:"scope,omitempty" in:"null" maxLength:"1024" label:"Scopes" description:"For oauth2_client_credentials: the scopes, with spaces between them." example:"events.write"`
 	Audience     string      `json:"audience,omitempty" in:"null" maxLength:"1024" label:"Audience" description:"For oauth2_client_credentials: the parameter audience, if the token endpoint needs one." example:"https://api.example.com"`
 
@@ -49,7 +49,8 @@ func (a *Auth) trim() {
 	*a = next
 }
 
-func (a *Auth) origin() string { return OriginOf(a.TokenURL) }
+func (a *Auth) origin() string  { return OriginOf(a.TokenURL) }
+func (a *Auth) address() string { return "" }
 
 // OriginOf returns scheme, host and port of a URL.
 func OriginOf(text string) string {

@@ -17,6 +17,9 @@ import (
 // webhook.
 type Settings struct {
 	Auth *Auth `json:"auth,omitempty" in:"null" description:"How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it." label:"Authentication"`
+	// Each further member is a kind, whose destinations have no URL of their own.
+	Kafka *Kafka `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member." label:"Kafka"`
+	S3    *S3    `json:"s3,omitempty" in:"null" description:"A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member." label:"S3"`
 }
 
 // kind is what all settings have.
@@ -27,6 +30,8 @@ type kind interface {
 	validate(Checks) *Fault
 	// origin is where the secrets are sent.
 	origin() string
+	// address is the URL that stands for the destination, empty for settings of a webhook.
+	address() string
 }
 
 // Fault is an error of the member at a path, such as auth.username.
@@ -62,14 +67,29 @@ func (s *Settings) Origin() (all string) {
 	return all
 }
 
+// Kind returns the kind of the destination, empty for a webhook, and the URL that stands for it.
+func (s *Settings) Kind() (name, address string) {
+	s.each(func(of string, value kind) {
+		if at := value.address(); at != "" {
+			name, address = of, at
+		}
+	})
+	return name, address
+}
+
 // Validate validates all members. Its error is a [Fault], if it is one of a member.
 func (s *Settings) Validate(c Checks) (err error) {
 	if !c.Opened {
 		masked := s.Masked(func(string) string { return "sealed" }) // a sealed secret is longer than its bounds
 		s = &masked
 	}
+	of, _ := s.Kind()
 	s.each(func(name string, value kind) {
-		if err != nil {
+		switch {
+		case err != nil:
+			return
+		case of != "" && name != of:
+			err = &Fault{name, "cannot be used with " + of}
 			return
 		}
 		if fault := value.validate(c); fault != nil {
@@ -79,6 +99,16 @@ func (s *Settings) Validate(c Checks) (err error) {
 		}
 	})
 	return err
+}
+
+// Names returns the names of all kinds but webhooks.
+func Names() (all []string) {
+	for f := range reflect.TypeFor[Settings]().Fields() {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "auth" {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // secretType is the type of members with secrets.

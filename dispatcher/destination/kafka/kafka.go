@@ -1,0 +1,348 @@
+// Package kafka delivers events as records of a topic in a customer's Kafka. A delivery has succeeded when all in-sync
+// replicas have the record.
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/eventrelay/relay/dispatcher/destination"
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+const (
+	// keepUnused is how long a client is kept without a delivery.
+	keepUnused = time.Minute
+	// recordOverhead is what a batch of one record has beside key, value and headers, at most, in bytes.
+	recordOverhead = 256
+	// inFlight is how many batches of a destination are sent to a broker at a time.
+	inFlight = 5
+)
+
+// Kind delivers to Kafka. Run closes what it has opened.
+type Kind struct {
+	Deps
+	userAgent string
+	names     destination.Names
+
+	mu      sync.Mutex // guards clients and their fields users and used
+	clients map[string]*client
+}
+
+// Deps are the dependencies of a Kind.
+type Deps struct {
+	// Dial connects to a broker as egress.Transport does.
+	Dial    func(ctx context.Context, address string, plain bool, roots []byte) (net.Conn, error)
+	Keyring *seal.Keyring
+	Now     func() time.Time
+	Version string
+}
+
+// New makes a Kind. It starts nothing.
+func New(deps Deps) *Kind {
+	return &Kind{Deps: deps, userAgent: "EventRelay/" + deps.Version, clients: map[string]*client{}}
+}
+
+// client is the connection to the brokers of one destination, which its targets share.
+type client struct {
+	ready chan struct{} // closed when it is open, or err is set
+	kgo   *kgo.Client
+	err   error
+	dials atomic.Pointer[error] // of the last connection that could not be made; nil after one that was made
+	users int
+	used  time.Time
+}
+
+// target is an opened destination.
+type target struct {
+	destination.Opened
+	kind     *Kind
+	settings kinds.Kafka
+	address  string
+	id       string // of the client: another one after a change
+	key      event.DedupKey
+}
+
+// Open decrypts the settings.
+func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Target, error) {
+	opened, err := destination.Open(k.Keyring, e, d)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := d.Settings.Open(k.Keyring, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{Opened: opened, kind: k, settings: *settings.Kafka, address: d.URL}
+	if !slices.Contains(kinds.KafkaKeys, t.settings.Key) {
+		if t.key, err = event.ParseDedupKey(t.settings.Key); err != nil {
+			return nil, fmt.Errorf("read key of %s: %w", d.ID, err)
+		}
+	}
+	t.id = fmt.Sprintf("%s %v %+v", d.ID, t.Timeout, t.settings)
+	return t, nil
+}
+
+// Run closes clients that nobody uses, and all when ctx ends. Nothing is sent after that.
+func (k *Kind) Run(ctx context.Context) {
+	tick := time.NewTicker(keepUnused)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+		k.mu.Lock()
+		var unused []*client
+		for name, c := range k.clients {
+			if c.users == 0 && (ctx.Err() != nil || k.Now().Sub(c.used) >= keepUnused) {
+				unused = append(unused, c)
+				delete(k.clients, name)
+			}
+		}
+		k.mu.Unlock()
+		for _, c := range unused {
+			c.close()
+		}
+	}
+}
+
+func (c *client) close() {
+	if c.kgo != nil {
+		c.kgo.Close()
+	}
+}
+
+// acquire returns the client of a target, and a function that releases it. A client that has failed is closed when
+// nobody uses it any more; the next one says why, since it checks the topic first.
+func (t *target) acquire(ctx context.Context) (c *client, release func(failed bool), err error) {
+	k := t.kind
+	k.mu.Lock()
+	c = k.clients[t.id]
+	isNew := c == nil
+	if isNew {
+		c = &client{ready: make(chan struct{})}
+		k.clients[t.id] = c
+	}
+	c.users++
+	k.mu.Unlock()
+	release = func(failed bool) {
+		k.mu.Lock()
+		c.users, c.used = c.users-1, k.Now()
+		if failed && k.clients[t.id] == c {
+			delete(k.clients, t.id)
+		}
+		last := c.users == 0 && k.clients[t.id] != c
+		k.mu.Unlock()
+		if last {
+			c.close()
+		}
+	}
+	if isNew {
+		c.kgo, c.err = t.open(ctx, &c.dials)
+		close(c.ready)
+	}
+	select {
+	case <-c.ready:
+		err = c.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		release(c.err != nil)
+		return nil, nil, err
+	}
+	return c, release, nil
+}
+
+// open makes a client and asks for the topic: an error of this request says what is wrong, while records would only time
+// out.
+func (t *target) open(ctx context.Context, failed *atomic.Pointer[error], more ...kgo.Opt) (*kgo.Client, error) {
+	s := t.settings
+	var roots []byte
+	if s.CA != "" {
+		roots = []byte(s.CA)
+	}
+	options := append([]kgo.Opt{
+		kgo.ClientID("eventrelay"), kgo.SeedBrokers(s.Brokers...),
+		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
+			conn, err := t.kind.Dial(ctx, address, s.Plaintext, roots)
+			if failed.Store(nil); err != nil {
+				failed.Store(&err)
+			}
+			return conn, err
+		}),
+		kgo.RequestRetries(0), kgo.RecordRetries(2), kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(t.Timeout),
+		kgo.ProduceRequestTimeout(t.Timeout), kgo.ProducerLinger(0),
+		// Without it a record that was sent cannot be given up when its attempt ends, and brokers before Kafka 3 ask for a
+		// right that the customer may not give. A retry is another record in any case.
+		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(inFlight),
+		kgo.ProducerBatchMaxBytes(int32(s.MaxRecord)), kgo.ProducerBatchCompression(codecs[s.Compression]),
+	}, more...)
+	if s.SASL != "" {
+		options = append(options, kgo.SASL(mechanism(s)))
+	}
+	cl, err := kgo.NewClient(options...)
+	if err != nil {
+		return nil, err
+	}
+	request := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &s.Topic
+	request.Topics = append(request.Topics, topic)
+	answer, err := request.RequestWith(ctx, cl)
+	if err == nil && len(answer.Topics) == 1 {
+		err = kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		cl.Close()
+		return nil, err
+	}
+	return cl, nil
+}
+
+var codecs = map[string]kgo.CompressionCodec{
+	"gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(),
+	"zstd": kgo.ZstdCompression(), "none": kgo.NoCompression(),
+}
+
+func mechanism(s kinds.Kafka) sasl.Mechanism {
+	auth := scram.Auth{User: s.Username, Pass: string(s.Password)}
+	switch s.SASL {
+	case "scram-sha-256":
+		return auth.AsSha256Mechanism()
+	case "scram-sha-512":
+		return auth.AsSha512Mechanism()
+	}
+	return plain.Auth{User: s.Username, Pass: string(s.Password)}.AsMechanism()
+}
+
+// Send produces one record. The attempt records its headers, and the partition and offset that it got.
+func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
+	attempt := m.Attempt
+	attempt.URL, attempt.Method = t.address, "PRODUCE"
+	header := destination.Header(m.Work, m.Content, &t.Opened, t.kind.userAgent, attempt.StartedAt)
+	attempt.RequestHeader = t.kind.names.Recorded(header, t.Header)
+	record := &kgo.Record{Topic: t.settings.Topic, Key: t.keyOf(m, header), Value: m.Content.Body}
+	size := len(record.Key) + len(record.Value) + recordOverhead
+	for name, values := range header {
+		for _, value := range values {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: strings.ToLower(name), Value: []byte(value)})
+			size += len(name) + len(value) + 2*recordOverhead/64
+		}
+	}
+	slices.SortStableFunc(record.Headers, func(a, b kgo.RecordHeader) int { return strings.Compare(a.Key, b.Key) })
+	limited, cancel := context.WithTimeout(ctx, t.Timeout)
+	defer cancel()
+	err := error(kerr.MessageTooLarge)
+	if size <= t.settings.MaxRecord {
+		err = t.produce(limited, record)
+	}
+	attempt.Duration = t.kind.Now().Sub(attempt.StartedAt)
+	if err == nil {
+		attempt.ResponseHeader = event.LinesOf([]event.Field{
+			{Name: "Kafka-Offset", Value: strconv.FormatInt(record.Offset, 10)},
+			{Name: "Kafka-Partition", Value: strconv.Itoa(int(record.Partition))}})
+		return destination.Result{Lane: lane.Succeeded}
+	}
+	return t.failed(attempt, err)
+}
+
+func (t *target) produce(ctx context.Context, record *kgo.Record) error {
+	c, release, err := t.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	err = c.kgo.ProduceSync(ctx, record).FirstErr()
+	release(err != nil && !errors.Is(err, kerr.MessageTooLarge))
+	if why := c.dials.Load(); why != nil && err != nil && !errors.As(err, new(*kerr.Error)) {
+		return *why // it timed out because a broker cannot be reached
+	}
+	if !errors.Is(err, kerr.MessageTooLarge) {
+		return err
+	}
+	// The broker may have refused a batch of several small records: this one decides alone.
+	alone, err := t.open(ctx, &c.dials, kgo.MaxBufferedRecords(1))
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	return alone.ProduceSync(ctx, record).FirstErr()
+}
+
+// keyOf returns the key of the record, nil for none.
+func (t *target) keyOf(m destination.Message, header http.Header) []byte {
+	ev := m.Work.Event
+	switch t.settings.Key {
+	case "event_id":
+		return []byte(ev.ID.Text(id.Event))
+	case "endpoint_id":
+		return []byte(ev.Endpoint)
+	case "type":
+		return []byte(ev.Type)
+	case "none":
+		return nil
+	}
+	if value, ok := t.key.Of(header, m.Content.Body); ok {
+		return []byte(value)
+	}
+	return nil
+}
+
+// failed completes the attempt with its error, which names what a person can change.
+func (t *target) failed(attempt *event.Attempt, err error) destination.Result {
+	result := destination.Result{Lane: lane.Failed}
+	result.Class = destination.Retryable
+	topic, mechanism := t.settings.Topic, t.settings.SASL
+	set := func(code event.ErrorCode, format string, args ...any) {
+		result.Code, attempt.ErrorMessage = code, fmt.Sprintf(format, args...)
+	}
+	var proxy *egress.ProxyError
+	var broker *kerr.Error
+	switch {
+	case errors.As(err, &proxy):
+		result.Unsent = proxy
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		result.Class, result.Reason, result.Lane = destination.Final, event.TooLarge, lane.Rejected
+		set(event.CodeTooLarge, "the record is larger than topic %s or max_record_bytes (%d) allows", topic,
+			t.settings.MaxRecord)
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		set(event.CodeNotFound, "topic %s not found", topic)
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		set(event.CodeAccessDenied, "access denied for topic %s", topic)
+	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.IllegalSaslState):
+		set(event.CodeAccessDenied, "the broker refused the user name or password")
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		set(event.CodeAccessDenied, "the broker does not offer sasl %s", mechanism)
+	case errors.As(err, &broker):
+		set(event.CodeRefused, "the broker answered %s: %s", broker.Message, broker.Description)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
+		result.Lane = lane.TimedOut
+		set(event.CodeTimeout, "no acknowledgement of the brokers within %v", t.Timeout)
+	default:
+		set(egress.Classify(err), "%s", egress.Message(err))
+	}
+	return result
+}
