@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/segment"
 )
 
@@ -23,6 +24,7 @@ import (
 type Log struct {
 	segments *segment.Log
 	log      *slog.Logger
+	now      func() time.Time
 
 	mu     sync.Mutex // guards groups
 	groups map[string][]*localGroup
@@ -54,7 +56,7 @@ func OpenLog(cfg LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{segments: segments, log: cfg.Log, groups: make(map[string][]*localGroup)}, nil
+	return &Log{segments: segments, log: cfg.Log, now: crash.Clock(), groups: make(map[string][]*localGroup)}, nil
 }
 
 // syncMetrics registers the metrics of syncs, and returns the function that counts a round.
@@ -98,8 +100,8 @@ func (l *Log) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return
-			case now := <-tick.C:
-				if err := l.expire(now); err != nil {
+			case <-tick.C:
+				if err := l.expire(l.now()); err != nil {
 					l.log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the log by retention", slog.Any("error", err))
 				}
 			}
