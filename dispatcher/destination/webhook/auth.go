@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strings"
@@ -62,10 +63,12 @@ func (e tokenError) Unwrap() error { return e.error }
 
 // roundTrip sends a request with an access token, if the target has them. When the destination refuses a token, it
 // sends the request once more with a new one: the destination has not processed the first.
-func (t *target) roundTrip(ctx context.Context, header http.Header, request func(http.Header) *http.Request,
+func (t *target) roundTrip(
+	ctx context.Context, hooks *httptrace.ClientTrace, method string, body []byte, header http.Header,
 ) (http.Header, *http.Response, error) {
+	traced := httptrace.WithClientTrace(ctx, hooks)
 	if t.tokens == nil {
-		resp, err := t.transport.RoundTrip(request(header))
+		resp, err := t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
 		return header, resp, err
 	}
 	token, err := t.tokens.get(ctx, "")
@@ -73,7 +76,7 @@ func (t *target) roundTrip(ctx context.Context, header http.Header, request func
 		return header, nil, tokenError{err}
 	}
 	header["Authorization"] = []string{token}
-	resp, err := t.transport.RoundTrip(request(header))
+	resp, err := t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return header, resp, err
 	}
@@ -84,7 +87,7 @@ func (t *target) roundTrip(ctx context.Context, header http.Header, request func
 	readBody(resp)
 	header = header.Clone() // the first request may still be written
 	header["Authorization"] = []string{next}
-	resp, err = t.transport.RoundTrip(request(header))
+	resp, err = t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
 	return header, resp, err
 }
 

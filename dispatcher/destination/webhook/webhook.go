@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -89,8 +88,8 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
 	attempt := m.Attempt
 	waited, err := t.exchange(ctx, m)
-	if proxy := (*egress.ProxyError)(nil); errors.As(err, &proxy) {
-		return destination.Result{Unsent: proxy}
+	if err != nil && errors.As(err, new(*egress.ProxyError)) {
+		return destination.Result{Unsent: err}
 	}
 	asked := attempt.ResponseHeader.Value(headerSteer)
 	result := destination.Result{
@@ -116,12 +115,8 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 	span := k.Spans.Attempt(m.Work, attempt.Method, start)
 	attempt.Trace = span.Propagate(header)
 	span.Hook(&trace.hooks)
-	traced := httptrace.WithClientTrace(ctx, &trace.hooks)
-	header, resp, err := t.roundTrip(ctx, header, func(h http.Header) *http.Request {
-		return newRequest(traced, t.url, attempt.Method, m.Content.Body, h)
-	})
+	header, resp, err := t.roundTrip(ctx, &trace.hooks, attempt.Method, m.Content.Body, header)
 	attempt.RequestHeader = k.names.Recorded(header, t.Header)
-	noToken := tokenError{}
 	switch {
 	case err != nil && trace.tooManyConnections():
 		attempt.ErrorCode = event.CodeConnectionReset
@@ -129,8 +124,8 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 			"the destination closed %d connections without processing the request", maxConnections)
 	case err != nil && trace.expired():
 		attempt.ErrorCode, attempt.ErrorMessage = event.CodeTimeout, trace.timeoutMessage()
-	case errors.As(err, &noToken):
-		attempt.ErrorCode, attempt.ErrorMessage = event.CodeToken, noToken.Error()
+	case err != nil && errors.As(err, &tokenError{}):
+		attempt.ErrorCode, attempt.ErrorMessage = event.CodeToken, err.Error()
 	case err != nil:
 		attempt.ErrorCode, attempt.ErrorMessage = egress.Classify(err), egress.Message(err)
 	default:

@@ -41,8 +41,9 @@ type client struct {
 func (c *client) send(
 	ctx context.Context, attemptID id.ID, to *target, work *event.Work, content destination.Content,
 ) *event.Attempt {
-	to.kind, to.transport = c.Kind, c.Transport
-	attempt, _ := c.sender.Send(ctx, attemptID, to, work, content, nil)
+	bound := *to
+	bound.kind, bound.transport = c.Kind, c.Transport
+	attempt, _ := c.sender.Send(ctx, attemptID, &bound, work, content, nil)
 	return attempt
 }
 

@@ -16,7 +16,7 @@ type S3 struct {
 	Endpoint  string      `json:"endpoint,omitempty" in:"null" maxLength:"2048" label:"Endpoint" description:"https URL of the store, without a path. Default: Amazon S3 in that region." example:"https://s3.example.com"`
 	AccessKey string      `json:"access_key_id" in:"" minLength:"1" maxLength:"256" label:"Access key id" description:"Requests are signed with it (SigV4). It needs the right s3:PutObject. Required." example:"AKIDEXAMPLE"`
 	SecretKey seal.Secret `json:"secret_access_key" in:"" minLength:"1" maxLength:"1024" label:"Secret access key" description:"Required. Masked in responses; its mask means unchanged." example:"****4f2a"`
-	Key       string      `json:"key" in:"" minLength:"1" maxLength:"512" label:"Names of objects" description:"Template of the names, with the placeholders {date}, {hour}, {endpoint_id} and {id}, which it must have. Default {date}/{hour}/{id}.ndjson." example:"orders/{date}/{id}.ndjson"`
+	Key       string      `json:"key" in:"" minLength:"1" maxLength:"512" label:"Names of objects" description:"Template of the names, with the placeholders {date}, {hour}, {endpoint_id} and {id}, which it must have. Default {date}/{hour}/{id}.ndjson." example:"orders-{date}-{id}.ndjson"`
 	Seconds   int         `json:"flush_seconds" in:"" minimum:"1" maximum:"30" label:"Time of an object" description:"How long events gather in an object, in seconds. Default 2."`
 	Bytes     int         `json:"flush_bytes" in:"" minimum:"1024" maximum:"16777216" label:"Size of an object, in bytes" description:"An object is stored earlier when it has this size. Default 4194304."`
 }
