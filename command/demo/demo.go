@@ -26,8 +26,8 @@ var All = []Demo{
 	{"leak", "a key in a log is found, and shown masked", leak},
 }
 
-// maxTime bounds one demonstration.
-const maxTime = time.Minute
+// maxTime bounds one demonstration. On an idle machine the longest takes ten seconds.
+const maxTime = 2 * time.Minute
 
 // Run runs a demonstration and prints what happens. program is this program's file. With keep the relay runs on until
 // ctx ends, so that the printed commands can be tried.

@@ -9,9 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // crash kills the relay while events are sent, twice, and compares what was acknowledged with what arrives.
@@ -22,31 +25,28 @@ func crash(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	type result struct {
-		ids []string
-		err error
-	}
-	sent := make(chan result, 1)
-	go func() {
-		ids, err := w.send(ctx, endpoint, events, 16)
-		sent <- result{ids, err}
-	}()
+	var ids []string
+	var failed error
+	var sending sync.WaitGroup
+	sending.Go(func() { ids, failed = w.send(ctx, endpoint, events, 16) })
+	defer sending.Wait()
 	for range kills {
-		time.Sleep(time.Second)
+		if err := wait.For(ctx, time.Second); err != nil {
+			return err
+		}
 		w.kill()
 		w.say("killed it with SIGKILL while events arrive, and start it again")
 		if err := w.start(ctx); err != nil {
 			return err
 		}
 	}
-	all := <-sent
-	if all.err != nil {
-		return all.err
+	if sending.Wait(); failed != nil {
+		return failed
 	}
 	var missing, twice int
-	err = w.until(ctx, "all have arrived", func() bool { missing, twice = w.missing(all.ids); return missing == 0 })
-	w.say("acknowledged %d, arrived %d, of these %d more than once (with the same webhook-id)", len(all.ids),
-		len(all.ids)-missing, twice)
+	err = w.until(ctx, "all have arrived", func() bool { missing, twice = w.missing(ids); return missing == 0 })
+	w.say("acknowledged %d, arrived %d, of these %d more than once (with the same webhook-id)", len(ids),
+		len(ids)-missing, twice)
 	w.show("/v1/events?endpoint_id=" + endpoint)
 	return err
 }

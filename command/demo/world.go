@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -20,6 +19,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // world is a relay of its own, what receives its deliveries, and what was sent.
@@ -32,6 +33,7 @@ type world struct {
 	log      *os.File
 	child    *exec.Cmd
 	ended    chan struct{} // closed when child has ended
+	waits    sync.WaitGroup
 	receiver *httptest.Server
 
 	mu      sync.Mutex // guards what follows
@@ -98,7 +100,7 @@ func (w *world) start(ctx context.Context) error {
 	}
 	child, ended := w.child, make(chan struct{})
 	w.ended = ended
-	go func() { _ = child.Wait(); close(ended) }()
+	w.waits.Go(func() { _ = child.Wait(); close(ended) })
 	return w.until(ctx, "the relay is ready", func() bool {
 		_, err := w.call(ctx, "GET", "/v1/me", nil)
 		return err == nil
@@ -120,6 +122,7 @@ func (w *world) close() {
 			w.kill()
 		}
 	}
+	w.waits.Wait()
 	w.receiver.CloseClientConnections()
 	w.receiver.Close()
 	_ = w.log.Close()
@@ -220,13 +223,12 @@ func (w *world) send(ctx context.Context, endpoint string, n, workers int) (ids 
 					if failed == nil {
 						ids = append(ids, sent.Get("id").Str)
 					} else if ctx.Err() != nil {
-						err = errors.Join(err, failed)
+						err = failed
 					}
 					mu.Unlock()
-					if failed == nil || ctx.Err() != nil {
+					if failed == nil || wait.For(ctx, 50*time.Millisecond) != nil {
 						break
 					}
-					time.Sleep(50 * time.Millisecond)
 				}
 			}
 		})

@@ -477,7 +477,7 @@ func (d document) checkCommands(t *testing.T, c *code) {
 				}
 			}
 			for verb := range strings.SplitSeq(m[2], "|") {
-				if verb != "" && !c.literals["command"][verb] {
+				if verb != "" && !c.literals["command"][verb] && !c.literals["command/"+m[1]][verb] {
 					t.Errorf("%s: %q: no command has the verb %s", d.name, line, verb)
 				}
 			}
