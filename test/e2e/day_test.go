@@ -54,7 +54,13 @@ func TestDaysOnOneMachine(t *testing.T) {
 		peaks[day] = map[string]int64{}
 		for step := range stepsADay {
 			time.Sleep(duration / days / stepsADay)
+			for range cap(l.waiting) { // a request that sees both times would be older than its record
+				l.waiting <- struct{}{}
+			}
 			setClock(day*stepsADay + step + 1)
+			for range cap(l.waiting) {
+				<-l.waiting
+			}
 			for name, n := range p.sizes() {
 				peaks[day][name] = max(peaks[day][name], n)
 			}
@@ -82,8 +88,9 @@ func TestDaysOnOneMachine(t *testing.T) {
 			t.Errorf("%d was delivered as %d events", n, len(events))
 		}
 	}
+	const small = 256 // MB: partitions fill their first files of 16 MiB
 	for name, last := range peaks[days-1] {
-		if before := peaks[days-2][name]; name != "start_ms" && last > before*5/4 {
+		if before := peaks[days-2][name]; name != "start_ms" && last > small && last > before*5/4 {
 			t.Errorf("%s grows: %d on the last day, %d on the day before", name, last, before)
 		}
 	}
