@@ -46,9 +46,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
+// Portal says where the portal is and which origins may lead to it.
+type Portal = endpoints.Portal
+
 // Config holds the settings of the API.
 type Config struct {
 	BaseURL        string // the public address, without a trailing slash
+	Portal         Portal
 	DashboardURL   string // the address of the dashboard, for links to it; empty: BaseURL
 	MaxBody        int64  // bytes of a request body
 	RetentionDays  int    // days for which events can be read
@@ -193,7 +197,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
 		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
 		Traffic: deps.Traffic, Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
-		ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
+		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
 		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
 	})
 	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofLeaks)

@@ -182,7 +182,7 @@ type fake struct {
 	EventFunc   func(context.Context, string, id.ID) (*event.Detail, error)
 	AcceptFunc  func(context.Context, *event.Event) error
 	CommandFunc func(context.Context, *event.Work) error
-	UsageFunc   func(context.Context, string) (*event.Usage, error)
+	UsageFunc   func(context.Context, event.UsageOf) (*event.Usage, error)
 
 	OverviewFunc func(account string, now time.Time) (event.Overview, error)
 	TrafficFunc  func(endpoint string) (event.DestinationTraffic, error)
@@ -297,7 +297,7 @@ func (f *fake) EventEndpoint(_ context.Context, account string, d id.ID) (string
 	return "", event.ErrNotFound
 }
 
-func (f *fake) Period(_ context.Context, _ string, from time.Time) (*event.Usage, error) {
+func (f *fake) Period(_ context.Context, _ event.UsageOf, from time.Time) (*event.Usage, error) {
 	if f.PeriodFunc != nil {
 		return f.PeriodFunc(from)
 	}
@@ -309,7 +309,7 @@ func (f *fake) OldestPeriod() time.Time {
 	return time.Date(now.Year()-1, now.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-func (f *fake) LastDays(context.Context, string) (*event.UsageDays, error) {
+func (f *fake) LastDays(context.Context, event.UsageOf) (*event.UsageDays, error) {
 	if f.LastDaysFunc != nil {
 		return f.LastDaysFunc()
 	}
@@ -317,9 +317,9 @@ func (f *fake) LastDays(context.Context, string) (*event.UsageDays, error) {
 	return &event.UsageDays{From: now, To: now, Figures: event.Figures{AsOf: now}}, nil
 }
 
-func (f *fake) Usage(ctx context.Context, account string) (*event.Usage, error) {
+func (f *fake) Usage(ctx context.Context, of event.UsageOf) (*event.Usage, error) {
 	if f.UsageFunc != nil {
-		return f.UsageFunc(ctx, account)
+		return f.UsageFunc(ctx, of)
 	}
 	now := time.Now()
 	return &event.Usage{From: now, To: now, Figures: event.Figures{AsOf: now}}, nil

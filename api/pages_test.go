@@ -46,15 +46,7 @@ type pages struct {
 // newPages signs a new person in to the dashboard.
 func newPages(c *client) *pages {
 	c.t.Helper()
-	limits := must.Get(
-		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(c.t)
-	d := must.Get(dashboard.New(dashboard.Config{BaseURL: baseURL, Version: "test"}, dashboard.Deps{
-		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
-		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
-		Keys: configuration, KeyUses: noUses{}, AgentActions: noActions{}, Waiting: configuration, Endpoints: configuration,
-		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
-	}))(c.t)
-	p := &pages{c, d.Handler(), map[string]*http.Cookie{}}
+	p := openPages(c, dashboard.Config{BaseURL: baseURL, Version: "test"}, noActions{})
 	email := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(c.t.Name())) + "@example.com"
 	token, u, err := configuration.AddUser(c.t.Context(), email, config.ReadWrite)
 	if err != nil {
@@ -65,6 +57,21 @@ func newPages(c *client) *pages {
 	password := url.Values{"password": {"a good password"}, "again": {"a good password"}}
 	p.open("POST", "/app/password", http.StatusSeeOther, password.Encode())
 	return p
+}
+
+// openPages returns the pages without a session.
+func openPages(c *client, cfg dashboard.Config, actions dashboard.AgentActions) *pages {
+	c.t.Helper()
+	limits := must.Get(
+		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(c.t)
+	d := must.Get(dashboard.New(cfg, dashboard.Deps{
+		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
+		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
+		Keys: configuration, KeyUses: noUses{}, AgentActions: actions, Waiting: configuration, Endpoints: configuration,
+		Portal: configuration,
+		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
+	}))(c.t)
+	return &pages{c, d.Handler(), map[string]*http.Cookie{}}
 }
 
 // open sends a request of a browser, with the body of a form if there is one, and returns the page.

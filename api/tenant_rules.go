@@ -19,6 +19,9 @@ var tenantRules = frame.TenantRules{
 	"GET /v1/tenants/{tenant}/keys":                                          forbidden,
 	"POST /v1/tenants/{tenant}/keys":                                         forbidden,
 	"DELETE /v1/tenants/{tenant}/keys/{key}":                                 forbidden,
+	"GET /v1/tenants/{tenant}/portal_links":                                  forbidden,
+	"POST /v1/tenants/{tenant}/portal_links":                                 forbidden,
+	"DELETE /v1/tenants/{tenant}/portal_links/{link}":                        forbidden,
 	"POST /v1/tenants/{tenant}/events":                                       within,
 	"POST /v1/tenants/{tenant}/events/batch":                                 within,
 	"POST /v1/tenants/{tenant}/test":                                         within,
@@ -62,13 +65,13 @@ var tenantRules = frame.TenantRules{
 	"POST /v1/recoveries/{recovery}":      within,
 	"GET /v1/recoveries/{recovery}/items": within,
 
-	// The overview, usage, alerts and the audit log are of the account.
+	// The overview, the settings of alerts and the audit log are of the account.
 	"GET /v1/overview":       forbidden,
-	"GET /v1/usage":          forbidden,
-	"GET /v1/usage/daily":    forbidden,
+	"GET /v1/usage":          within,
+	"GET /v1/usage/daily":    within,
 	"GET /v1/alerts":         forbidden,
 	"PATCH /v1/alerts":       forbidden,
-	"GET /v1/alerts/history": forbidden,
+	"GET /v1/alerts/history": within,
 	"POST /v1/alerts/test":   forbidden,
 	"GET /v1/audit":          forbidden,
 

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -8,6 +10,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // tenant is a tenant with a key, an endpoint and what belongs to it.
@@ -97,13 +102,20 @@ func TestTenantsAreApart(t *testing.T) {
 		a.do("GET", filled(path, a.of), nil).want(200)
 		c.do("GET", filled(path, a.of), nil).want(200)
 	}
+	fired := func(endpoint string) {
+		must.Get(configuration.ChangeAlert(t.Context(), "alr_"+endpoint, func(x *alerting.Alert) error {
+			x.Account, x.Endpoint, x.Subject, x.Rule, x.Firing = configuration.Account().ID, endpoint, endpoint,
+				"failure_rate", true
+			x.FiredAt = time.Now()
+			return nil
+		}))(t)
+	}
+	fired(a.of["endpoint"])
+	fired(b.of["endpoint"])
 	for _, list := range []struct{ path, id string }{{"/v1/endpoints", "endpoint"}, {"/v1/events", "event"},
-		{"/v1/recoveries", "recovery"}} {
+		{"/v1/recoveries", "recovery"}, {"/v1/replays", "run"}, {"/v1/alerts/history", "endpoint"}} {
 		for who, got := range map[string]*answer{"a": a.do("GET", list.path, nil), "tenant=": c.do("GET",
 			list.path+"?tenant="+a.name, nil)} {
-			if list.id == "recovery" && who == "tenant=" {
-				continue
-			}
 			text := string(got.want(200).raw)
 			if !strings.Contains(text, a.of[list.id]) || strings.Contains(text, b.of[list.id]) {
 				t.Errorf("%s of %s: %s", list.path, who, text)
@@ -126,6 +138,35 @@ func TestTenantsAreApart(t *testing.T) {
 		"endpoint_id": b.of["endpoint"], "since": since()}).want(200); got.get("events") != 0.0 {
 		t.Errorf("a replay of another tenant's endpoint: %s", got.raw)
 	}
+}
+
+// The usage of a tenant is that of its endpoints, with its own allowance.
+func TestTenantUsage(t *testing.T) {
+	c := newClient(t)
+	x := newTenant(c, t)
+	other := newTenant(c, t)
+	c.do("PUT", "/v1/tenants/"+x.name, `{"allowance_events":100}`).want(200)
+	counts := func(_ context.Context, of event.UsageOf) (*event.Usage, error) {
+		now := time.Now()
+		return &event.Usage{From: now, To: now, Allowance: of.Allowance, Use: event.Use{Sent: 30},
+			Figures: event.Figures{AsOf: now, ByEndpoint: []event.EndpointUse{{Endpoint: cmp.Or(strings.Join(of.Endpoints, ","), "ep_all")}}}}, nil
+	}
+	c.fake.UsageFunc = counts
+	for who, got := range map[string]*answer{"its key": x.do("GET", "/v1/usage", nil),
+		"tenant=": c.do("GET", "/v1/usage?tenant="+x.name, nil)} {
+		if got.want(200).text("by_endpoint.0.endpoint_id") != x.of["endpoint"] || got.get("allowance") != 100.0 ||
+			got.get("remaining") != 70.0 {
+			t.Errorf("%s: %s", who, got.raw)
+		}
+	}
+	if got := other.do("GET", "/v1/usage?tenant="+x.name, nil).want(200); got.text("by_endpoint.0.endpoint_id") != "ep_none" {
+		t.Errorf("another tenant: %s", got.raw)
+	}
+	if got := c.do("GET", "/v1/usage", nil).want(200); got.text("by_endpoint.0.endpoint_id") != "ep_all" {
+		t.Errorf("the account: %s", got.raw)
+	}
+	c.do("GET", "/v1/usage?tenant=a+b", nil).wantError(400, "invalid_request", "tenant")
+	c.do("PUT", "/v1/tenants/"+x.name, `{"allowance_events":0}`).wantError(400, "invalid_request", "allowance_events")
 }
 
 func TestTenants(t *testing.T) {

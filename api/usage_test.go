@@ -29,9 +29,9 @@ func TestUsage(t *testing.T) {
 		},
 		Projection: event.Projection{Events: 300, Certain: true},
 	}
-	c.fake.UsageFunc = func(_ context.Context, account string) (*event.Usage, error) {
-		if account != configuration.Account().ID {
-			t.Errorf("asked for %s", account)
+	c.fake.UsageFunc = func(_ context.Context, of event.UsageOf) (*event.Usage, error) {
+		if of.Account != configuration.Account().ID || of.Endpoints != nil {
+			t.Errorf("asked for %v", of)
 		}
 		return u, nil
 	}
@@ -77,7 +77,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s of an account that has used nothing: %s", list, a.raw)
 		}
 	}
-	c.fake.UsageFunc = func(context.Context, string) (*event.Usage, error) { return nil, event.ErrUnavailable }
+	c.fake.UsageFunc = func(context.Context, event.UsageOf) (*event.Usage, error) { return nil, event.ErrUnavailable }
 	c.do("GET", "/v1/usage", nil).wantError(503, "unavailable", "")
 	c.do("POST", "/v1/usage", nil).wantError(404, "not_found", "")
 	c.as("").do("GET", "/v1/usage", nil).wantError(401, "authentication_required", "")
@@ -96,7 +96,7 @@ func TestUsageOfAMonth(t *testing.T) {
 		return &event.Usage{From: from, To: from.AddDate(0, 1, 0), Use: event.Use{Received: 3},
 			Figures: event.Figures{AsOf: now}}, nil
 	}
-	c.fake.UsageFunc = func(context.Context, string) (*event.Usage, error) {
+	c.fake.UsageFunc = func(context.Context, event.UsageOf) (*event.Usage, error) {
 		return &event.Usage{From: month(0), To: month(-1), Figures: event.Figures{AsOf: now}}, nil
 	}
 	start := func(query string) any { return c.do("GET", "/v1/usage"+query, nil).want(200).get("period_start") }

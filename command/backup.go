@@ -11,13 +11,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/bucket"
+	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/embedded/claims"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // restoringFile marks a data directory whose restore is incomplete: no node starts on it.
@@ -113,9 +120,10 @@ func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDon
 	return done, err
 }
 
-// runRestore restores a backup into an empty data directory, which is empty again after an error.
+// runRestore restores a backup into an empty data directory, which is empty again after an error. With the address of
+// Kafka the data directory is needed meanwhile, and what the backup has in its log goes to Kafka.
 func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err error) {
-	read, err := openBackup(ctx, s, c.getenv)
+	m, fetch, err := openBackup(ctx, s, c.getenv)
 	if err != nil {
 		return err
 	}
@@ -128,17 +136,24 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	if err != nil {
 		return err
 	}
-	keys := filepath.Join(s.DataDir, masterKeysFile)
+	keys, cluster := filepath.Join(s.DataDir, masterKeysFile), len(s.KafkaBrokers) > 0
 	switch {
 	case len(others) > 0:
 		return fmt.Errorf("the data directory %s is not empty: it has %s; name a new one with --data-dir, or remove "+
 			"everything but %s", s.DataDir, strings.Join(others, ", "), masterKeysFile)
-	case s.MasterKeys == "" && !exists(keys):
+	case !cluster && s.MasterKeys == "" && !exists(keys):
 		return fmt.Errorf("the master keys of the backup are missing: set RELAY_MASTER_KEYS, or copy %s to %s",
 			masterKeysFile, keys)
 	}
+	need := m.Bytes()
+	if fetch != nil {
+		need *= 2
+	}
+	if err := backup.CheckRoom(s.DataDir, need); err != nil {
+		return err
+	}
 	defer func() {
-		if err == nil {
+		if err == nil && !cluster {
 			return
 		}
 		others, listErr := s.restored()
@@ -151,12 +166,16 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	if err := backup.WriteFile(marker, func(io.Writer) error { return nil }); err != nil {
 		return err
 	}
-	m, err := read(&s.argument)
-	if err != nil {
-		return err
+	if fetch != nil {
+		s.argument = filepath.Join(s.DataDir, stagingDir)
+		if m, err = fetch(s.argument); err != nil {
+			return err
+		}
 	}
-	if err := restoreStore(ctx, s, log); err != nil {
-		return fmt.Errorf("restore the store: %w", err)
+	if !cluster {
+		if err := restoreStore(ctx, s, log); err != nil {
+			return fmt.Errorf("restore the store: %w", err)
+		}
 	}
 	for _, f := range m.Files {
 		if strings.HasPrefix(f.Path, backup.Store+"/") {
@@ -165,6 +184,9 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 		if err := errors.Join(ctx.Err(), backup.Restore(f, s.argument, s.DataDir)); err != nil {
 			return err
 		}
+	}
+	if cluster {
+		return moveLog(ctx, s, log, m, c)
 	}
 	if err := os.RemoveAll(filepath.Join(s.DataDir, stagingDir)); err != nil {
 		return err
@@ -177,24 +199,78 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	return nil
 }
 
-// openBackup checks the backup of the argument. The function that it returns sets the directory in which its files are:
-// those of a bucket are downloaded into the data directory.
+// moveLog copies the log in the data directory to Kafka.
+func moveLog(ctx context.Context, s settings, log *slog.Logger, m backup.Manifest, c call) error {
+	st := node.NewStack(ctx, log)
+	embedded, err := stream.OpenLog(stream.LogConfig{Dir: filepath.Join(s.DataDir, logDir), Log: log})
+	if err == nil {
+		st.Start("log", embedded.Run)
+		to, from := s.Stream(), s.Stream()
+		from.Embedded = embedded
+		err = stream.CopyToKafka(st.Context(), from, to)
+	}
+	if err = errors.Join(err, st.Stop()); err != nil {
+		return fmt.Errorf("copy the log to Kafka: %w", err)
+	}
+	if err := moveClaims(ctx, s, log); err != nil {
+		return fmt.Errorf("copy the claims to Redis: %w", err)
+	}
+	fmt.Fprintf(c.stdout, "Kafka has the log of the backup of %s: what waits for its delivery, and what was delivered. "+
+		"Restore the store and the configuration before a node starts that dispatches (docs/operate/one-machine.md)\n",
+		m.Time.Format("2006-01-02 15:04:05 MST"))
+	return nil
+}
+
+// claimsAtOnce bounds the claims of one request to Redis.
+const claimsAtOnce = 1000
+
+// moveClaims copies the claims in the data directory to Redis, if there is one.
+func moveClaims(ctx context.Context, s settings, log *slog.Logger) error {
+	if s.RedisURL == "" {
+		log.Warn("RELAY_REDIS_URL is not set: events that are sent again may be delivered twice")
+		return nil
+	}
+	limiter, err := limit.New(s.Limit(), limit.Deps{Log: log, Metrics: prometheus.NewRegistry(), Now: time.Now})
+	if err != nil {
+		return err
+	}
+	store, err := claims.Open(claims.Config{Path: filepath.Join(s.DataDir, claimsFile)},
+		claims.Deps{Log: log, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	var some []claim.Kept
+	err = store.Each(func(c claim.Kept) error {
+		if some = append(some, c); len(some) < claimsAtOnce {
+			return nil
+		}
+		defer func() { some = some[:0] }()
+		return limiter.MoveClaims(ctx, some)
+	})
+	if err != nil || len(some) == 0 {
+		return err
+	}
+	return limiter.MoveClaims(ctx, some)
+}
+
+// openBackup checks the backup of the argument. One in a bucket has to be fetched into a directory first.
 func openBackup(ctx context.Context, s settings, getenv func(string) string) (
-	func(dir *string) (backup.Manifest, error), error) {
+	m backup.Manifest, fetch func(dir string) (backup.Manifest, error), err error) {
 	if !strings.HasPrefix(s.argument, bucket.Scheme) {
-		m, err := backup.Verify(s.argument)
-		return func(*string) (backup.Manifest, error) { return m, nil }, err
+		m, err = backup.Verify(s.argument)
+		return m, nil, err
 	}
 	from, err := bucket.Open(s.argument, getenv)
-	if err == nil {
-		_, err = from.Manifest(ctx)
+	if err != nil {
+		return m, nil, err
 	}
-	return func(dir *string) (backup.Manifest, error) {
-		*dir = filepath.Join(s.DataDir, stagingDir)
-		if err := from.Download(ctx, *dir); err != nil {
-			return backup.Manifest{}, err
+	m, err = from.Manifest(ctx)
+	return m, func(dir string) (backup.Manifest, error) {
+		if err := from.Download(ctx, dir); err != nil {
+			return m, err
 		}
-		return backup.Verify(*dir)
+		return backup.Verify(dir)
 	}, err
 }
 

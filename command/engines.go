@@ -78,6 +78,9 @@ func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		if err := backup.CheckCopyRoom(s.DataDir, filepath.Join(s.DataDir, storeDir)); err != nil {
+			return err
+		}
 		// The engine finishes it in any case.
 		err = child.Exec(context.WithoutCancel(ctx),
 			"BACKUP DATABASE "+databaseName+" TO Disk('backups', '"+backup.Store+"')")
@@ -92,8 +95,8 @@ func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
 // startStore starts ClickHouse, with a directory for backups.
 func startStore(st *node.Stack, s *settings, backups string, log *slog.Logger) (*clickhouse.Child, error) {
 	cfg := clickhouse.DefaultChildConfig()
-	cfg.Socket = filepath.Join(s.DataDir, socketDir, "clickhouse.sock")
-	cfg.Data, cfg.Library, cfg.Backups = filepath.Join(s.DataDir, "clickhouse"), s.ChdbLib, backups
+	cfg.Socket = filepath.Join(s.DataDir, socketDir, storeSocket)
+	cfg.Data, cfg.Library, cfg.Backups = filepath.Join(s.DataDir, storeDir), s.ChdbLib, backups
 	cfg.Fsync = s.Fsync && !clickhouse.SyncSupported // otherwise the store's writer calls SyncTables
 	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: log, Stderr: os.Stderr})

@@ -38,6 +38,7 @@ func subcommands() []subcommand {
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 				return runServe(ctx, s, log, c)
 			})},
+		{"demo", "show a promise: crash, neighbour, recovery, signature, rate or leak, on a relay of its own", demoCommand},
 		{"serve", "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
 			withSettings(
 				func(ctx context.Context, c call, s settings, log *slog.Logger) error {
@@ -51,6 +52,7 @@ func subcommands() []subcommand {
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 				return runRestore(ctx, s, log, c)
 			})},
+		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},

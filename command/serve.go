@@ -28,7 +28,9 @@ const (
 	apiKeyFile     = "api.key" // of dev
 	claimsFile     = backup.Claims
 	countersFile   = backup.Counters
+	storeDir       = "clickhouse"
 	socketDir      = "run" // of the engines
+	storeSocket    = "clickhouse.sock"
 )
 
 // alone sets what a node decides by itself that has its log in its own process: its name, and one replica.

@@ -296,7 +296,8 @@ func (s settings) validateRequired(name string, fault faultFunc) {
 				fault("RELAY_KAFKA_BROKERS", "is missing, but %s is set; without brokers the log would be in this process", env)
 			}
 		}
-		if len(s.Roles) < len(roles.All()) {
+		// A node that is about to move into a cluster runs without delivering, on the log that it has.
+		if len(s.Roles) < len(roles.All()) && !exists(filepath.Join(s.DataDir, logDir)) {
 			fault("RELAY_ROLES", "must name all roles of a node that is alone: RELAY_KAFKA_BROKERS is not set")
 		}
 		return
@@ -333,6 +334,19 @@ func (s settings) validateHosts(fault faultFunc) {
 	lists := map[string][]string{"RELAY_ALLOWED_HOSTS": s.AllowedHosts, "RELAY_ADMIN_HOSTS": s.AdminHosts}
 	if s.DashboardHost != "" {
 		lists["RELAY_DASHBOARD_HOST"] = []string{s.DashboardHost}
+	}
+	if s.PortalHost != "" {
+		lists["RELAY_PORTAL_HOST"] = []string{s.PortalHost}
+	}
+	const mostOrigins = 20
+	if len(s.PortalOrigins) > mostOrigins {
+		fault("RELAY_PORTAL_ORIGINS", "has %d origins; there may be at most %d", len(s.PortalOrigins), mostOrigins)
+	}
+	for _, origin := range s.PortalOrigins {
+		if !isBaseURL(origin) || strings.HasSuffix(origin, "/") || strings.ToLower(origin) != origin ||
+			strings.ContainsAny(origin, "*;, '") {
+			fault("RELAY_PORTAL_ORIGINS", "%q is not an origin such as https://app.example.com, in lower case", origin)
+		}
 	}
 	for env, hosts := range lists {
 		for _, h := range hosts {

@@ -37,6 +37,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/jobs"
 	"github.com/eventrelay/relay/dashboard/overview"
+	"github.com/eventrelay/relay/dashboard/portal"
 )
 
 // Names of frame for those who start a dashboard.
@@ -66,6 +67,7 @@ func areas() []frame.Area {
 		events.Area(),
 		jobs.Area(),
 		fixtures.Area(),
+		portal.Area(),
 	}, leakAreas(), []frame.Area{account.Area()})
 }
 
@@ -83,6 +85,9 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 
 // Style is the look of the product, for pages of other rooms.
 func Style() (string, error) { return frame.StyleOf(staticFiles) }
+
+// PortalPath is the first page of the portal.
+const PortalPath = frame.PortalPath
 
 // URL returns the address of the dashboard, without a trailing slash: baseURL, with the name host if that is set.
 func URL(baseURL, host string) string { return frame.URL(baseURL, host) }

@@ -55,7 +55,8 @@ func unescape(text string) string {
 // A form that is sent as it was drawn changes nothing: neither masks nor new lines are taken for new values.
 func TestUnchangedFormsChangeNothing(t *testing.T) {
 	for path, page := range map[string]string{
-		"/app/endpoints/ep_1/settings": "", "/app/endpoints/ep_1/retries": "", "/app/endpoints/ep_1/destinations/dst_1": "",
+		"/app/endpoints/ep_1/settings": "", "/app/endpoints/ep_1/retries": "",
+		"/app/endpoints/ep_1/destinations/dst_1/settings": "",
 	} {
 		r := newEndpointRig(t)
 		b := r.signedIn()
@@ -68,7 +69,7 @@ func TestUnchangedFormsChangeNothing(t *testing.T) {
 
 // Only the members that were changed are sent.
 func TestFormsSendOnlyWhatChanged(t *testing.T) {
-	const endpoint, destination = "/app/endpoints/ep_1", "/app/endpoints/ep_1/destinations/dst_1"
+	const endpoint, destination = "/app/endpoints/ep_1", "/app/endpoints/ep_1/destinations/dst_1/settings"
 	for _, x := range []struct {
 		path, api string
 		change    url.Values
@@ -169,8 +170,9 @@ func TestErrorsOfEndpointsStandAtTheirFields(t *testing.T) {
 		{"/app/endpoints/ep_1/settings", "/v1/endpoints/ep_1", "dedup.key", "dedup.key"},
 		{"/app/endpoints/ep_1/retries", "/v1/endpoints/ep_1", "retry_policy.schedule_seconds[1]",
 			"retry_policy.schedule_seconds"},
-		{"/app/endpoints/ep_1/destinations/dst_1", "/v1/endpoints/ep_1/destinations/dst_1", "headers.X-Team", "headers"},
-		{"/app/endpoints/ep_1/destinations/dst_1", "/v1/endpoints/ep_1/destinations/dst_1", "filter.types[0]",
+		{"/app/endpoints/ep_1/destinations/dst_1/settings", "/v1/endpoints/ep_1/destinations/dst_1", "headers.X-Team",
+			"headers"},
+		{"/app/endpoints/ep_1/destinations/dst_1/settings", "/v1/endpoints/ep_1/destinations/dst_1", "filter.types[0]",
 			"filter.types"},
 	} {
 		r := newEndpointRig(t)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // hostile is a text that must stay text on every page.
@@ -61,7 +63,8 @@ var endpointPaths = []string{
 	"/app/endpoints/new?provider=generic", "/app/endpoints/ep_1", "/app/endpoints/ep_1/wait",
 	"/app/endpoints/ep_1/settings", "/app/endpoints/ep_1/retries", "/app/endpoints/ep_1/workbench",
 	"/app/endpoints/ep_1/destinations/new",
-	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_2",
+	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_1/settings",
+	"/app/endpoints/ep_1/destinations/dst_2/settings",
 }
 
 // lastBody is the body of the last changing call of the API.
@@ -244,6 +247,15 @@ func TestCreateEndpoint(t *testing.T) {
 	form.Set("destinations", "https://a.example.com\r\n\r\n https://b.example.com ")
 	form.Set("verification.mode", "off")
 	a := b.post(path, form).want(200, "whsec_shown", "/app/endpoints/ep_1/wait")
+	for example, code := range map[string]string{ // as the tested examples verify
+		"javascript/receive.mjs": "verify(body, request.headers)",
+		"python/receive.py":      "from standardwebhooks.webhooks import Webhook",
+		"go/receive/main.go":     "webhook, err := standardwebhooks.NewWebhook(",
+	} {
+		if a.want(200, code); !strings.Contains(string(must.Get(os.ReadFile("../sdk/examples/"+example))(t)), code) {
+			t.Errorf("%s does not verify with %s", example, code)
+		}
+	}
 	if a.header.Get("Cache-Control") != "no-store" {
 		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
 	}
@@ -475,7 +487,7 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	const path = "/app/endpoints/ep_1/destinations/dst_1"
 	r := newEndpointRig(t)
 	b := r.signedIn()
-	if page := b.get(path).want(200, `action="`+path+`/purge"><p`); strings.Contains(page.body,
+	if page := b.get(path+"/settings").want(200, `action="`+path+`/purge"><p`); strings.Contains(page.body,
 		`method="post" action="`+path+`/purge"`) {
 		t.Error("one click on the page of a destination purges it")
 	}

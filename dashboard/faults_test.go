@@ -94,7 +94,7 @@ func TestSavesWithoutTheLog(t *testing.T) {
 		r.api.on(call, http.StatusServiceUnavailable, logAway)
 	}
 	for path, field := range map[string]string{
-		"/app/endpoints/ep_1/settings": "name", "/app/endpoints/ep_1/destinations/dst_1": "name",
+		"/app/endpoints/ep_1/settings": "name", "/app/endpoints/ep_1/destinations/dst_1/settings": "name",
 		"/app/endpoints/ep_1/retries": "retry_policy.max_attempts", "/app/endpoints/ep_1/destinations/new": "name",
 	} {
 		form := b.get(path).fields(path)

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -234,7 +235,7 @@ func (r *rig) addPage(x frame.Route, name, text string) {
 	}
 }
 
-// routes are those of all areas.
+// routes are those of all areas but the portal, which has its tests in package api.
 func routes(t testing.TB) (all []frame.Route) {
 	t.Helper()
 	pages, err := allPages()
@@ -244,7 +245,7 @@ func routes(t testing.TB) (all []frame.Route) {
 	for _, a := range pages.Areas {
 		all = append(all, a.Routes...)
 	}
-	return all
+	return slices.DeleteFunc(all, func(x frame.Route) bool { return strings.HasPrefix(x.Path, frame.PortalPath) })
 }
 
 func (r *rig) OutstandingFindings() int { return r.outstanding }
@@ -335,6 +336,7 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
 		SessionKeys: r.key, SignInLimit: r.limit,
 		Members: r.account, Keys: r.account, KeyUses: r.account, AgentActions: r.actions, Waiting: r, Endpoints: r,
+		Portal: noPortal{},
 		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
 	}
 	var err error
@@ -459,4 +461,11 @@ func (a *answer) nonce() string {
 		a.t.Fatalf("the page has no nonce: %s", a.body)
 	}
 	return m[1]
+}
+
+// noPortal is an account without sessions of the portal; package api tests its pages.
+type noPortal struct{ frame.Portal }
+
+func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, error) {
+	return nil, config.ErrLink
 }

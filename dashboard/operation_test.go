@@ -22,8 +22,10 @@ const oneAuditEntry = `{"data":[{"id":"aud_1","object":"audit_entry","at":"2026-
 func TestAuditLog(t *testing.T) {
 	r := newRig(t)
 	r.api.on("GET /v1/audit", http.StatusOK, oneAuditEntry)
+	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments"}]}`)
 	b := r.signedIn()
 	page := b.get("/app/audit"+"?action=endpoint.*&actor=+usr_1+&other=x").want(200, "ops&lt;b&gt;@example.com",
+		`<a href="/app/endpoints/ep_1">payments</a>`,
 		"endpoint.updated", `href="/app/endpoints/ep_1"`, "192.0.2.1", "a8 and 1 more", "1,200\u00a0times until",
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;cursor=c2"`,
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;entity_id=ep_1"`,

@@ -47,10 +47,13 @@ func TestAlertHasTheNewestDiagnosis(t *testing.T) {
 	r := newEndpointRig(t)
 	r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert("verification_failed"))
 	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_1","status":"rejected"}]}`)
+	r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
 	r.api.on("GET /v1/events/evt_1/signature", http.StatusOK,
-		`{"object":"signature","findings":[{"code":"body_json","message":"A proxy wrote the <JSON> again."}]}`)
+		`{"object":"signature","findings":[{"code":"body_json","message":"A proxy wrote the <JSON> `+"`again`"+`."}]}`)
 	b := r.signedIn()
-	b.get("/app/endpoints/ep_1").want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; again.")
+	for _, path := range []string{"/app/endpoints/ep_1", "/app/alerts/history"} {
+		b.get(path).want(200, `href="/app/events/evt_1"`, "A proxy wrote the &lt;JSON&gt; <code>again</code>.")
+	}
 	r.api.on("GET /v1/events/evt_1/signature", http.StatusBadRequest,
 		`{"error":{"type":"invalid_state","message":"the payload was erased"}}`)
 	b.get("/app/endpoints/ep_1").want(200, "with an invalid signature")
@@ -80,8 +83,9 @@ func TestEventsOfAnEndpointLeadOn(t *testing.T) {
 func TestDestinationIsAPlaceToWork(t *testing.T) {
 	const path = "/app/endpoints/ep_1/destinations/dst_1"
 	r := newEndpointRig(t)
-	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_2","type":"a.b","status":"retrying",
-		"received_at":"2026-08-21T22:20:00Z","why":"x","deliveries":[{"destination_id":"dst_1","status":"retrying"}]},
+	r.api.on("GET /v1/events", http.StatusOK, `{"data":[{"id":"evt_2","endpoint_id":"ep_1","type":"a.b",
+		"status":"retrying","received_at":"2026-08-21T22:20:00Z","why":"x",
+		"deliveries":[{"destination_id":"dst_1","status":"retrying","last_response_status":503}]},
 		{"id":"evt_1","status":"pending","received_at":"2026-08-21T22:00:00Z","why":"x",
 		"deliveries":[{"destination_id":"dst_1","status":"held"}]}]}`)
 	b := r.signedIn()
@@ -89,7 +93,8 @@ func TestDestinationIsAPlaceToWork(t *testing.T) {
 		`datetime="2026-08-21T22:00:00.000Z"`, `href="/app/events/evt_2"`, "Recover these",
 		`href="/app/recoveries/new?destination_id=dst_1&amp;endpoint_id=ep_1&amp;since=`,
 		`href="/app/events?destination_id=dst_1&amp;endpoint_id=ep_1&amp;status=failed%2Cretrying"`,
-		`name="destination_id" value="dst_1"`, "Send test event")
+		`name="destination_id" value="dst_1"`, "Send test event", "<b>billing answered 503</b>: ",
+		`href="/app/events?destination_id=dst_1&amp;endpoint_id=ep_1">Events</a>`, `href="`+path+`/settings">Settings</a>`)
 	for _, call := range r.api.calls {
 		if strings.HasSuffix(call.Path, "/traffic") && call.Query.Get("range") != "7d" {
 			t.Errorf("the traffic is asked for with %s", call.Query.Encode())

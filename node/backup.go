@@ -70,12 +70,18 @@ func (n *Node) backup(ctx context.Context, dir, previous string) (m backup.Manif
 	snapshot := n.settings.EmbeddedLog.Snapshot()
 	defer snapshot.Close()
 	if err := n.settings.BackUpStore(ctx, func(from string) error {
+		parts := map[string]string{backup.Store: from}
+		for _, name := range []string{backup.Counters, backup.Claims, backup.Log} {
+			parts[name] = filepath.Join(n.settings.DataDir, name)
+		}
+		if err := w.CheckRoom(parts); err != nil {
+			return err
+		}
 		return w.AddTree(backup.Store, from)
 	}); err != nil {
 		return m, err
 	}
-	err = w.AddTree(backup.Counters, filepath.Join(n.settings.DataDir, backup.Counters))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // nothing was counted yet
+	if err := w.AddTree(backup.Counters, filepath.Join(n.settings.DataDir, backup.Counters)); err != nil {
 		return m, err
 	}
 	if err := w.Add(backup.Claims, claims.Copy); err != nil {

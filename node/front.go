@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ func newAPI(n *Node) (runFunc, error) {
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		Style:        dashboard.Style,
+		Portal:       api.Portal{URL: n.portalURL(), Origins: n.settings.PortalOrigins},
 		Pages:        n.leaks.pages,
 		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
@@ -85,6 +87,7 @@ func newAPI(n *Node) (runFunc, error) {
 func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
 		BaseURL: n.url, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
+		PortalHost: n.settings.PortalHost, PortalOrigins: n.settings.PortalOrigins,
 		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Dev, TrustedProxies: n.proxies,
 		Version: n.settings.Version,
 	}
@@ -97,8 +100,8 @@ func newDashboard(n *Node) (runFunc, error) {
 		People: n.control, Passwords: n.control, SessionKeys: n.control,
 		SignInLimit: n.limiter.NewSignIns(),
 		Members:     n.control, Keys: n.control, KeyUses: n.reader, AgentActions: n.confirmer, Waiting: n.control,
-		Endpoints: n.control,
-		Doctor:    n.dashboardChecks,
+		Endpoints: n.control, Portal: n.control,
+		Doctor: n.dashboardChecks,
 	})
 	return nil, err
 }
@@ -119,7 +122,7 @@ func newConfirmer(n *Node) (runFunc, error) {
 func newAgentServer(n *Node) (runFunc, error) {
 	var err error
 	n.agents, err = mcp.New(mcp.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), Version: n.settings.Version, TrustedProxies: n.proxies,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), PortalURL: n.portalURL(), Version: n.settings.Version, TrustedProxies: n.proxies,
 		AllowedHosts: n.settings.AllowedHosts,
 	}, mcp.Deps{
 		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.leaks.tripwires,
@@ -142,6 +145,11 @@ func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
 func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.settings.DashboardHost) }
+
+// portalURL returns the address of the first page of the portal.
+func (n *Node) portalURL() string {
+	return dashboard.URL(n.url, cmp.Or(n.settings.PortalHost, n.settings.DashboardHost)) + dashboard.PortalPath
+}
 
 // AcceptsBootstrapKey reports whether requests with RELAY_BOOTSTRAP_KEY are answered. Once revoked, it stays revoked.
 func (n *Node) AcceptsBootstrapKey() bool {

@@ -250,6 +250,9 @@ func newListener(n *Node) (runFunc, error) {
 	if n.settings.DashboardHost != "" {
 		own = append(own, n.settings.DashboardHost)
 	}
+	if n.settings.PortalHost != "" {
+		own = append(own, n.settings.PortalHost)
+	}
 	n.policy.OwnURLs = egress.NewOwnURLs(n.url, own)
 	return func(ctx context.Context) error {
 		<-ctx.Done()

@@ -26,6 +26,8 @@ type Config struct {
 	Listen            string   `section:"HTTP server" flag:"listen" default:"127.0.0.1:8080" help:"Address and port of the HTTP server: ingest, the API, /healthz and /readyz."`
 	BaseURL           string   `flag:"base-url" unset:"http:// or https:// and the listen address" help:"Public address of the service. Ingest URLs and links begin with it."`
 	AllowedHosts      []string `flag:"allowed-hosts" unset:"none" help:"Further host names under which /v1 and the dashboard answer. /v1 always answers under the name in the base URL, under localhost and under IP addresses; ingest answers under every name."`
+	PortalHost        string   `flag:"portal-host" unset:"the names of the dashboard" help:"Host name of the portal, the pages for people of your tenants. It then answers under this name only. Give it a name of its own, so that browsers keep its pages apart from the dashboard."`
+	PortalOrigins     []string `flag:"portal-origins" unset:"none" help:"Origins of your applications, such as https://app.example.com. Their pages may show the portal in a frame, and links to the portal may lead back to them. At most 20."`
 	DashboardHost     string   `flag:"dashboard-host" unset:"the names of RELAY_BASE_URL and RELAY_ALLOWED_HOSTS" help:"Host name of the dashboard. It then answers under this name only, and links to it name it."`
 	TrustedProxies    []string `flag:"trusted-proxies" unset:"none" help:"Networks (CIDR) of your proxies. X-Forwarded-For counts only in requests that come from them, and only they may have more than a quarter of the connections."`
 	TLSCertFile       string   `flag:"tls-cert-file" unset:"plain HTTP" help:"PEM file with the certificate chain. The server then serves HTTPS. A changed file is loaded without a restart."`

@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 # A part is a name, a package, and what is in the names of its tests; those without a package are programs.
 parts=(
 	"single ./test/e2e TestOneMachine$"
+	"days ./test/e2e TestDaysOnOneMachine$"
+	"move ./test/e2e TestMoveToCluster$"
 	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
 	"leaks ./test/e2e LeaksSurviveKills|TestSDK$"
 	"drains ./test/e2e SyslogNG"

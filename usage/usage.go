@@ -56,7 +56,7 @@ type Counter interface {
 
 // Store returns the counts of a span.
 type Store interface {
-	Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error)
+	Usage(ctx context.Context, of event.UsageOf, span event.UsageSpan) (event.Figures, error)
 }
 
 // Deps are the dependencies of the stage.
@@ -141,9 +141,20 @@ func (u *Usage) Current(ctx context.Context, accountID string) (total, allowance
 }
 
 // Usage returns the usage of this month. It includes everything that was acknowledged before AsOf. The result is
-// shared and must not be changed.
-func (u *Usage) Usage(ctx context.Context, accountID string) (*event.Usage, error) {
-	return u.cached(ctx, accountID, 0)
+// shared and must not be changed. That of endpoints is not cached.
+func (u *Usage) Usage(ctx context.Context, of event.UsageOf) (*event.Usage, error) {
+	if of.Endpoints != nil {
+		return u.count(ctx, of, u.deps.Now().UTC())
+	}
+	return u.cached(ctx, of.Account, 0)
+}
+
+// ofAccount adds to the whole of an account when it was created, and its allowance.
+func (u *Usage) ofAccount(of event.UsageOf) event.UsageOf {
+	if of.Endpoints == nil {
+		of.Allowance, of.Created = u.cfg.Allowance, u.deps.Created(of.Account)
+	}
+	return of
 }
 
 // cached returns a count that began within age, or one that is cached, or makes one.
@@ -166,7 +177,7 @@ func (u *Usage) cached(ctx context.Context, accountID string, age time.Duration)
 	if a.usage != nil && (now.Before(a.cachedUntil) || notBefore.Before(a.countedAt)) && now.Before(a.usage.To) {
 		return a.usage, nil
 	}
-	report, err := u.count(ctx, accountID, now)
+	report, err := u.count(ctx, event.UsageOf{Account: accountID}, now)
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +203,11 @@ func (u *Usage) OldestPeriod() time.Time {
 
 // Period returns the usage of a month that has ended; from is its first moment. Its projection is what was used. The
 // allowance is that of now. It is not cached.
-func (u *Usage) Period(ctx context.Context, accountID string, from time.Time) (*event.Usage, error) {
-	r := &event.Usage{From: from, To: from.AddDate(0, 1, 0), Allowance: u.cfg.Allowance}
+func (u *Usage) Period(ctx context.Context, of event.UsageOf, from time.Time) (*event.Usage, error) {
+	r := &event.Usage{From: from, To: from.AddDate(0, 1, 0), Allowance: u.ofAccount(of).Allowance}
 	var err error
 	if r.Figures, err = u.deps.Store.Usage(
-		ctx, accountID, event.UsageSpan{From: r.From, To: r.To, Recent: r.To}); err != nil {
+		ctx, of, event.UsageSpan{From: r.From, To: r.To, Recent: r.To}); err != nil {
 		return nil, err
 	}
 	r.Use = r.Figures.Sum()
@@ -209,33 +220,33 @@ func (u *Usage) Period(ctx context.Context, accountID string, from time.Time) (*
 const recentDays = 7
 
 // count reads the counts from the store and adds days without usage, and the projection.
-func (u *Usage) count(ctx context.Context, accountID string, now time.Time) (*event.Usage, error) {
-	r := &event.Usage{Allowance: u.cfg.Allowance}
+func (u *Usage) count(ctx context.Context, of event.UsageOf, now time.Time) (*event.Usage, error) {
+	of = u.ofAccount(of)
+	r := &event.Usage{Allowance: of.Allowance}
 	r.From = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	r.To = r.From.AddDate(0, 1, 0)
 	recent := now.Truncate(time.Hour).AddDate(0, 0, -recentDays)
 	var err error
 	if r.Figures, err = u.deps.Store.Usage(
-		ctx, accountID, event.UsageSpan{From: r.From, To: r.To, Recent: recent}); err != nil {
+		ctx, of, event.UsageSpan{From: r.From, To: r.To, Recent: recent}); err != nil {
 		return nil, err
 	}
 	r.Use = r.Figures.Sum()
 	r.Daily = everyDay(r.Daily, r.From, now)
-	created := u.deps.Created(accountID)
-	r.Projection = project(r, now, recent, created)
+	r.Projection = project(r, now, recent, of.Created)
 	return r, nil
 }
 
 // lastDays is how many days LastDays returns, today included.
 const lastDays = 30
 
-// LastDays returns the use of an account in the last 30 days in UTC, by day, and by day and endpoint. It is not cached.
-func (u *Usage) LastDays(ctx context.Context, accountID string) (*event.UsageDays, error) {
+// LastDays returns the use in the last 30 days in UTC, by day, and by day and endpoint. It is not cached.
+func (u *Usage) LastDays(ctx context.Context, of event.UsageOf) (*event.UsageDays, error) {
 	now := u.deps.Now().UTC()
 	d := &event.UsageDays{To: time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, time.UTC)}
 	d.From = d.To.AddDate(0, 0, -lastDays)
 	var err error
-	d.Figures, err = u.deps.Store.Usage(ctx, accountID, event.UsageSpan{
+	d.Figures, err = u.deps.Store.Usage(ctx, of, event.UsageSpan{
 		From: d.From, To: d.To, Recent: d.From, EndpointDays: true})
 	if err != nil {
 		return nil, err

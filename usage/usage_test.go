@@ -30,10 +30,10 @@ type fakeStore struct {
 	span   event.UsageSpan // of the last count
 }
 
-func (f *fakeStore) Usage(_ context.Context, account string, span event.UsageSpan) (event.Figures, error) {
+func (f *fakeStore) Usage(_ context.Context, of event.UsageOf, span event.UsageSpan) (event.Figures, error) {
 	f.counts.Add(1)
 	f.span = span
-	if account != "acc_1" {
+	if of.Account != "acc_1" {
 		return event.Figures{}, f.err
 	}
 	time.Sleep(f.took)
@@ -72,7 +72,7 @@ func TestPeriodIsACalendarMonthInUTC(t *testing.T) {
 	f := func(now time.Time, from, to, recent string) {
 		t.Helper()
 		store := &fakeStore{}
-		r := must.Get(newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), "acc_1"))(t)
+		r := must.Get(newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
 		want := event.UsageSpan{From: utc(from), To: utc(to), Recent: utc(recent)}
 		if diff := cmp.Diff(want, store.span); diff != "" || !r.From.Equal(want.From) || !r.To.Equal(want.To) {
 			t.Errorf("%v: %s", now, diff)
@@ -96,7 +96,7 @@ func TestPeriod(t *testing.T) {
 	store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-02-03T00:00:00"), Use: event.Use{Received: 7, Sent: 2}}}}
 	at := utc("2026-08-21T22:24:36")
 	u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
-	r := must.Get(u.Period(t.Context(), "acc_1", utc("2026-02-01T00:00:00")))(t)
+	r := must.Get(u.Period(t.Context(), event.UsageOf{Account: "acc_1"}, utc("2026-02-01T00:00:00")))(t)
 	to := utc("2026-03-01T00:00:00")
 	if diff := cmp.Diff(event.UsageSpan{From: utc("2026-02-01T00:00:00"), To: to, Recent: to}, store.span); diff != "" {
 		t.Error(diff)
@@ -117,7 +117,7 @@ func TestPeriod(t *testing.T) {
 		}
 	}
 	store.err = event.ErrUnavailable
-	if _, err := u.Period(t.Context(), "acc_1", to); !errors.Is(err, event.ErrUnavailable) {
+	if _, err := u.Period(t.Context(), event.UsageOf{Account: "acc_1"}, to); !errors.Is(err, event.ErrUnavailable) {
 		t.Error(err)
 	}
 }
@@ -136,7 +136,7 @@ func TestDaysAddUpToTheTotal(t *testing.T) {
 		u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) {
 			c.Allowance = allowance
 		})
-		r := must.Get(u.Usage(t.Context(), "acc_1"))(t)
+		r := must.Get(u.Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
 		if r.Use != (event.Use{Received: 3, Sent: 1, Findings: 2, Bytes: 15}) || r.Total() != 6 || r.Over(r.Total()) != over {
 			t.Errorf("%+v", r)
 		}
@@ -159,7 +159,7 @@ func TestDaysAddUpToTheTotal(t *testing.T) {
 	// An event whose id is a little ahead of the clock belongs to its own day.
 	store.daily = []event.DayUse{{Day: utc("2026-08-05T00:00:00"), Use: event.Use{Sent: 1}}}
 	at = utc("2026-08-04T23:59:59")
-	r, err := newUsage(t, store, func() time.Time { return at }).Usage(t.Context(), "acc_1")
+	r, err := newUsage(t, store, func() time.Time { return at }).Usage(t.Context(), event.UsageOf{Account: "acc_1"})
 	if err != nil || len(r.Daily) != 5 || r.Daily[4].Total() != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -173,7 +173,7 @@ func TestProjection(t *testing.T) {
 		u := newUsage(t, store, func() time.Time { return utc(now) }, func(_ *usage.Config, d *usage.Deps) {
 			d.Created = func(string) time.Time { return utc(created) }
 		})
-		r := must.Get(u.Usage(t.Context(), "acc_1"))(t)
+		r := must.Get(u.Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
 		if r.Projection != (event.Projection{Events: want, Certain: certain}) {
 			t.Errorf("%s, account of %s: %+v, want %d", now, created, r.Projection, want)
 		}
@@ -197,7 +197,7 @@ func TestLastDays(t *testing.T) {
 	store := &fakeStore{daily: []event.DayUse{{Day: utc("2026-08-20T00:00:00"), Use: event.Use{Sent: 7}}}}
 	zone := time.FixedZone("", 5*60*60)
 	u := newUsage(t, store, func() time.Time { return utc("2026-08-21T22:24:36").In(zone) })
-	d := must.Get(u.LastDays(t.Context(), "acc_1"))(t)
+	d := must.Get(u.LastDays(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
 	from, to := utc("2026-07-23T00:00:00"), utc("2026-08-22T00:00:00")
 	want := event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true}
 	if diff := cmp.Diff(want, store.span); diff != "" || !d.From.Equal(from) || !d.To.Equal(to) {
@@ -207,7 +207,7 @@ func TestLastDays(t *testing.T) {
 		t.Errorf("the days are %v", d.Daily)
 	}
 	store.err = event.ErrUnavailable
-	if _, err := u.LastDays(t.Context(), "acc_1"); !errors.Is(err, event.ErrUnavailable) {
+	if _, err := u.LastDays(t.Context(), event.UsageOf{Account: "acc_1"}); !errors.Is(err, event.ErrUnavailable) {
 		t.Errorf("%v", err)
 	}
 }
@@ -219,7 +219,7 @@ func TestCountsAreShared(t *testing.T) {
 		store := &fakeStore{took: 50 * time.Millisecond}
 		u := newUsage(t, store, time.Now)
 		ask := func() *event.Usage {
-			r, err := u.Usage(t.Context(), "acc_1")
+			r, err := u.Usage(t.Context(), event.UsageOf{Account: "acc_1"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -262,7 +262,7 @@ func TestCountsAreShared(t *testing.T) {
 		wg.Go(func() { ask() })
 		synctest.Wait()
 		wg.Go(func() {
-			if _, err := u.Usage(ctx, "acc_1"); !errors.Is(err, context.Canceled) {
+			if _, err := u.Usage(ctx, event.UsageOf{Account: "acc_1"}); !errors.Is(err, context.Canceled) {
 				t.Errorf("a caller whose context was cancelled: %v", err)
 			}
 		})
@@ -279,7 +279,7 @@ func TestCachedCountEndsWithItsPeriod(t *testing.T) {
 		u := newUsage(t, store, time.Now)
 		time.Sleep(31*24*time.Hour - 3*time.Second)
 		for _, want := range []time.Month{time.January, time.February} {
-			r, err := u.Usage(t.Context(), "acc_1")
+			r, err := u.Usage(t.Context(), event.UsageOf{Account: "acc_1"})
 			if err != nil || r.From.Month() != want {
 				t.Errorf("%v, %v; want %s", r, err, want)
 			}
@@ -309,7 +309,7 @@ func TestCurrentIsAtMostHalfAMinuteOld(t *testing.T) {
 		f(limited, 0)
 		time.Sleep(time.Millisecond)
 		f(limited, 1)
-		if _, err := limited.Usage(t.Context(), "acc_1"); err != nil || store.counts.Swap(0) != 1 {
+		if _, err := limited.Usage(t.Context(), event.UsageOf{Account: "acc_1"}); err != nil || store.counts.Swap(0) != 1 {
 			t.Error("Usage returns an old count")
 		}
 	})

@@ -210,10 +210,10 @@ func newAlertView(x *alerting.Alert) *wire.Alert {
 // listAlerts lists the alerts that fire and those that were resolved in the last 25 hours, in the order in which they
 // fired for the first time.
 func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	q := frame.NewQuery(r, "alerts "+key.Account)
+	q := frame.NewQuery(r, "alerts "+frame.ScopeOf(key))
 	states := frame.EnumFilter(q, "state", alertFiring, alertResolved)
 	rules := frame.EnumFilter(q, "rule", alertRules...)
-	endpoints := q.List("endpoint_id", "endpoint")
+	endpoints, ofTenant := q.List("endpoint_id", "endpoint"), a.TenantFilter(q, key)
 	p, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
@@ -224,7 +224,8 @@ func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.
 		if x.Firing {
 			state = alertFiring
 		}
-		return slices.Contains(alertRules, x.Rule) && has(rules, x.Rule) && has(states, state) && has(endpoints, x.Endpoint)
+		return slices.Contains(alertRules, x.Rule) && has(rules, x.Rule) && has(states, state) && has(endpoints, x.Endpoint) &&
+			ofTenant(x.Endpoint)
 	})
 	return frame.WriteConfigPage(w, p, alerts, more, frame.ViewsOf(alerts, newAlertView))
 }

@@ -74,16 +74,16 @@ func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
 	}
 }
 
-// Usage returns what an account has used.
+// Usage returns what an account, or a part of it, has used.
 type Usage interface {
 	// Usage returns the use of this month.
-	Usage(ctx context.Context, account string) (*event.Usage, error)
+	Usage(ctx context.Context, of event.UsageOf) (*event.Usage, error)
 	// Period returns the use of a month that has ended, given its first moment. OldestPeriod returns that of the oldest
 	// month that is kept.
-	Period(ctx context.Context, account string, from time.Time) (*event.Usage, error)
+	Period(ctx context.Context, of event.UsageOf, from time.Time) (*event.Usage, error)
 	OldestPeriod() time.Time
 	// LastDays returns the use of the last 30 days, by day, and by day and endpoint.
-	LastDays(ctx context.Context, account string) (*event.UsageDays, error)
+	LastDays(ctx context.Context, of event.UsageOf) (*event.UsageDays, error)
 }
 
 // AuditLog reads the audit log.

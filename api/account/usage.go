@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -18,14 +19,14 @@ const projectionMethod = "last_7_days"
 
 // usage serves the usage of an account. The last days and the months that have ended are remembered for recentTime.
 type usage struct {
+	*frame.Core
 	usage   Usage
-	now     func() time.Time
 	days    frame.Recent[*event.UsageDays]
 	periods frame.Recent[*event.Usage]
 }
 
 func newUsage(c *frame.Core, u Usage) *usage {
-	return &usage{usage: u, now: c.Now, days: frame.Recent[*event.UsageDays]{Now: c.Now},
+	return &usage{Core: c, usage: u, days: frame.Recent[*event.UsageDays]{Now: c.Now},
 		periods: frame.Recent[*event.Usage]{Now: c.Now}}
 }
 
@@ -41,7 +42,7 @@ func (a *usage) period(q *frame.Query) time.Time {
 		return time.Time{}
 	}
 	from, err := time.Parse(periodLayout, sent[0])
-	now, oldest := a.now().UTC(), a.usage.OldestPeriod()
+	now, oldest := a.Now().UTC(), a.usage.OldestPeriod()
 	switch {
 	case err != nil || len(sent) > 1:
 		q.Fail("period", "must be one month, such as %s", now.AddDate(0, 0, -now.Day()).Format(periodLayout))
@@ -57,11 +58,11 @@ func (a *usage) period(q *frame.Query) time.Time {
 
 func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "usage")
-	from := a.period(q)
+	from, of := a.period(q), a.scope(q, key)
 	if q.RefuseUnknownParameters(); q.Err != nil {
 		return q.Err
 	}
-	u, err := a.read(r.Context(), key.Account, from)
+	u, err := a.read(r.Context(), of, from)
 	if err != nil {
 		return err
 	}
@@ -69,13 +70,45 @@ func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Ke
 	return nil
 }
 
-// read returns the usage of the month that begins at from, or of this month if that is zero.
-func (a *usage) read(ctx context.Context, account string, from time.Time) (*event.Usage, error) {
-	if from.IsZero() {
-		return a.usage.Usage(ctx, account)
+// scope is whose usage a key asks for: that of the account, or of a tenant.
+func (a *usage) scope(q *frame.Query, key *config.Key) usageScope {
+	q.Single("tenant")
+	of := usageScope{of: event.UsageOf{Account: key.Account}, name: key.Account}
+	endpoints, restricted := a.TenantEndpoints(q, key)
+	if !restricted {
+		return of
 	}
-	return a.periods.Get(ctx, account+" "+from.Format(periodLayout), func(ctx context.Context) (*event.Usage, error) {
-		return a.usage.Period(ctx, account, from)
+	of.of.Endpoints = endpoints
+	name := key.Tenant
+	if asked := q.List("tenant"); name == "" && len(asked) > 0 {
+		name = asked[0]
+	}
+	if t := a.ConfigReader.Tenant(key.Account, name); t != nil {
+		of.of.Created = t.CreatedAt
+		if t.AllowanceEvents != nil {
+			of.of.Allowance = int64(*t.AllowanceEvents)
+		}
+	}
+	of.name += " " + name + " " + strings.Join(endpoints, " ")
+	return of
+}
+
+// usageScope is whose usage is counted, and its name among the remembered answers.
+type usageScope struct {
+	of   event.UsageOf
+	name string
+}
+
+// read returns the usage of the month that begins at from, or of this month if that is zero.
+func (a *usage) read(ctx context.Context, of usageScope, from time.Time) (*event.Usage, error) {
+	if from.IsZero() && of.of.Endpoints == nil {
+		return a.usage.Usage(ctx, of.of)
+	}
+	return a.periods.Get(ctx, of.name+" "+from.Format(periodLayout), func(ctx context.Context) (*event.Usage, error) {
+		if from.IsZero() {
+			return a.usage.Usage(ctx, of.of)
+		}
+		return a.usage.Period(ctx, of.of, from)
 	})
 }
 
@@ -108,11 +141,12 @@ func usageOf(u *event.Usage) wire.Usage {
 // readUsageDays returns the usage of the last 30 days.
 func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "usage")
+	of := a.scope(q, key)
 	if q.RefuseUnknownParameters(); q.Err != nil {
 		return q.Err
 	}
-	u, err := a.days.Get(r.Context(), key.Account, func(ctx context.Context) (*event.UsageDays, error) {
-		return a.usage.LastDays(ctx, key.Account)
+	u, err := a.days.Get(r.Context(), of.name, func(ctx context.Context) (*event.UsageDays, error) {
+		return a.usage.LastDays(ctx, of.of)
 	})
 	if err != nil {
 		return err

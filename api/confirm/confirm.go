@@ -30,6 +30,9 @@ import (
 // Path precedes the id of an action in the path of the page that confirms it.
 const Path = "/app/confirm/"
 
+// PortalPath does so for an action of a tenant's key, below the address of the portal.
+const PortalPath = "/requests/"
+
 // Deps are the dependencies of a Confirmer. All are required.
 type Deps struct {
 	Log     *slog.Logger
@@ -51,9 +54,11 @@ type Actions interface {
 		*config.Action, error)
 }
 
-// People returns who may sign in.
+// People returns who may sign in, and who may use the portal.
 type People interface {
+	Account() *entity.Account
 	Users() []*config.User
+	PortalSession(id string) (*config.PortalSession, error)
 }
 
 // API answers requests of /v1 in this process; see api.API.Call.
@@ -357,36 +362,42 @@ func (c *Confirmer) Run(ctx context.Context) error {
 
 // finish does the approved actions that have not ended for a while.
 func (c *Confirmer) finish(ctx context.Context) {
-	people := c.deps.People.Users()
 	left := c.deps.Now().Add(-leftAfter)
-	byID := make(map[string]*config.User, len(people))
-	accounts := map[string]bool{}
-	for _, u := range people {
-		byID[u.ID], accounts[u.Account] = u, true
-	}
-	for account := range accounts {
-		for _, a := range c.deps.Actions.Actions(account, func(a *config.Action) bool {
-			return a.State == config.ActionApproved && a.DecidedAt.Before(left)
-		}) {
-			if err := c.finishOne(ctx, byID[a.DecidedBy], a); err != nil && ctx.Err() == nil {
-				c.deps.Log.Warn("cannot finish an approved act", "act", a.ID, "error", err)
-			}
+	for _, a := range c.deps.Actions.Actions(c.deps.People.Account().ID, func(a *config.Action) bool {
+		return a.State == config.ActionApproved && a.DecidedAt.Before(left)
+	}) {
+		if err := c.finishOne(ctx, c.person(a.DecidedBy), a); err != nil && ctx.Err() == nil {
+			c.deps.Log.Warn("cannot finish an approved act", "act", a.ID, "error", err)
 		}
 	}
 }
 
+// person returns who has approved an action, as a caller of the API; nil: the person was removed, or the session in the
+// portal has ended.
+func (c *Confirmer) person(id string) *config.Key {
+	if s, err := c.deps.People.PortalSession(id); err == nil {
+		return s.Principal(s.Scope())
+	}
+	for _, u := range c.deps.People.Users() {
+		if u.ID == id {
+			return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: u.Scope}
+		}
+	}
+	return nil
+}
+
 // finishOne does an action as the person who has approved it, who may have been removed since; nil = removed.
-func (c *Confirmer) finishOne(ctx context.Context, u *config.User, a *config.Action) error {
+func (c *Confirmer) finishOne(ctx context.Context, person *config.Key, a *config.Action) error {
 	if c.deps.Now().Sub(a.DecidedAt) > giveUpAfter {
 		_, err := c.deps.Actions.EndAction(ctx, a.ID, config.ActionFailed,
 			"it could not be done in five minutes, and it is not known whether it was done; look before you ask again")
 		return err
 	}
-	if u == nil || u.Scope != config.ReadWrite {
+	if person == nil || person.Scope != config.ReadWrite {
 		_, err := c.deps.Actions.EndAction(ctx, a.ID, config.ActionFailed,
 			"the person who approved it may not make changes any more, and it is not known whether it was done")
 		return err
 	}
-	_, err := c.do(ctx, &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: u.Scope}, a, true)
+	_, err := c.do(ctx, person, a, true)
 	return err
 }

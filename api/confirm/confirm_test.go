@@ -27,8 +27,9 @@ type world struct {
 	mu       sync.Mutex // guards the fields below
 	actions  map[string]*config.Action
 	people   []*config.User
-	resource string // answer of GET; empty: 404
-	asOf     string // Relay-Data-As-Of of that answer; empty: none
+	portal   *config.PortalSession // nil: none is open
+	resource string                // answer of GET; empty: 404
+	asOf     string                // Relay-Data-As-Of of that answer; empty: none
 	answers  []answer
 	posts    []string
 	related  string     // of the last POST, for the audit log
@@ -137,6 +138,15 @@ func (w *world) requests() []string {
 }
 
 func (w *world) Users() []*config.User { return w.people }
+
+func (w *world) Account() *entity.Account { return &entity.Account{ID: "acc_1"} }
+
+func (w *world) PortalSession(id string) (*config.PortalSession, error) {
+	if w.portal == nil || w.portal.ID != id {
+		return nil, config.ErrSessionEnded
+	}
+	return w.portal, nil
+}
 
 func (w *world) Call(ctx context.Context, principal *config.Key, method, path string, _ url.Values, body []byte,
 	idempotencyKey string) (int, http.Header, []byte) {
@@ -434,6 +444,25 @@ func TestLeftActionsAreFinished(t *testing.T) {
 			w.requests()[2] != post ||
 			w.as.Account != "acc_1" || w.as.Name != "ops@example.com" || w.as.Scope != config.ReadWrite {
 			t.Errorf("%+v, %v as %+v", a, w.requests(), w.as)
+		}
+		stop()
+		running.Wait()
+	})
+}
+
+// What a person of the portal has approved is finished as that person, while the session lasts.
+func TestLeftActionOfAPortalSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, c, a := newWorld(t, answer{status: 503, body: `{}`}, answer{status: 200, body: `{"run_id":"run_1"}`})
+		w.portal = &config.PortalSession{Meta: entity.Meta{ID: "pls_1", Account: "acc_1"}, Tenant: "t",
+			Can: []string{config.PortalReplay}}
+		must.Get(c.Approve(t.Context(), w.portal.Principal(config.ReadWrite), a))(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = c.Run(ctx) })
+		time.Sleep(time.Minute)
+		if a, _ := w.Action("act_1"); a.State != config.ActionDone || w.as.Tenant != "t" || w.as.ID != "pls_1" {
+			t.Errorf("%+v as %+v", a, w.as)
 		}
 		stop()
 		running.Wait()

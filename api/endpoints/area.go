@@ -34,6 +34,7 @@ type Deps struct {
 	Traffic      TrafficReader
 	Secrets      []*secrets.Scanner // what previews mask
 	BaseURL      string
+	Portal       Portal
 	// ValidateVerification checks the signature settings of an endpoint; see Deps of package api.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
 	// Needs add to the overview what needs a person, rows renders events as in their list.
@@ -61,7 +62,7 @@ func Routes(d *Deps) []frame.Route {
 		Core: d.Core, events: d.Events, erasures: d.Erasures, limits: d.Limits, secrets: d.Secrets,
 		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
-	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config}
+	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config, portal: d.Portal}
 	d.Core.OwnEndpoint = ofTenants.ownEndpoint
 	const one = "/v1/endpoints/{endpoint}"
 	const oneDestination = one + "/destinations/{destination}"

@@ -28,6 +28,10 @@ type Tenants interface {
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	Keys(account string) []*config.Key
 	RevokeKey(ctx context.Context, key string) error
+	// CreatePortalLink returns the token of a new link.
+	CreatePortalLink(ctx context.Context, s *config.PortalSession, life time.Duration) (token string,
+		created *config.PortalSession, err error)
+	EndPortalSession(ctx context.Context, id string) error
 }
 
 // tenants serves tenants and their keys.
@@ -35,6 +39,13 @@ type tenants struct {
 	*frame.Core
 	endpoints *endpoints
 	config    Tenants
+	portal    Portal
+}
+
+// Portal says where the portal is and which origins may lead to it.
+type Portal struct {
+	URL     string   // address of its pages, without a trailing slash
+	Origins []string // of applications that may show it, such as https://app.example.com
 }
 
 // routes returns the routes of tenants.
@@ -46,6 +57,9 @@ func (a *tenants) routes() []frame.Route {
 		{Path: one + "/keys", Methods: frame.Methods{"GET": a.listKeys, "POST": a.createKey},
 			InPath: frame.Finds(a.inPath)},
 		{Path: one + "/keys/{key}", Methods: frame.Methods{"DELETE": a.revokeKey}},
+		{Path: one + "/portal_links", Methods: frame.Methods{"GET": a.listLinks, "POST": a.createLink},
+			InPath: frame.Finds(a.inPath)},
+		{Path: one + "/portal_links/{link}", Methods: frame.Methods{"DELETE": a.endLink}},
 	}
 }
 
@@ -75,7 +89,7 @@ func (a *tenants) list(w http.ResponseWriter, r *http.Request, key *config.Key) 
 }
 
 func (a *tenants) view(t *config.Tenant) *wire.Tenant {
-	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits,
+	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits, Portal: t.Portal, AllowanceEvents: t.AllowanceEvents,
 		Endpoints: len(a.config.TenantEndpoints(t.Account, t.Tenant)), CreatedAt: web.Time(t.CreatedAt),
 		UpdatedAt: web.Time(t.UpdatedAt)}
 	if e := a.PresentEndpoint(t.Own, t.Account); e != nil {
@@ -115,11 +129,15 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 	if in.Err != nil {
 		return in.Err
 	}
+	if err := x.Portal.Validate(); err != nil {
+		return err
+	}
 	t, err := a.config.PutTenant(r.Context(), key.Account, name, func(t *config.Tenant) error {
 		if t.Deleting {
 			return web.WrongState("tenant", "is being deleted; repeat the DELETE, then create it again")
 		}
-		t.Name, t.Metadata, t.Limits = x.Name, of.Metadata, x.Limits
+		t.Name, t.Metadata, t.Limits, t.Portal = x.Name, of.Metadata, x.Limits, x.Portal
+		t.AllowanceEvents = x.AllowanceEvents
 		return nil
 	})
 	if err != nil {

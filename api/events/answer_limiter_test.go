@@ -40,7 +40,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 		callers := 0 // each response is for another key
 		serve := func(w http.ResponseWriter, most int, text string) error {
 			callers++
-			return a.write(event.WithCaller(t.Context(), fmt.Sprint(callers)), w, most, func() any { return text })
+			return a.write(event.WithCaller(t.Context(), fmt.Sprint(callers), ""), w, most, func() any { return text })
 		}
 		for range 4 {
 			go func() { ended <- serve(slowClient{httptest.NewRecorder(), reads}, largeAnswerBudget/4, large) }()
@@ -88,7 +88,7 @@ func TestLargeAnswersOfAKeyAreBounded(t *testing.T) {
 		a := newAnswerLimiter()
 		reads, ended := make(chan struct{}), make(chan error)
 		serve := func(key string, w http.ResponseWriter, text string) error {
-			return a.write(event.WithCaller(t.Context(), key), w, answerShare, func() any { return text })
+			return a.write(event.WithCaller(t.Context(), key, ""), w, answerShare, func() any { return text })
 		}
 		large := strings.Repeat("x", answerShare/4)
 		for range 4 {

@@ -381,7 +381,7 @@ func TestOneReadForEachKey(t *testing.T) {
 	next := func(key string) chan error {
 		x, done := w.watch("ep_a", &begin, 0), make(chan error, 1)
 		go func() {
-			_, err := x.Next(event.WithCaller(t.Context(), key), time.Minute)
+			_, err := x.Next(event.WithCaller(t.Context(), key, ""), time.Minute)
 			done <- err
 		}()
 		return done

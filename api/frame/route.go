@@ -232,7 +232,7 @@ func (rt *Router) ServeFor(w http.ResponseWriter, r *http.Request, key *config.K
 			RemoteIP: info.Client, Related: related}))
 	}
 	if found.Path != SendPath { // single sends do not read the store
-		r = r.WithContext(event.WithCaller(r.Context(), key.ID))
+		r = r.WithContext(event.WithCaller(r.Context(), key.ID, key.Tenant))
 	}
 	by := ViewerOf(key)
 	if by.Capabilities || found.Endless {
@@ -255,7 +255,9 @@ func isFromScript(r *http.Request) bool {
 }
 
 // isPerson reports whether a key stands for a signed-in person; see API.Call.
-func isPerson(key *config.Key) bool { return strings.HasPrefix(key.ID, id.User) }
+func isPerson(key *config.Key) bool {
+	return strings.HasPrefix(key.ID, id.User) || strings.HasPrefix(key.ID, id.PortalSession)
+}
 
 func (m Methods) allowHeader() string {
 	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
@@ -339,7 +341,8 @@ func ToWebError(err error) error {
 		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
 	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, leak.ErrTooManyDrains),
 		errors.Is(err, leak.ErrTooManyDSNs),
-		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull):
+		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull),
+		errors.Is(err, config.ErrTooManyPortalSessions):
 		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.WrongState("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)

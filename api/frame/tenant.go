@@ -74,6 +74,20 @@ func (c *Core) OfTenant(from FilterSource, key *config.Key, to *event.Query) {
 	}
 }
 
+// TenantEndpoints reads the filter tenant, and returns the endpoints of those tenants and of the key's. They are not
+// restricted if neither names a tenant.
+func (c *Core) TenantEndpoints(from FilterSource, key *config.Key) (endpoints []string, restricted bool) {
+	var q event.Query
+	c.OfTenant(from, key, &q)
+	return q.Endpoints, q.Endpoints != nil
+}
+
+// TenantFilter is TenantEndpoints for a list from memory: it returns whether an endpoint belongs to them.
+func (c *Core) TenantFilter(from FilterSource, key *config.Key) func(endpoint string) bool {
+	endpoints, restricted := c.TenantEndpoints(from, key)
+	return func(endpoint string) bool { return !restricted || slices.Contains(endpoints, endpoint) }
+}
+
 // endpointsOf returns the ids of the endpoints of tenants: those in asked, if there are any.
 func (c *Core) endpointsOf(account string, tenants, asked []string) (all []string) {
 	for _, name := range tenants {

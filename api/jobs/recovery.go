@@ -175,14 +175,14 @@ func (a *recoveries) sees(key *config.Key, job *jobs.Recovery) bool {
 func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "recoveries "+frame.ScopeOf(key))
 	states := frame.EnumFilter(q, "state", jobs.RecoveryStates()...)
-	endpoints := q.List("endpoint_id")
+	endpoints, ofTenant := q.List("endpoint_id"), a.TenantFilter(q, key)
 	page, err := a.ConfigPage(r, q)
 	if err != nil {
 		return err
 	}
 	oldest := a.Now().Add(-jobs.RecoveryRetention)
 	found, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *jobs.Recovery) bool {
-		return j.CreatedAt.After(oldest) && a.sees(key, j) && (len(states) == 0 || slices.Contains(states, j.State)) &&
+		return j.CreatedAt.After(oldest) && a.sees(key, j) && ofTenant(j.Endpoint) && (len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
 	p, err := a.progressOf(r.Context(), found...)

@@ -21,7 +21,7 @@ type runs struct {
 
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "replays "+frame.ScopeOf(key))
-	endpoints := q.List("endpoint_id", "endpoint")
+	endpoints, ofTenant := q.List("endpoint_id", "endpoint"), a.TenantFilter(q, key)
 	states := frame.EnumFilter(q, "state", jobs.RunQueueing, jobs.RunQueued, jobs.RunInterrupted,
 		jobs.RunCancelled)
 	p, err := a.ConfigPage(r, q)
@@ -30,7 +30,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	}
 	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *jobs.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
-		return a.sees(key, run) && (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
+		return a.sees(key, run) && (ofTenant("") || slices.ContainsFunc(run.Endpoints, ofTenant)) && (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
 	})
 	views, err := a.runViews(w, r, runs)

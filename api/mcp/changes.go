@@ -97,7 +97,7 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in propo
 	}
 	info := web.InfoFrom(ctx)
 	a := &config.Action{
-		Meta: entity.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool,
+		Meta: entity.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool, Tenant: key.Tenant,
 		Arguments: string(arguments), Summary: cleanText(x.summary, maxText), Note: cleanText(in.givenNote(), maxText),
 		Path: x.path, Body: string(request), Resources: x.resources, Revision: revision, RemoteIP: info.Client.String(),
 	}
@@ -179,6 +179,9 @@ func (s *Server) describe(a *config.Action) string {
 		v["next"] = afterwards[a.Tool]
 	case config.ActionPending:
 		v["status"], v["confirm_url"] = "confirmation_required", s.cfg.DashboardURL+confirm.Path+a.ID
+		if a.Tenant != "" {
+			v["confirm_url"] = s.cfg.PortalURL + confirm.PortalPath + a.ID
+		}
 		v["expires_at"] = web.Time(a.ExpiresAt())
 	}
 	return string(web.Encode(v))

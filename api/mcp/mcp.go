@@ -38,6 +38,7 @@ const Path = "/mcp"
 type Config struct {
 	BaseURL        string // the public address, without a trailing slash
 	DashboardURL   string // the address of the dashboard, without a trailing slash
+	PortalURL      string // the address of the first page of the portal
 	Version        string // version of the program
 	TrustedProxies []netip.Prefix
 	AllowedHosts   []string // host names that requests may use, besides the base URL's

@@ -66,7 +66,12 @@ func (s *Server) show(ctx context.Context, key *config.Key, x request) (string, 
 		v["body"] = body
 	}
 	out, _ := clean(v).(map[string]any)
-	out["dashboard_url"] = s.cfg.DashboardURL + "/app/" + x.path + x.page
+	switch ofEvents := strings.HasPrefix(x.path, "events"); {
+	case key.Tenant == "":
+		out["dashboard_url"] = s.cfg.DashboardURL + "/app/" + x.path + x.page
+	case ofEvents:
+		out["dashboard_url"] = s.cfg.PortalURL + "/" + x.path + x.page
+	}
 	if asOf := header.Get("Relay-Data-As-Of"); asOf != "" {
 		out["complete_until"] = asOf // newer events may be missing
 	}

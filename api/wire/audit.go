@@ -7,9 +7,9 @@ import (
 
 // AuditActor is who made a change.
 type AuditActor struct {
-	// `operator` is someone who ran a `relay` command on a node; `system` is the service itself.
-	Type audit.ActorType `json:"type" enum:"key,user,operator,system"`
-	// Id of the key or the user.
+	// `portal` is a person of a tenant in the portal; `operator` is someone who ran a `relay` command on a node; `system` is the service itself.
+	Type audit.ActorType `json:"type" enum:"key,user,portal,operator,system"`
+	// Id of the key, the user or the portal link.
 	ID *string `json:"id"`
 	// Name of the key, the user, or the part of the service, at that time.
 	Name *string `json:"name"`

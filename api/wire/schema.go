@@ -41,12 +41,12 @@ var (
 		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
-		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{},
+		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
 	}
 	requests = []any{
 		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
 		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
-		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{},
+		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{},
 	}
 )
 

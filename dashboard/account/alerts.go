@@ -34,16 +34,27 @@ type alertHistory struct {
 	Needs []model.Need
 }
 
+// maxDiagnosed is how many alerts about signatures say what is wrong with the newest request.
+const maxDiagnosed = 3
+
 // group puts the alerts that fire together by cause, as the overview does.
-func (p *alertHistory) group(v *frame.Visit) {
-	x := model.NewCauses(v)
-	p.Rows = slices.DeleteFunc(p.Rows, func(a *model.Alert) bool {
-		if a.State == "firing" {
-			x.AddAlert(a, a.Subject())
+func (p *alertHistory) group(v *frame.Visit) error {
+	x, diagnosed := model.NewCauses(v), 0
+	for _, a := range p.Rows {
+		if a.State != "firing" {
+			continue
 		}
-		return a.State == "firing"
-	})
+		need := x.AddAlert(a, a.Subject())
+		if a.Rule == "verification_failed" && a.EndpointID != nil && diagnosed < maxDiagnosed {
+			diagnosed++
+			if err := need.Diagnose(v, *a.EndpointID); err != nil {
+				return err
+			}
+		}
+	}
+	p.Rows = slices.DeleteFunc(p.Rows, func(a *model.Alert) bool { return a.State == "firing" })
 	p.Needs = x.Needs()
+	return nil
 }
 
 var alertFilters = []string{"state", "rule", "endpoint_id"}
@@ -74,7 +85,9 @@ func listAlerts(v *frame.Visit) error {
 	}
 	if state := p.Filters.Value("state"); p.First && (!p.Filtered || state == "firing" &&
 		p.Filters.Value("rule") == "" && p.Filters.Value("endpoint_id") == "") {
-		p.group(v)
+		if err := p.group(v); err != nil {
+			return err
+		}
 	}
 	p.EndpointChoices = frame.NewEndpointChoices(v, "")
 	for _, x := range p.Endpoints {

@@ -13,7 +13,10 @@ const auditPath = "/app/audit"
 var auditFilters = []string{"actor", "action", "entity_id", "since", "until"}
 
 // auditEntry is an entry of the audit log of the API.
-type auditEntry struct{ wire.AuditEntry }
+type auditEntry struct {
+	wire.AuditEntry
+	EntityName string `json:"-"` // of an endpoint that there is
+}
 
 // maxShownChanges is how many changed members an entry shows in the list.
 const maxShownChanges = 8
@@ -45,6 +48,9 @@ func listAudit(v *frame.Visit) error {
 	p, err := frame.ListRows[*auditEntry](v, "/v1/audit", auditPath, auditFilters)
 	if err != nil {
 		return err
+	}
+	for _, x := range p.Rows {
+		x.EntityName = v.EndpointName(x.Entity.ID)
 	}
 	p.CSV = frame.CSVLink("audit", p.Filters.Values)
 	return v.Page("audit", auditPage{p, v.ActorChoices(), frame.NewEndpointChoices(v, "").Endpoints})

@@ -2,12 +2,7 @@ package account
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
@@ -23,7 +18,7 @@ type confirmPage struct {
 	askedChange
 	Args  string      // arguments of the tool but its note, indented
 	Stuck bool        // approved a while ago and not done
-	Form  *frame.Form // its nonce is that of decisionNonce
+	Form  *frame.Form // its nonce is that of DecisionNonce
 	// Refusal is why it waits and cannot be approved, a sentence; empty if it can be.
 	Refusal string
 }
@@ -47,18 +42,11 @@ func showConfirm(v *frame.Visit) error {
 	v.SelfReloading = a.State == config.ActionApproved
 	p := &confirmPage{askedChange: newAskedChange(v, a), Args: frame.Indented(withoutNote(a.Arguments)),
 		Stuck: a.State == config.ActionApproved && now.Sub(a.DecidedAt) > time.Minute,
-		Form:  &frame.Form{Nonce: decisionNonce(v, a)}}
+		Form:  &frame.Form{Nonce: v.DecisionNonce(a)}}
 	if p.State == config.ActionPending {
 		p.Refusal = frame.Sentence(v.Deps.AgentActions.Refusal(a))
 	}
 	return v.Page("confirm", p)
-}
-
-// decisionNonce returns the nonce of the page of an action in this session: who decides has opened the page. Only the
-// sealed cookie has the id of the session.
-func decisionNonce(v *frame.Visit, a *config.Action) string {
-	sum := sha256.Sum256([]byte("decide " + v.Session.ID + " " + a.ID))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
 // withoutNote returns the arguments of a tool without the agent's note, which the page shows apart.
@@ -83,20 +71,5 @@ func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Actio
 	if err != nil {
 		return err
 	}
-	path := frame.PageOf(a.ID)
-	if subtle.ConstantTimeCompare([]byte(v.Values.Get("nonce")), []byte(decisionNonce(v, a))) != 1 {
-		return v.Redirect(path, "Nothing was done: you signed in again after you opened this page. Review the change and "+
-			"decide again.")
-	}
-	_, err = how(config.WithSessionCheck(v.R.Context(), v.CheckSession), v.Principal(), a)
-	if errors.Is(err, config.ErrActionDecided) {
-		return v.Redirect(path, "This was already decided or has expired. Nothing was changed.")
-	}
-	if e, ok := errors.AsType[*web.Error](err); ok && e.Status < http.StatusInternalServerError {
-		return v.Redirect(path, frame.Sentence(e.Message))
-	}
-	if err != nil {
-		return err
-	}
-	return v.Redirect(path, "")
+	return v.Decide(a, frame.PageOf(a.ID), how)
 }

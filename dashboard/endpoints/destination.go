@@ -50,6 +50,17 @@ func newDestinationPage(e *model.Endpoint, d *model.Destination, f *frame.Form) 
 // Self is the path of the destination's page.
 func (p *destinationPage) Self() string { return frame.DestinationPageOf(p.ID, p.Destination.ID) }
 
+// Settings is the path of the form of its settings.
+func (p *destinationPage) Settings() string { return p.Self() + "/settings" }
+
+// Events is the path of the list of its events.
+func (p *destinationPage) Events() string { return frame.WithQuery(frame.EventsPath, p.about()) }
+
+// about selects the events that are delivered to it.
+func (p *destinationPage) about() url.Values {
+	return url.Values{"endpoint_id": {p.ID}, "destination_id": {p.Destination.ID}}
+}
+
 // destinationFields are the settings of a destination.
 var destinationFields = frame.FieldTable{
 	{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"}, {frame.NumberField,
@@ -187,16 +198,20 @@ func showSecret(v *frame.Visit, e *model.Endpoint, d *model.Destination, title s
 		Repeated: v.Replayed, Next: frame.DestinationPageOf(e.ID, d.ID), NextText: "Go on to the destination"})
 }
 
-// showDestination shows one destination and the form of its settings.
+// showSettings shows the form of the settings of a destination.
+func showSettings(v *frame.Visit, at place) error {
+	return v.Page("destination", newDestinationPage(at.e, at.d, frame.EditForm(destinationValues(at.d))))
+}
+
+// showDestination shows the traffic of one destination.
 func showDestination(v *frame.Visit, at place) error {
 	traffic, err := readTraffic(v)
 	if err != nil {
 		return err
 	}
-	p := newDestinationPage(at.e, at.d, frame.EditForm(destinationValues(at.d)))
-	now := v.Now().UTC()
+	p := newDestinationPage(at.e, at.d, nil)
+	now, about := v.Now().UTC(), p.about()
 	p.Traffic = traffic.of(at.d, now)
-	about := url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}}
 	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), about, now, p.Traffic),
 		FailedPath: frame.WithQuery(frame.EventsPath, about, "status", failedStatuses),
 		RecoverPath: frame.WithQuery(frame.NewRecoveryPath, about, "since",
@@ -211,6 +226,9 @@ func showDestination(v *frame.Visit, at place) error {
 		return err
 	}
 	p.Failures = list.Data
+	for _, x := range p.Failures {
+		x.SetNames(v)
+	}
 	return v.Page("destination", p)
 }
 
@@ -250,9 +268,9 @@ func saveDestination(v *frame.Visit, f *frame.Form, at place) error {
 	}
 	after := &model.Destination{}
 	return v.Save(frame.Saving{Form: f, Stored: stored, Body: body, Call: "PATCH " + destinationAPI, Out: after,
-		Back: p.Self(), Again: again, Then: func() error {
+		Back: p.Settings(), Again: again, Then: func() error {
 			if len(after.Warnings) == 0 {
-				return v.Redirect(p.Self(), "Saved")
+				return v.Redirect(p.Settings(), "Saved")
 			}
 			p = newDestinationPage(at.e, after, frame.EditForm(destinationValues(after)))
 			p.Warnings = after.Warnings

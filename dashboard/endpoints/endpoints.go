@@ -228,25 +228,6 @@ type endpointOverview struct {
 	Counts      []model.StatusCount // events of the last day by status, those that there are
 }
 
-// diagnose adds to a need why the signature of the newest rejected event of an endpoint is not accepted, and what to
-// change; nothing if there is none, or if it cannot be read.
-func diagnose(v *frame.Visit, endpoint string, need *model.Need) error {
-	rejected, err := frame.ReadRows[*model.EventRow](v, "/v1/events",
-		url.Values{"endpoint_id": {endpoint}, "status": {"rejected"}, "limit": {"1"}})
-	if err != nil || len(rejected.Data) == 0 {
-		return err
-	}
-	explained := &wire.SignatureExplanation{}
-	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
-	if s := frame.StatusOf(err); s == http.StatusBadRequest || s == http.StatusNotFound { // erased, or expired meanwhile
-		return nil
-	}
-	if err == nil && len(explained.Findings) > 0 {
-		need.Newest, need.NewestText = rejected.Data[0].ID, explained.Findings[0].Message
-	}
-	return err
-}
-
 // destinationTraffic is a destination with its requests of the last hour and the last day.
 type destinationTraffic struct {
 	*model.Destination
@@ -272,6 +253,9 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 		return err
 	}
 	p.Waiting, p.WaitingMore = model.EventRows(traffic.Waiting.Data), traffic.Waiting.More
+	for _, x := range p.Waiting {
+		x.SetNames(v)
+	}
 	now := v.Now().UTC()
 	for i := range e.Destinations {
 		p.Traffic = append(p.Traffic, traffic.of(&e.Destinations[i], now))
@@ -312,7 +296,7 @@ func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.
 		}
 		need := x.AddAlert(a, subject)
 		if a.Rule == "verification_failed" {
-			if err := diagnose(v, e.ID, need); err != nil {
+			if err := need.Diagnose(v, e.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -322,7 +306,7 @@ func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.
 		return nil, err
 	} else if rejecting != nil && !model.SaysRejecting(alerts, e.ID) {
 		need := rejecting.Need(e.Name)
-		if err := diagnose(v, e.ID, &need); err != nil {
+		if err := need.Diagnose(v, e.ID); err != nil {
 			return nil, err
 		}
 		needs = append(needs, need)

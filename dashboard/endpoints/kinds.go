@@ -50,8 +50,8 @@ func (p *destinationPage) Kind() string {
 	return ""
 }
 
-// Settings are the groups of fields of the destination's kind.
-func (p *destinationPage) Settings() (all []settingGroup) {
+// Groups are the groups of fields of the destination's kind.
+func (p *destinationPage) Groups() (all []settingGroup) {
 	for _, g := range settingGroups {
 		if g.Name == cmp.Or(p.Kind(), "auth") {
 			all = append(all, g)

@@ -205,6 +205,7 @@ func previewWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	if err != nil {
 		return err
 	}
+	p.Open = f.Value(rowButton) == "" // whoever edits the JSON goes on there
 	if err := p.preview(v); err != nil {
 		return err
 	}

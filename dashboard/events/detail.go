@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,21 +70,12 @@ func detailsText(r *wire.Receipt) string {
 	return string(r.Details)
 }
 
-type attemptData struct {
-	wire.Attempt
-	Name string `json:"-"` // of the destination, where attempts of several are listed
-	Open bool   `json:"-"` // it is shown with its request and response
-	// SameAs is the number of the attempt before it, whose request headers it has but for those in Changed; 0: there is
-	// none, or most headers differ.
-	SameAs  int               `json:"-"`
-	Changed map[string]string `json:"-"`
-	// Curl is a command that makes the request again, for the newest attempt of a delivery; may be empty.
-	Curl string `json:"-"`
-}
+// attemptData is an attempt as the pages show it.
+type attemptData = model.Attempt
 
 // setCurl sets the command that makes the request again. Only the body that the event has is known: not what a
 // transformation made of it.
-func (a *attemptData) setCurl(e *eventDetail) {
+func setCurl(a *attemptData, e *eventDetail) {
 	if a.TransformationVersion != 0 || !strings.HasPrefix(a.Request.URL, "http") { // of another kind than a webhook
 		return
 	}
@@ -96,70 +86,9 @@ func (a *attemptData) setCurl(e *eventDetail) {
 	a.Curl = curl(e, a.Request.Method, quoteShell(a.Request.URL), headers)
 }
 
-// compareAttempts finds what the request headers of each attempt have in common with those of the one before, and opens
-// the newest if it has failed.
-func compareAttempts(all []*attemptData) {
-	for i, a := range all {
-		if i == 0 {
-			continue
-		}
-		before := all[i-1]
-		changed, alike := map[string]string{}, len(before.Request.Headers) == len(a.Request.Headers)
-		for name, value := range a.Request.Headers {
-			was, known := before.Request.Headers[name]
-			if alike = alike && known; was != value {
-				changed[name] = value
-			}
-		}
-		if alike && 2*len(changed) < len(a.Request.Headers) {
-			a.SameAs, a.Changed = before.AttemptNumber, changed
-		}
-	}
-	if n := len(all); n > 0 {
-		all[n-1].Open = !all[n-1].OK()
-	}
-}
-
-// Took is the duration of the request.
-func (a *attemptData) Took() string {
-	if a.DurationMS < 1 {
-		return "<\u00a01\u00a0ms"
-	}
-	return frame.Number(a.DurationMS) + "\u00a0ms"
-}
-
-// OK reports whether the destination accepted the event.
-func (a *attemptData) OK() bool { return a.Status == "succeeded" }
-
 // endedAt is when the response was read, or the attempt failed.
-func (a *attemptData) endedAt() time.Time {
+func endedAt(a *attemptData) time.Time {
 	return time.Time(a.StartedAt).Add(time.Duration(a.DurationMS) * time.Millisecond)
-}
-
-// Result is the outcome in some words: 503 Service Unavailable, or the code of the error.
-func (a *attemptData) Result() string {
-	if a.ResponseStatus != nil {
-		return strings.TrimSpace(strconv.Itoa(*a.ResponseStatus) + " " + http.StatusText(*a.ResponseStatus))
-	}
-	if a.ErrorCode != nil {
-		return string(*a.ErrorCode)
-	}
-	return a.Status
-}
-
-// Clock is the time of the start within its day.
-func (a *attemptData) Clock() string { return time.Time(a.StartedAt).UTC().Format("15:04:05.000") }
-
-// ResponseBody is the beginning of the body of the response.
-func (a *attemptData) ResponseBody() string {
-	body := a.Response.Body
-	if a.Response.BodyEncoding == "base64" {
-		body = "(" + strconv.Itoa(base64.StdEncoding.DecodedLen(len(body))) + " bytes that are not text)"
-	}
-	if a.Response.Truncated && body != "" {
-		body += "\n… (cut)"
-	}
-	return body
 }
 
 // HeaderLines returns names and values of the headers as they were received.
@@ -207,12 +136,12 @@ type datedStep struct {
 }
 
 // step returns the entry for the last attempt of an earlier replay.
-func (a *attemptData) step(destination string) datedStep {
+func stepOf(a *attemptData, destination string) datedStep {
 	status := "failed"
 	if a.OK() {
 		status = "delivered"
 	}
-	return datedStep{a.endedAt(), step{Status: status, Text: destination + " " + status}}
+	return datedStep{endedAt(a), step{Status: status, Text: destination + " " + status}}
 }
 
 // runs splits the attempts at a destination: each replay begins with attempt 1 again. Attempts of replays that run at
@@ -242,12 +171,12 @@ func (e *eventDetail) history(now time.Time) []step {
 	for _, d := range e.Deliveries {
 		at := time.Time(e.ReceivedAt)
 		if n := len(d.Made); n > 0 {
-			at = d.Made[n-1].endedAt()
+			at = endedAt(d.Made[n-1])
 		}
 		text := d.Name + " " + string(d.Status)
 		if runs := d.runs(); len(runs) > 1 {
 			for _, run := range runs[:len(runs)-1] {
-				all = append(all, run[len(run)-1].step(d.Name))
+				all = append(all, stepOf(run[len(run)-1], d.Name))
 			}
 			text += " after a replay"
 		}

@@ -132,9 +132,9 @@ func showEvent(v *frame.Visit) error {
 		}
 	}
 	for _, d := range e.Deliveries {
-		compareAttempts(d.Made)
+		model.CompareAttempts(d.Made)
 		if n := len(d.Made); n > 0 {
-			d.Made[n-1].setCurl(e)
+			setCurl(d.Made[n-1], e)
 		}
 	}
 	p.History = e.history(v.Now())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/model"
 )
 
 // Objects and arrays of some lines fold, each fold ends, and a value leads to the events with it at the same place. A
@@ -81,7 +82,7 @@ func TestAttemptsAreCompared(t *testing.T) {
 	}
 	all := []*attemptData{attempt(1, "failed", "a", "b", "c"), attempt(2, "failed", "a", "b", "x"),
 		attempt(3, "failed", "u", "v", "x"), attempt(4, "failed", "u", "v", "x", "y")}
-	compareAttempts(all)
+	model.CompareAttempts(all)
 	if all[0].SameAs != 0 || all[1].SameAs != 1 || len(all[1].Changed) != 1 || all[1].Changed["h2"] != "x" {
 		t.Errorf("%+v", all[1])
 	}
@@ -94,12 +95,12 @@ func TestAttemptsAreCompared(t *testing.T) {
 	renamed := []*attemptData{attempt(1, "failed", "a", "b", "c"), attempt(2, "failed", "a", "b", "")}
 	delete(renamed[1].Request.Headers, "h2")
 	renamed[1].Request.Headers["new"] = ""
-	if compareAttempts(renamed); renamed[1].SameAs != 0 {
+	if model.CompareAttempts(renamed); renamed[1].SameAs != 0 {
 		t.Error("an attempt without a header is said to have it")
 	}
-	compareAttempts(nil)
+	model.CompareAttempts(nil)
 	ok := []*attemptData{attempt(1, "succeeded")}
-	if compareAttempts(ok); ok[0].Open || ok[0].Took() != "<\u00a01\u00a0ms" {
+	if model.CompareAttempts(ok); ok[0].Open || ok[0].Took() != "<\u00a01\u00a0ms" {
 		t.Errorf("%+v", ok[0])
 	}
 }

@@ -102,8 +102,8 @@ func (s *sentences) decide(p *eventPage, d *deliveryData) {
 	switch {
 	case d.Status == event.Delivered && len(d.Made) > 0:
 		last := d.Made[len(d.Made)-1]
-		s.text(" " + last.outcome() + " at ")
-		s.at(last.endedAt())
+		s.text(" " + outcomeOf(last) + " at ")
+		s.at(endedAt(last))
 	case len(failures) == 0:
 		s.text(": ")
 		text, ok := withoutStatus(d.WhyDetails, d.Status)
@@ -129,7 +129,7 @@ func (s *sentences) summarize(d *deliveryData) {
 	s.name(d.Name)
 	if n := len(d.Made); d.Status == event.Delivered && n > 0 {
 		s.text(" has it since ")
-		s.at(d.Made[n-1].endedAt())
+		s.at(endedAt(d.Made[n-1]))
 	} else {
 		s.text(": ")
 		s.why(d.Why, d.WhyDetails)
@@ -172,7 +172,7 @@ func attemptCount(made, most int) string {
 func causes(failures []*attemptData) string {
 	var all []string
 	for _, a := range failures {
-		if text := a.outcome(); !slices.Contains(all, text) {
+		if text := outcomeOf(a); !slices.Contains(all, text) {
 			all = append(all, text)
 		}
 	}
@@ -183,7 +183,7 @@ func causes(failures []*attemptData) string {
 }
 
 // outcome says what the destination did, as the rest of a sentence that begins with its name.
-func (a *attemptData) outcome() string {
+func outcomeOf(a *attemptData) string {
 	code := frame.TextOf(a.ErrorCode)
 	switch {
 	case frame.KnownText("outcome", code) != "":

@@ -144,6 +144,14 @@ func (v *Visit) MenuItems() (all []MenuItem) {
 	return all
 }
 
+// menuShown is the navigation of the page: the portal has its own.
+func (v *Visit) menuShown() []MenuGroup {
+	if v.Portal != nil {
+		return nil
+	}
+	return v.menu
+}
+
 // Target is the path that the item leads to.
 func (x MenuItem) Target() string {
 	if len(x.Tabs) > 0 {

@@ -39,6 +39,7 @@ type assets struct {
 	files           map[string]*asset
 	Styles, Scripts []string // paths
 	Icon            string   // path
+	Portal          string   // path of the script of the portal alone
 }
 
 // newAssets compresses the files.
@@ -62,6 +63,7 @@ func newAssets(static fs.FS) (*assets, error) {
 		a.files[a.folder+name] = &asset{staticTypes[path.Ext(name)], body, web.Gzip(body)}
 	}
 	a.Styles, a.Scripts, a.Icon = a.paths(styles), a.paths(scripts), a.folder+"icon.svg"
+	a.Portal = a.folder + "portal.js"
 	return a, nil
 }
 

@@ -5,6 +5,7 @@
 package frame
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,10 @@ type Config struct {
 	// Host is the only host name that the dashboard answers under; empty: every name in BaseURL and AllowedHosts.
 	Host         string
 	AllowedHosts []string
+	// PortalHost is the only host name that the portal answers under; empty: those of the dashboard. PortalOrigins are
+	// the origins of applications that may show it in a frame.
+	PortalHost    string
+	PortalOrigins []string
 	// Listen is the address that the server listens on. It is accepted as a host; invalid = none.
 	Listen netip.Addr
 	// Dev accepts localhost, 127.0.0.1 and [::1].
@@ -59,6 +64,7 @@ type Dashboard struct {
 	Config Config
 	Deps   Deps
 	hosts  *hosts
+	portal *hosts // of the pages under PortalPath
 	mux    *mux.Router
 	routes map[string]methods // by path, which is also the name of the mux route
 	pages  *pages
@@ -81,8 +87,12 @@ func New(cfg Config, deps Deps, of *Site) (*Dashboard, error) {
 	d := &Dashboard{Site: of, Config: cfg, Deps: deps, routes: make(map[string]methods),
 		forms: openForms{of: map[string]int{}}, mux: mux.NewRouter().SkipClean(true).UseEncodedPath()}
 	var err error
-	if d.hosts, err = newHosts(&cfg); err != nil {
+	if d.hosts, err = newHosts(&cfg, cfg.Host, "/app"); err != nil {
 		return nil, fmt.Errorf("dashboard: %w", err)
+	}
+	name := cmp.Or(cfg.PortalHost, cfg.Host)
+	if d.portal, err = newHosts(&cfg, name, PortalPath); err != nil {
+		return nil, fmt.Errorf("portal: %w", err)
 	}
 	for _, a := range of.Areas {
 		for _, x := range a.Routes {
@@ -105,7 +115,7 @@ const bodyTimeout = 10 * time.Second
 // Handler serves every path of the dashboard; see [Serves].
 func (d *Dashboard) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &Visit{Dashboard: d, Status: http.StatusOK}
+		v := &Visit{Dashboard: d, Status: http.StatusOK, hosts: d.hosts}
 		d.front.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, v)))
 	})
 }
@@ -140,6 +150,7 @@ type Deps struct {
 	AgentActions AgentActions
 	Waiting      Waiting
 	Endpoints    Endpoints
+	Portal       Portal
 	// Doctor examines this node and its engines, for up to half a minute.
 	Doctor func(ctx context.Context) ([]Check, error)
 }

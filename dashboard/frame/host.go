@@ -28,22 +28,25 @@ type hosts struct {
 	scheme      string          // of the base URL
 	onlyName    bool            // RELAY_DASHBOARD_HOST is set
 	explainBase bool            // RELAY_BASE_URL is not set
+	start       string          // URL of the first page, for those who come under another name
 }
 
-func newHosts(cfg *Config) (*hosts, error) {
+// newHosts returns the names of pages whose own host name is name, if that is set; the first of them is at path.
+func newHosts(cfg *Config, name, path string) (*hosts, error) {
 	base, err := url.Parse(cfg.BaseURL)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
 		return nil, errors.New("base URL: want http(s)://host")
 	}
-	h := &hosts{names: map[string]bool{}, publicURL: URL(cfg.BaseURL, cfg.Host), scheme: base.Scheme,
-		baseHost: web.HostName(base.Host), onlyName: cfg.Host != "", explainBase: cfg.BaseURLIsDefault}
+	h := &hosts{names: map[string]bool{}, publicURL: URL(cfg.BaseURL, name), scheme: base.Scheme,
+		baseHost: web.HostName(base.Host), onlyName: name != "", explainBase: cfg.BaseURLIsDefault,
+		start: URL(cfg.BaseURL, name) + path}
 	public, err := url.Parse(h.publicURL)
 	if err != nil {
 		return nil, fmt.Errorf("dashboard host: %w", err)
 	}
 	h.origin = public.Scheme + "://" + strings.ToLower(public.Host)
 	if h.onlyName {
-		h.names[web.HostName(cfg.Host)] = true
+		h.names[web.HostName(name)] = true
 		return h, nil
 	}
 	h.names[h.baseHost] = true
@@ -93,7 +96,7 @@ const codeHost = "host"
 
 func errHost(h *hosts) error {
 	return &web.Error{Status: http.StatusBadRequest, Type: web.InvalidRequest, Code: codeHost,
-		Message: "The dashboard does not answer under this host name. Open " + h.publicURL + "/app instead."}
+		Message: "This page does not answer under this host name. Open " + h.start + " instead."}
 }
 
 // HasForeignName reports whether the page was opened under another name than that of the default base URL.

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -44,7 +45,8 @@ type view struct {
 	Now      moment
 	AsOf     string // time of the data in RFC 3339; empty: it is current
 	Assets   *assets
-	Asked    int // changes of agents that wait for a person
+	Asked    int          // changes of agents that wait for a person
+	Portal   *PortalVisit // a page of the portal
 }
 
 // pages are the templates that a dashboard executes, with its own functions.
@@ -103,12 +105,16 @@ func (v *Visit) Page(name string, data any) error {
 	}
 	x := view{
 		Now:  v.Moment(v.Now()),
-		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, CanWrite: v.CanWrite(), Menu: v.menu,
+		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, Portal: v.Portal, CanWrite: v.CanWrite(), Menu: v.menuShown(),
 		Path: v.R.URL.Path, Version: v.Config.Version,
 		AsOf: v.AsOf, Assets: v.assets,
 	}
 	if block == "layout" {
-		if !x.Bare {
+		switch {
+		case x.Bare:
+		case v.Portal != nil:
+			x.Asked = v.PortalRequests()
+		default:
 			x.Asked = len(v.Deps.AgentActions.Pending(v.Person.Account))
 			x.Waiting = v.waiting(v.Person.Account)
 		}
@@ -147,10 +153,14 @@ func (v *Visit) setHeaders() {
 	}
 	h := v.W.Header()
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src"+scripts.String()+"; style-src 'self'; "+
-		"img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; "+
+		"img-src 'self' data:"+v.Portal.pictures()+"; connect-src 'self'; form-action "+
+		strings.Join(append([]string{"'self'"}, v.framers()...), " ")+"; frame-ancestors "+ // leaving leads to one of them
+		cmp.Or(strings.Join(v.framers(), " "), "'none'")+"; base-uri 'none'; "+
 		"require-trusted-types-for 'script'; trusted-types default")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
+	if h.Set("X-Frame-Options", "DENY"); len(v.framers()) > 0 {
+		h.Del("X-Frame-Options") // it cannot name several origins
+	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "same-origin")
 	if v.hosts.isTrustworthy(v.R) {
@@ -175,6 +185,7 @@ func (d *Dashboard) errorPage(w http.ResponseWriter, r *http.Request, e *web.Err
 	v := visitOf(r)
 	if v.R == nil { // it did not come as far as serve
 		v.W, v.R = w, r
+		v.chooseHosts()
 		v.setHeaders()
 	}
 	v.W, v.Status = w, e.Status
@@ -193,11 +204,14 @@ func (v *Visit) describe(e *web.Error) errorView {
 	if v.Person != nil {
 		x.List = v.listOf(v.R.URL.Path)
 	}
+	if v.Portal != nil {
+		return v.describeInPortal(e, x)
+	}
 	switch {
 	case e.Code == codeHost:
 		x.Title, x.Todo = "Unknown host name", "To allow this name, add it to RELAY_ALLOWED_HOSTS or set "+
 			"RELAY_DASHBOARD_HOST on the server."
-		x.DashboardURL = v.hosts.publicURL + "/app"
+		x.DashboardURL = v.hosts.start
 	case e.Code == codeOrigin:
 		x.Title = "Request from another site"
 		x.Todo = "Open the page here and send its form again. If you did that, check that RELAY_BASE_URL is the address in " +

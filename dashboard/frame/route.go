@@ -27,7 +27,17 @@ const (
 	Public Access = iota // no session needed
 	Reader               // all signed-in users
 	Writer               // people with the scope read_write
+	// People of a tenant who came by a link to the portal, with the right of that name.
+	PortalView
+	PortalDestinations
+	PortalSecrets
+	PortalReplay
+	PortalTest
 )
+
+// rights are those that routes of the portal need.
+var rights = map[Access]config.PortalRight{PortalView: config.PortalView, PortalSecrets: config.PortalSecrets,
+	PortalDestinations: config.PortalDestinations, PortalReplay: config.PortalReplay, PortalTest: config.PortalTest}
 
 // Route is one page, or one action of a page. It is an alias of an unnamed struct, because go vet lets other packages
 // write those without field names.
@@ -43,7 +53,8 @@ type methods map[string]Route
 
 // Serves reports whether a path belongs to the dashboard, or leads to it: whoever types the bare address means it.
 func Serves(path string) bool {
-	return path == "/" || path == "/app" || strings.HasPrefix(path, "/app/") || strings.HasPrefix(path, staticPath)
+	return path == "/" || path == "/app" || strings.HasPrefix(path, "/app/") || strings.HasPrefix(path, staticPath) ||
+		isOfPortal(path)
 }
 
 // Visit is one request to the dashboard and what is known of it.
@@ -51,8 +62,10 @@ type Visit struct {
 	*Dashboard
 	W       http.ResponseWriter
 	R       *http.Request
-	Person  *config.User      // the signed-in user; nil = none
+	hosts   *hosts            // that may be named in the request
+	Person  *config.User      // the signed-in user, or the visitor of the portal; nil = none
 	Session session           // of person
+	Portal  *PortalVisit      // a page of the portal; nil: of the dashboard
 	Vars    map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
 	Values  url.Values        // of the form in a POST
 	Status  int               // of the page; 200 if no handler sets another
@@ -80,16 +93,21 @@ func visitOf(r *http.Request) *Visit {
 func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r)
 	v.W, v.R = w, r
+	v.chooseHosts()
 	v.setHeaders()
-	if err := d.hosts.check(r); err != nil {
+	if err := v.hosts.check(r); err != nil {
 		return err
+	}
+	if r.URL.Path == "/" && v.Portal != nil {
+		v.SendTo(PortalPath)
+		return nil
 	}
 	method := r.Method
 	if method == http.MethodHead { // net/http omits the body
 		method = http.MethodGet
 	}
 	if method != http.MethodGet {
-		if err := d.hosts.checkOrigin(r); err != nil {
+		if err := v.hosts.checkOrigin(r); err != nil {
 			return err
 		}
 	}
@@ -101,6 +119,9 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		return web.Invalid("", "%v", err)
 	}
 	found, match := d.match(r)
+	if v.Portal != nil && !isOfPortal(r.URL.Path) { // under the portal's own host name
+		found = nil
+	}
 	x, ok := found[method]
 	if ok {
 		web.InfoOf(r).Route = x.Path // never the path: that of a one-time link holds its token
@@ -120,7 +141,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if method != http.MethodGet {
-		if x.Access != Public && (r.ContentLength < 0 || r.ContentLength > uncountedForm) {
+		if v.Person != nil && (r.ContentLength < 0 || r.ContentLength > uncountedForm) {
 			leave, err := d.forms.enter(v.Person.ID)
 			if err != nil {
 				return err
@@ -159,6 +180,9 @@ func (v *Visit) setOrigin(a Access) {
 // to choose a password.
 func (v *Visit) admit(x Route, sessionErr error) (admitted bool, err error) {
 	changes := x.Method != http.MethodGet
+	if v.Portal != nil {
+		return v.admitToPortal(x, sessionErr)
+	}
 	switch {
 	case sessionErr != nil:
 		return false, sessionErr

@@ -23,6 +23,8 @@ type session struct {
 	Began  int64  `json:"began"`  // when the person signed in, Unix time in seconds
 	Issued int64  `json:"issued"` // when the cookie was written, Unix time in seconds
 	Epoch  int    `json:"epoch"`  // of the person; a higher one ends the session
+	// Refresh is where a visitor of the portal gets the next link; empty: nowhere.
+	Refresh string `json:"refresh,omitempty"`
 }
 
 const (
@@ -38,8 +40,13 @@ const (
 
 // cookieName returns the name of a cookie. It differs between relays, since browsers send the cookies of a host to all
 // of its ports. With https the prefix __Host- keeps other hosts of the domain from setting it.
-func (d *Dashboard) cookieName(suffix string) string {
-	name := web.SessionCookie + web.SessionCookieID(d.Deps.Account(), d.Config.BaseURL) + suffix
+func (v *Visit) cookieName(suffix string) string {
+	d := v.Dashboard
+	name := web.SessionCookie + web.SessionCookieID(d.Deps.Account(), d.Config.BaseURL)
+	if v.Portal != nil {
+		name += "-portal"
+	}
+	name += suffix
 	if d.isSecure() {
 		return "__Host-" + name
 	}
@@ -54,8 +61,12 @@ func (v *Visit) setCookie(suffix, value string, life time.Duration) {
 	if life <= 0 {
 		age = -1
 	}
-	http.SetCookie(v.W, &http.Cookie{Name: v.cookieName(suffix), Value: value, Path: "/", MaxAge: age,
-		Secure: v.isSecure(), HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	c := &http.Cookie{Name: v.cookieName(suffix), Value: value, Path: "/", MaxAge: age,
+		Secure: v.isSecure(), HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if v.Portal != nil && v.isEmbeddable() {
+		c.Secure, c.SameSite, c.Partitioned = true, http.SameSiteNoneMode, true
+	}
+	http.SetCookie(v.W, c)
 }
 
 // setSealed writes a cookie whose value is content, sealed: AES-256-GCM under the session key, with the name of the
@@ -117,6 +128,9 @@ func (d *Dashboard) sealer(ctx context.Context) (cipher.AEAD, error) {
 // openSession sets the person whose session the cookie holds, if there is one. An error means that the session cannot
 // be confirmed at the moment.
 func (v *Visit) openSession() error {
+	if v.Portal != nil {
+		return v.openPortal()
+	}
 	var s session
 	found, err := v.openSealed("", &s)
 	if !found || err != nil {
@@ -156,7 +170,7 @@ func (v *Visit) BeginSession(person *config.User) error {
 // begin it again.
 func (v *Visit) renewSession() error {
 	now := v.Now()
-	if v.Person == nil || v.SelfReloading || !v.isNavigation() ||
+	if v.Person == nil || v.Portal != nil || v.SelfReloading || !v.isNavigation() ||
 		now.Sub(time.Unix(v.Session.Issued, 0)) < sessionRenewal {
 		return nil
 	}
@@ -181,7 +195,12 @@ func (v *Visit) setSession(s session) error {
 func (v *Visit) DeleteCookie() { v.setCookie("", "", 0) }
 
 // Principal returns the person as a caller of the API.
-func (v *Visit) Principal() *config.Key { return principalOf(v.Person) }
+func (v *Visit) Principal() *config.Key {
+	if v.Portal != nil {
+		return v.Portal.principal(v.R)
+	}
+	return principalOf(v.Person)
+}
 
 func principalOf(person *config.User) *config.Key {
 	return &config.Key{ID: person.ID, Account: person.Account, Name: person.Email, Scope: person.Scope}
@@ -189,6 +208,12 @@ func principalOf(person *config.User) *config.Key {
 
 // CheckSession returns the person as a caller of the API, as the configuration says now; see [config.WithSessionCheck].
 func (v *Visit) CheckSession() (*config.Key, error) {
+	if v.Portal != nil {
+		if _, err := v.Deps.Portal.PortalSession(v.Person.ID); err != nil {
+			return nil, err
+		}
+		return v.Principal(), nil
+	}
 	person, err := v.Deps.People.SessionUser(v.Person.ID, v.Session.ID, v.Session.Epoch)
 	if err != nil {
 		return nil, err

@@ -27,10 +27,10 @@ func TestCookieOfAMessageIsNoSession(t *testing.T) {
 	for suffix, want := range map[string]bool{"": true, toastCookie: false} {
 		w := httptest.NewRecorder()
 		v := &Visit{Dashboard: d, W: w, R: httptest.NewRequest(http.MethodGet, "/app", nil)}
-		if err := v.setSealed(suffix, session{"s", "usr_1", now.Unix(), now.Unix(), 7}, time.Minute); err != nil {
+		if err := v.setSealed(suffix, session{ID: "s", User: "usr_1", Began: now.Unix(), Issued: now.Unix(), Epoch: 7}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
-		v.R.AddCookie(&http.Cookie{Name: d.cookieName(""), Value: w.Result().Cookies()[0].Value})
+		v.R.AddCookie(&http.Cookie{Name: v.cookieName(""), Value: w.Result().Cookies()[0].Value})
 		if err := v.openSession(); err != nil || (v.Person != nil) != want {
 			t.Errorf("%q: %v, %v", suffix, v.Person, err)
 		}

@@ -86,6 +86,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"milliseconds": milliseconds,
 		"status":       func(word any) Status { return NewStatus(TextOf(word)) },
 		"why":          d.why,
+		"ticked":       ticked,
 		"hour":         func(at web.Time) string { return time.Time(at).UTC().Format("2 Jan 15:04") },
 		"shell":        commandLines,
 		"onlyHere":     isOnlyHere,
@@ -152,6 +153,7 @@ func (d *Dashboard) DueMoment(t any) moment {
 type Passage struct {
 	Text   string
 	Strong bool   // Text is a name
+	Code   bool   // Text is what a program reads
 	At     moment // zero: the passage is Text
 }
 
@@ -171,6 +173,14 @@ func (d *Dashboard) Prose(text string, x wire.Why) []Passage {
 		return []Passage{{Text: before}, {At: d.Moment(x.Until)}, {Text: after}}
 	}
 	return []Passage{{Text: before}, {At: d.DueMoment(x.Until)}, {Text: after}}
+}
+
+// ticked splits a message of the API, which has code between backticks.
+func ticked(text string) (parts []Passage) {
+	for i, part := range strings.Split(text, "`") {
+		parts = append(parts, Passage{Text: part, Code: i%2 == 1})
+	}
+	return parts
 }
 
 // commandLine is a line of a command for the template "shell". End are its last characters, which stay on one line, if

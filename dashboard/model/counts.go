@@ -44,8 +44,8 @@ func CountOf(n *wire.StatusCounts, status event.Status) int {
 func (n *EventCounts) ByStatus() (all []StatusCount) {
 	for _, status := range countedStatuses {
 		c, of := StatusCount{Name: string(status)}, CountOf(&n.Statuses, status)
-		if of > 0 || n.More { // older events, which were not counted, may have it
-			if c.Count = frame.Number(int64(of)); n.More {
+		if of > 0 {
+			if c.Count = frame.Number(int64(of)); n.More { // older events, which were not counted, may have it
 				c.Count += "+"
 			}
 		}

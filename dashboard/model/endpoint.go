@@ -84,6 +84,11 @@ func (d *Destination) Why() string {
 
 // State describes what happens to a new request to the endpoint and its deliveries.
 func (e *Endpoint) State() string {
+	return cmp.Or(e.Exception(), "Accepts requests and delivers them to "+e.Count()+".")
+}
+
+// Exception is the State of an endpoint that does not deliver all that it accepts; empty otherwise.
+func (e *Endpoint) Exception() string {
 	switch {
 	case !e.Enabled:
 		return "Its ingest URL answers 404 and events cannot be sent to it. What is stored stays."
@@ -109,7 +114,7 @@ func (e *Endpoint) State() string {
 	total, active := e.Count(), len(e.Destinations)-len(waiting)
 	switch {
 	case len(waiting) == 0:
-		return "Accepts requests and delivers them to " + total + "."
+		return ""
 	case active == 0 && len(waiting) > 1:
 		return "Accepts and stores requests. None of its " + total + " is active."
 	case active == 0:

@@ -3,6 +3,8 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -111,6 +113,25 @@ func (c *Need) link(path, name string) {
 		c.Links = append(c.Links, frame.MenuItem{Path: path, Name: name})
 		slices.SortFunc(c.Links, func(a, b frame.MenuItem) int { return strings.Compare(a.Name, b.Name) })
 	}
+}
+
+// Diagnose adds why the signature of the newest rejected event of an endpoint is not accepted, and what to change;
+// nothing if there is none, or if it cannot be read.
+func (c *Need) Diagnose(v *frame.Visit, endpoint string) error {
+	rejected, err := frame.ReadRows[*EventRow](v, "/v1/events",
+		url.Values{"endpoint_id": {endpoint}, "status": {"rejected"}, "limit": {"1"}})
+	if err != nil || len(rejected.Data) == 0 {
+		return err
+	}
+	explained := &wire.SignatureExplanation{}
+	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
+	if s := frame.StatusOf(err); s == http.StatusBadRequest || s == http.StatusNotFound { // erased, or expired meanwhile
+		return nil
+	}
+	if err == nil && len(explained.Findings) > 0 {
+		c.Newest, c.NewestText = rejected.Data[0].ID, explained.Findings[0].Message
+	}
+	return err
 }
 
 // Needs are the causes as sentences, with the requests of the last hour where those are known.

@@ -7,10 +7,16 @@ if (window.trustedTypes) {
   window.trustedTypes.createPolicy('default', { createHTML: (html) => html });
 }
 
+let empty = []; // fields that are not sent
+
 // A form is sent once. The server would do nothing twice either: this spares the person a second answer.
 document.addEventListener('submit', (event) => {
   const form = event.target;
-  if (form.method !== 'post') {
+  if (form.method !== 'post') { // the address of a list has the filters that are set
+    empty = [...form.elements].filter((field) => field.name && !field.value && !field.disabled);
+    empty.forEach((field) => {
+      field.disabled = true;
+    });
     return;
   }
   if (form.dataset.sent) {
@@ -22,6 +28,9 @@ document.addEventListener('submit', (event) => {
 
 // A page that comes back from the history can send its form again.
 window.addEventListener('pageshow', () => {
+  empty.forEach((field) => {
+    field.disabled = false;
+  });
   for (const form of document.querySelectorAll('form[data-sent]')) {
     delete form.dataset.sent;
   }
@@ -87,15 +96,15 @@ setInterval(advance, 10_000);
 // live.js calls this for the parts that it replaces.
 function addCopyButtons(part) {
   for (const value of navigator.clipboard ? part.querySelectorAll('figure.code > pre, .pick:not(pre .pick)') : []) {
-    if (value.nextElementSibling?.matches('.copy')) {
+    const caption = value.closest('figure')?.querySelector('figcaption');
+    if ((caption?.lastElementChild ?? value.nextElementSibling)?.matches('.copy')) {
       continue;
     }
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'copy';
     button.textContent = 'Copy';
-    const what = value.closest('figure')?.querySelector('figcaption') ?? value;
-    button.setAttribute('aria-label', `Copy ${what.innerText.trim().slice(0, 30)}`);
+    button.setAttribute('aria-label', `Copy ${(caption ?? value).innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
       value.querySelectorAll('details').forEach((fold) => {
         fold.open = true; // what is folded has no text to copy
@@ -103,7 +112,7 @@ function addCopyButtons(part) {
       await navigator.clipboard.writeText(value.innerText);
       button.textContent = 'Copied';
     });
-    value.after(button);
+    caption ? caption.append(button) : value.after(button);
   }
 }
 addCopyButtons(document);
@@ -131,12 +140,81 @@ window.addEventListener('pagehide', () => {
   }
 });
 
+// neighbour is the path of the event that many rows further down the list; undefined: there is none.
 function neighbour(by) {
   const paths = JSON.parse(sessionStorage.getItem(listed) ?? '[]');
-  const to = paths[paths.indexOf(window.location.pathname) + by];
-  if (to && paths.includes(window.location.pathname)) {
-    window.location.assign(to);
+  const at = paths.indexOf(window.location.pathname);
+  return at < 0 ? undefined : paths[at + by];
+}
+
+// The page of an event links to its neighbours beside the way back to the list.
+const crumb = document.querySelector('.crumb[data-event]');
+for (const [text, by] of crumb ? [['Previous', -1], ['Next', 1]] : []) {
+  if (neighbour(by)) {
+    const link = document.createElement('a');
+    link.href = neighbour(by);
+    link.textContent = text;
+    crumb.append(' · ', link);
   }
+}
+
+const visit = (path) => path && window.location.assign(path);
+
+// placesOf returns where lines have a text, in capital or small letters.
+function placesOf(text, lines) {
+  const wanted = new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi');
+  return lines.flatMap((line) => {
+    const nodes = [];
+    const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT);
+    for (let from = 0; walker.nextNode(); from += walker.currentNode.length) {
+      nodes.push({ node: walker.currentNode, from });
+    }
+    return [...line.textContent.matchAll(wanted)].map(({ index, 0: { length } }) => {
+      const place = new Range();
+      const first = nodes.findLast(({ from }) => from <= index);
+      const last = nodes.findLast(({ from }) => from < index + length);
+      place.setStart(first.node, index - first.from);
+      place.setEnd(last.node, index + length - last.from);
+      return place;
+    });
+  });
+}
+
+// A body gets a field that finds a text in it. Enter leads to the next place. The browser marks the places: the body
+// itself does not change.
+const body = window.CSS?.highlights && document.querySelector('figure[data-find]');
+if (body) {
+  const field = document.createElement('input');
+  const count = document.createElement('span');
+  let places = [];
+  let at = 0;
+  const show = () => {
+    count.textContent = field.value && `${Math.min(at + 1, places.length)} of ${places.length}`;
+    window.CSS.highlights.set('found', new Highlight(...places));
+    window.CSS.highlights.set('here', new Highlight(...places.slice(at, at + 1)));
+    const here = places[at]?.startContainer.parentElement;
+    for (let fold = here?.closest('details'); fold; fold = fold.parentElement.closest('details')) {
+      fold.open = true;
+    }
+    here?.scrollIntoView({ block: 'nearest' });
+  };
+  field.type = 'search';
+  field.placeholder = 'Find';
+  field.setAttribute('aria-label', 'Find in the body');
+  field.addEventListener('input', () => {
+    const lines = body.querySelectorAll('code i');
+    places = field.value ? placesOf(field.value, lines.length ? [...lines] : [body.querySelector('code')]) : [];
+    at = 0;
+    show();
+  });
+  field.addEventListener('keydown', ({ key, shiftKey }) => {
+    if (key === 'Enter' && places.length) {
+      at = (at + (shiftKey ? places.length - 1 : 1)) % places.length;
+      show();
+    }
+  });
+  count.setAttribute('role', 'status');
+  body.querySelector('.end').before(field, count);
 }
 
 function search() {
@@ -184,8 +262,8 @@ const actions = {
   j: () => step(1),
   k: () => step(-1),
   r: () => document.querySelector('[popovertarget=dlg-replay]')?.click(),
-  n: () => neighbour(1),
-  p: () => neighbour(-1),
+  n: () => visit(neighbour(1)),
+  p: () => visit(neighbour(-1)),
   '/': search,
   '?': () => help().showPopover(),
 };

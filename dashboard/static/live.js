@@ -92,6 +92,23 @@ const setLost = (id, since) => {
   }
 };
 
+// A form with data-preview, the id of a part, shows at once what it would do: on each change its answer replaces the part.
+let asked = 0;
+document.addEventListener('change', async ({ target: { form } }) => {
+  const id = form?.dataset.preview;
+  if (!id) {
+    return;
+  }
+  const turn = ++asked;
+  const body = new URLSearchParams(new FormData(form));
+  const response = await fetch(form.action, { method: 'POST', body, headers: { 'Relay-Part': id } });
+  const now = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(id);
+  if (now && turn === asked) {
+    addCopyButtons(document.adoptNode(now));
+    document.getElementById(id).replaceWith(now);
+  }
+});
+
 const groups = Object.groupBy(document.querySelectorAll('[data-live][id]'), (element) => element.dataset.live);
 for (const [path, elements] of Object.entries(groups)) {
   const ids = elements.map((element) => element.id);

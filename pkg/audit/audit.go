@@ -31,6 +31,7 @@ type ActorType string
 const (
 	ByKey      ActorType = "key"      // a request with an API key
 	ByUser     ActorType = "user"     // a user who signed in
+	ByPortal   ActorType = "portal"   // a person of a tenant in the portal
 	ByOperator ActorType = "operator" // a command on the machine of a node
 	BySystem   ActorType = "system"   // the service itself
 )
@@ -52,6 +53,8 @@ func ActorOf(actor, name string) Actor {
 	switch {
 	case strings.HasPrefix(actor, id.Key):
 		return Actor{ByKey, actor, name}
+	case strings.HasPrefix(actor, id.PortalSession):
+		return Actor{ByPortal, actor, name}
 	case strings.HasPrefix(actor, id.User):
 		return Actor{ByUser, actor, name}
 	case actor == Operator:

@@ -62,15 +62,21 @@ func (m Manifest) Bytes() (n int64) {
 // Writer writes a backup.
 type Writer struct {
 	dir, previous string
+	shared        map[string]int64 // sizes of the files of the previous backup
 	manifest      Manifest
 }
 
 // Create begins a backup in a directory, which must be empty or not exist. Files that the previous backup has with the
 // same content become hard links to it, so that each backup is complete when others are removed; "": all are copied.
 func Create(dir, previous, version string, now time.Time) (*Writer, error) {
+	shared := make(map[string]int64)
 	if previous != "" {
-		if _, err := ReadManifest(previous); err != nil {
+		before, err := ReadManifest(previous)
+		if err != nil {
 			return nil, err
+		}
+		for _, f := range before.Files {
+			shared[f.Path] = f.Size
 		}
 	}
 	if err := private.EnsureDir(dir, ""); err != nil {
@@ -90,7 +96,7 @@ func Create(dir, previous, version string, now time.Time) (*Writer, error) {
 				previous, err)
 		}
 	}
-	return &Writer{dir, previous, Manifest{Format: format, Version: version, Time: now}}, nil
+	return &Writer{dir, previous, shared, Manifest{Format: format, Version: version, Time: now}}, nil
 }
 
 // Add writes a file. It calls write again if the previous backup has another content.
@@ -163,16 +169,35 @@ func (c *comparer) Write(p []byte) (int, error) {
 
 // AddTree copies a file, or all files of a directory.
 func (w *Writer) AddTree(path, from string) error {
+	return walk(path, from, func(path, name string, _ int64) error {
+		return w.Add(path, func(to io.Writer) error { return copyFrom(name, to) })
+	})
+}
+
+// walk calls each for a file, or all files of a directory, with the path in the backup. It leaves out files that are
+// removed meanwhile.
+func walk(path, from string, each func(path, name string, size int64) error) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
-			return err
+			return ignoreMissing(err)
 		}
 		below, err := filepath.Rel(from, name)
 		if err != nil {
 			return err
 		}
-		return w.Add(filepath.Join(path, below), func(to io.Writer) error { return copyFrom(name, to) })
+		info, err := entry.Info()
+		if err != nil {
+			return ignoreMissing(err)
+		}
+		return each(filepath.Join(path, below), name, info.Size())
 	})
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // Finish writes the manifest, which completes the backup.

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -94,4 +95,32 @@ func TestPrevious(t *testing.T) {
 	if m := must.Get(Verify(two))(t); len(m.Files) != len(files) {
 		t.Errorf("%+v", m)
 	}
+}
+
+// There must be room for what the previous backup lacks. Claims may have changed, whatever their size is.
+func TestCheckRoom(t *testing.T) {
+	t.Parallel()
+	above := t.TempDir()
+	const tooMuch = 8 << 40 // sparse
+	f := func(path string, shared map[string]int64, want string) {
+		t.Helper()
+		from := filepath.Join(above, path)
+		must.Do(t, os.MkdirAll(filepath.Dir(from), 0o700))
+		must.Do(t, os.WriteFile(from, nil, 0o600))
+		must.Do(t, os.Truncate(from, tooMuch))
+		w := must.Get(Create(filepath.Join(above, "backup"), "", "1.0", time.Now()))(t)
+		w.shared = shared
+		err := w.CheckRoom(map[string]string{"missing": filepath.Join(above, "missing"), path: from})
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %q", path, got, want)
+		}
+		if err := CheckCopyRoom(above, from); err == nil {
+			t.Error("a copy has room")
+		}
+		must.Do(t, os.Remove(from))
+	}
+	f("log/a", nil, "this needs 8796093.0 MB")
+	f("log/a", map[string]int64{"log/a": 1}, "this needs")
+	f("log/a", map[string]int64{"log/a": tooMuch}, "<nil>")
+	f(Claims, map[string]int64{Claims: tooMuch}, "this needs")
 }

@@ -8,6 +8,7 @@ package claim
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -36,6 +37,14 @@ type Claim struct {
 	State State
 	Event id.ID
 	Note  string
+}
+
+// Kept is a claim in a Store whose event is stored.
+type Kept struct {
+	Hash  [sha256.Size]byte // of the key
+	Event id.ID
+	Note  string
+	Left  time.Duration // until it expires
 }
 
 // Store holds the claims of all nodes; see limit.Limiter. It may lose claims: then an event may be stored twice.

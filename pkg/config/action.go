@@ -17,6 +17,7 @@ type Action struct {
 	entity.Meta
 	Key     string `json:"key"` // id of the API key that asked
 	KeyName string `json:"key_name"`
+	Tenant  string `json:"tenant,omitempty"` // of the key; people of the tenant decide, too
 	Tool    string `json:"tool"`
 	// Arguments are those of the tool, a JSON object.
 	Arguments string `json:"arguments"`

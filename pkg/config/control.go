@@ -208,6 +208,9 @@ func (x entities) ActorName(v *conflog.View, id string) string {
 	if e := v.FindLiving(entity.KindUser, id); e != nil {
 		return x.Decoded(e).(*User).Email
 	}
+	if e := v.FindLiving(entity.KindPortalSession, id); e != nil {
+		return portalActor(x.Decoded(e).(*PortalSession).Tenant)
+	}
 	return ""
 }
 

@@ -73,6 +73,10 @@ var kindTable = &entity.Table{
 			ErrBytes: ErrFixturesFull}),
 	// A node that does not know tenants would give their keys the whole account.
 	entity.KindTenant: entity.Row[Tenant]("tenant", conflog.AuditAll, exported, conflog.Bounds{}).AtLevel(3),
+	// What ends by its time is not audited. A link that was created can be opened when the configuration is full.
+	entity.KindPortalSession: entity.Row[PortalSession]("portal_session", conflog.AuditRequested,
+		expiresInAnyOrder, conflog.Bounds{MaxCount: MaxPortalSessions, ErrCount: ErrTooManyPortalSessions,
+			AllowGrowthWhenFull: true}).AtLevel(3),
 }
 
 func (*LogSecret) EntityKind() entity.Kind     { return entity.KindLog }
@@ -86,6 +90,7 @@ func (*ServiceSecret) EntityKind() entity.Kind { return entity.KindServiceSecret
 func (*Action) EntityKind() entity.Kind        { return entity.KindAction }
 func (*Fixture) EntityKind() entity.Kind       { return entity.KindFixture }
 func (*Tenant) EntityKind() entity.Kind        { return entity.KindTenant }
+func (*PortalSession) EntityKind() entity.Kind { return entity.KindPortalSession }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {

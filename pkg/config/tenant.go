@@ -1,15 +1,19 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // MaxTenantEndpoints is the maximum number of endpoints of a tenant, whatever its limits say. Filters name them all.
@@ -28,8 +32,11 @@ type Tenant struct {
 	Name     string            `json:"name,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	Limits   TenantLimits      `json:"limits,omitzero"`
-	Own      string            `json:"own,omitempty"` // the endpoint that events sent to the tenant go to
-	Deleting bool              `json:"deleting,omitempty"`
+	Portal   *TenantPortal     `json:"portal,omitempty"` // nil: the defaults
+	// AllowanceEvents is the agreed number of events a month; nil = none.
+	AllowanceEvents *int   `json:"allowance_events,omitempty"`
+	Own             string `json:"own,omitempty"` // the endpoint that events sent to the tenant go to
+	Deleting        bool   `json:"deleting,omitempty"`
 	// Endpoints are the ids of its endpoints, oldest first. One may not exist yet, or no longer.
 	Endpoints []string `json:"endpoints,omitempty"`
 }
@@ -39,6 +46,38 @@ type TenantLimits struct {
 	Endpoints       *int `json:"endpoints" in:"null" minimum:"1" maximum:"1000" description:"Endpoints at most."`
 	Destinations    *int `json:"destinations" in:"null" minimum:"1" maximum:"50000" description:"Destinations of all its endpoints at most."`
 	EventsPerSecond *int `json:"events_per_second" in:"null" minimum:"1" maximum:"100000" description:"Accepted events of all its endpoints at most, over all nodes."`
+}
+
+// TenantPortal is how the portal looks to a tenant. Empty members have the defaults.
+type TenantPortal struct {
+	Title   string `json:"title" in:"name" maxLength:"60" pattern:"@text" description:"Name at the top of each page, such as that of your product. Default: Webhooks."`
+	Color   string `json:"color" in:"" maxLength:"7" pattern:"^(#[0-9a-fA-F]{6})?$" description:"Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard."`
+	LogoURL string `json:"logo_url" in:"" maxLength:"500" pattern:"^(https://[^ ;,'\"]+)?$" description:"https address of a picture beside the title. Browsers of the tenant fetch it. Default: none."`
+}
+
+// portalColor and portalLogo match what TenantPortal says. Both get into style sheets and headers.
+var (
+	portalColor = regexp.MustCompile(`^(#[0-9a-fA-F]{6})?$`)
+	portalLogo  = regexp.MustCompile(`^(https://[A-Za-z0-9.:-]+(/[^\x00-\x20;,'"\\\x7f-\x{10ffff}]*)?)?$`)
+)
+
+// Validate returns an *entity.InvalidError that names the first member that is wrong.
+func (p *TenantPortal) Validate() error {
+	if p == nil {
+		return nil
+	}
+	u, err := url.Parse(p.LogoURL)
+	switch {
+	case !portalColor.MatchString(p.Color):
+		return &entity.InvalidError{Param: "portal.color", Message: "must be a colour such as #1d55c4"}
+	case len(p.LogoURL) > 500, !portalLogo.MatchString(p.LogoURL), err != nil, p.LogoURL != "" && u.Hostname() == "",
+		p.LogoURL != "" && u.User != nil:
+		return &entity.InvalidError{Param: "portal.logo_url", Message: "must be an https URL of ASCII characters without " +
+			"quotes, commas, semicolons and passwords"}
+	case utf8.RuneCountInString(p.Title) > 60 || !web.IsPrintable(p.Title):
+		return &entity.InvalidError{Param: "portal.title", Message: "must have at most 60 printable characters"}
+	}
+	return nil
 }
 
 // LimitError says which limit of a tenant a change or an event would exceed.
@@ -61,8 +100,9 @@ func (t *Tenant) Validate() error {
 	if !IsTenant(t.Tenant) || t.ID != TenantID(t.Account, t.Tenant) {
 		return errors.New("tenant is not a tenant's name, or not that of its id")
 	}
-	return errors.Join(require.Bounds("limits", &t.Limits),
-		require.Range("endpoints", len(t.Endpoints), 0, MaxTenantEndpoints))
+	return errors.Join(require.Bounds("limits", &t.Limits), t.Portal.Validate(),
+		require.Range("endpoints", len(t.Endpoints), 0, MaxTenantEndpoints), require.Range("allowance_events",
+			*cmp.Or(t.AllowanceEvents, new(1)), 1, 1_000_000_000_000))
 }
 
 // OnlyRestricts: an endpoint of it was removed.
@@ -133,6 +173,13 @@ func (c tenants) DeleteTenant(ctx context.Context, t *Tenant) error {
 	for _, k := range callers(c).Keys(t.Account) {
 		if k.Tenant == t.Tenant && k.RevokedAt.IsZero() {
 			if err := callers(c).RevokeKey(ctx, k.ID); err != nil {
+				return err
+			}
+		}
+	}
+	for s := range c.View().NewestFirst(entity.KindPortalSession, 0) {
+		if x := c.Decoded(s).(*PortalSession); x.Account == t.Account && x.Tenant == t.Tenant {
+			if err := c.EndPortalSession(ctx, x.ID); err != nil && !errors.Is(err, ErrNotFound) {
 				return err
 			}
 		}

@@ -41,11 +41,23 @@ func At(point string) {
 	select {} // nothing after the point runs
 }
 
-// Clock returns the clock that the node passes to its components: RELAY_FAULT_CLOCK moves it, e.g. by -1h.
+// Clock returns the clock that the node passes to its components: RELAY_FAULT_CLOCK moves it, e.g. by -1h. If it names
+// a file, that has the duration, and may change.
 func Clock() func() time.Time {
-	offset, err := time.ParseDuration(os.Getenv("RELAY_FAULT_CLOCK"))
-	if err != nil {
+	setting := os.Getenv("RELAY_FAULT_CLOCK")
+	offset, err := time.ParseDuration(setting)
+	switch {
+	case err == nil:
+		return func() time.Time { return time.Now().Add(offset) }
+	case setting == "":
 		return time.Now
 	}
-	return func() time.Time { return time.Now().Add(offset) }
+	var last atomic.Int64 // of a whole file
+	return func() time.Time {
+		text, err := os.ReadFile(setting)
+		if offset, parseErr := time.ParseDuration(string(text)); err == nil && parseErr == nil {
+			last.Store(int64(offset))
+		}
+		return time.Now().Add(time.Duration(last.Load()))
+	}
 }

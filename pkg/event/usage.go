@@ -14,6 +14,14 @@ type Use struct {
 // Total returns the number that is compared with the allowance.
 func (u Use) Total() int64 { return u.Received + u.Sent + u.Findings }
 
+// UsageOf says whose use is counted: that of an account, or of some of its endpoints, such as those of a tenant.
+type UsageOf struct {
+	Account   string
+	Endpoints []string // nil: all, and findings, which belong to no endpoint
+	Allowance int64    // of these endpoints, a month; 0 = none. That of an account is a setting
+	Created   time.Time
+}
+
 // UsageSpan is the span whose use is counted. Its times are whole hours.
 type UsageSpan struct {
 	From, To time.Time // the period, [From, To)

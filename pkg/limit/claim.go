@@ -69,9 +69,21 @@ func (l *Limiter) Release(ctx context.Context, key string, event id.ID) {
 	})
 }
 
+// MoveClaims records claims of another store.
+func (l *Limiter) MoveClaims(ctx context.Context, claims []claim.Kept) error {
+	_, err := l.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, c := range claims {
+			p.Set(ctx, hashKey(c.Hash), claimValue("stored", c.Event, c.Note), max(c.Left, time.Millisecond))
+		}
+		return nil
+	})
+	return err
+}
+
 // claimKey returns the Redis key of a claim: a SHA-256 hash, because senders' keys may be long and private.
-func claimKey(key string) string {
-	sum := sha256.Sum256([]byte(key))
+func claimKey(key string) string { return hashKey(sha256.Sum256([]byte(key))) }
+
+func hashKey(sum [sha256.Size]byte) string {
 	return "claim:" + base64.RawURLEncoding.EncodeToString(sum[:])
 }
 

@@ -31,7 +31,7 @@ func (l *Log) recover() error {
 		p := l.partitions[key]
 		if p == nil {
 			return errors.Join(fmt.Errorf("%w: there is a file for partition %s, which %s does not name", ErrDamaged, key,
-				stateFile), l.closeFiles())
+				StateFile), l.closeFiles())
 		}
 		if err := p.recover(bases, &buf); err != nil {
 			return errors.Join(err, l.closeFiles())
@@ -54,11 +54,11 @@ func (l *Log) recoverState() error {
 	s := &state{log: l, max: maxStateBytes, topics: make(map[string]Topic), commits: make(map[string]map[Key]Commit),
 		starts: make(map[Key]int64)}
 	l.state = s
-	b, err := os.ReadFile(l.path(stateFile))
+	b, err := os.ReadFile(l.path(StateFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	end, next, err := scan(b, seedOf(stateFile), 0, func(f Frame, _ int) error {
+	end, next, err := scan(b, seedOf(StateFile), 0, func(f Frame, _ int) error {
 		var e stateEntry
 		if err := json.Unmarshal(f.Payload, &e); err != nil {
 			return err
@@ -67,12 +67,12 @@ func (l *Log) recoverState() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", stateFile, err)
+		return fmt.Errorf("%s: %w", StateFile, err)
 	}
 	if end == 0 {
 		return s.rewrite()
 	}
-	s.file, err = l.reopen(stateFile, int64(end), int64(len(b)))
+	s.file, err = l.reopen(StateFile, int64(end), int64(len(b)))
 	s.size, s.seq, s.synced = int64(end), next, next
 	return err
 }

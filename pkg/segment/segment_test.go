@@ -456,7 +456,7 @@ func TestHoleIsAnError(t *testing.T) {
 			t.Errorf("without %s: %v", name, err)
 		}
 	}
-	if err := try(stateFile, flip(50)); err == nil {
+	if err := try(StateFile, flip(50)); err == nil {
 		t.Error("a damaged state log is read")
 	}
 }

@@ -32,8 +32,8 @@ func (s *Snapshot) Copy(each func(name string, write func(io.Writer) error) erro
 	if err != nil {
 		return err
 	}
-	err = each(stateFile, func(w io.Writer) error {
-		_, err := w.Write(appendFrame(nil, seedOf(stateFile), 0, 0, 0,
+	err = each(StateFile, func(w io.Writer) error {
+		_, err := w.Write(appendFrame(nil, seedOf(StateFile), 0, 0, 0,
 			func(dst []byte) []byte { return append(dst, text...) }))
 		return err
 	})

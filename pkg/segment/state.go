@@ -62,7 +62,8 @@ type state struct {
 	starts  map[Key]int64
 }
 
-const stateFile = "state.log"
+// StateFile is the name of the state log.
+const StateFile = "state.log"
 
 // maxStateBytes is the usual state.max. All commits with the longest metadata are less.
 const maxStateBytes = 8 << 20
@@ -124,7 +125,7 @@ func (s *state) write(e stateEntry, sync bool) error {
 	}
 	if err := files.write(s.file, b, s.size); err != nil {
 		s.torn = files.truncate(s.file, s.size) != nil
-		return fmt.Errorf("write %s: %w", stateFile, err)
+		return fmt.Errorf("write %s: %w", StateFile, err)
 	}
 	if sync {
 		if err := files.sync(s.file); err != nil {
@@ -145,7 +146,7 @@ func (s *state) frame(e stateEntry) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return appendFrame(nil, seedOf(stateFile), s.seq, s.synced, 0, func(dst []byte) []byte {
+	return appendFrame(nil, seedOf(StateFile), s.seq, s.synced, 0, func(dst []byte) []byte {
 		return append(dst, text...)
 	}), nil
 }
@@ -158,7 +159,7 @@ func (s *state) rewrite() error {
 	if err != nil {
 		return err
 	}
-	files, path := s.log.files, s.log.path(stateFile)
+	files, path := s.log.files, s.log.path(StateFile)
 	f, err := files.create(path + ".new")
 	if err == nil {
 		err = files.write(f, b, 0)
@@ -177,7 +178,7 @@ func (s *state) rewrite() error {
 		if f != nil {
 			_ = f.Close()
 		}
-		return fmt.Errorf("rewrite %s: %w", stateFile, err)
+		return fmt.Errorf("rewrite %s: %w", StateFile, err)
 	}
 	if s.file != nil {
 		_ = s.file.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/segment"
 )
 
@@ -23,6 +24,7 @@ import (
 type Log struct {
 	segments *segment.Log
 	log      *slog.Logger
+	now      func() time.Time
 
 	mu     sync.Mutex // guards groups
 	groups map[string][]*localGroup
@@ -38,6 +40,9 @@ type LogConfig struct {
 	Metrics prometheus.Registerer // nil: no metrics
 }
 
+// LogStateFile is the file of a log that names its topics.
+const LogStateFile = segment.StateFile
+
 // OpenLog opens the log in a directory, or creates it. Nobody else can open it until Run has returned.
 func OpenLog(cfg LogConfig) (*Log, error) {
 	if cfg.Log == nil {
@@ -51,7 +56,7 @@ func OpenLog(cfg LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{segments: segments, log: cfg.Log, groups: make(map[string][]*localGroup)}, nil
+	return &Log{segments: segments, log: cfg.Log, now: crash.Clock(), groups: make(map[string][]*localGroup)}, nil
 }
 
 // syncMetrics registers the metrics of syncs, and returns the function that counts a round.
@@ -95,8 +100,8 @@ func (l *Log) Run(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
 				return
-			case now := <-tick.C:
-				if err := l.expire(now); err != nil {
+			case <-tick.C:
+				if err := l.expire(l.now()); err != nil {
 					l.log.LogAttrs(ctx, slog.LevelWarn, "cannot trim the log by retention", slog.Any("error", err))
 				}
 			}

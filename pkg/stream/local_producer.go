@@ -92,8 +92,8 @@ func (p *localProducer) append(t Topic, buffer *localBuffer, topic string, parti
 		return
 	}
 	l.buffer = buffer
-	if now := time.Now(); l.untimed || t.TimestampType == appendTime {
-		r.Timestamp = now
+	if l.untimed || t.TimestampType == appendTime {
+		r.Timestamp = p.cfg.Embedded.now()
 	}
 	r.Timestamp = r.Timestamp.Truncate(time.Millisecond)
 	to.Append(r.Timestamp.UnixMilli(), l, t.Linger)

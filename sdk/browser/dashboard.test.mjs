@@ -302,7 +302,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     const { body: endpoint } = await call(relay, 'POST', '/v1/endpoints',
       { name: 'refused and purged', destinations: [{ url: `${receiver.url}/purged`, name: 'purged' }] })
     const [destination] = endpoint.destinations
-    await page.goto(`${relay.url}/app/endpoints/${endpoint.id}/destinations/${destination.id}`)
+    await page.goto(`${relay.url}/app/endpoints/${endpoint.id}/destinations/${destination.id}/settings`)
     const field = page.getByLabel('Headers')
     await field.fill('no colon')
     await page.getByRole('button', { name: 'Save destination' }).click()
@@ -500,6 +500,11 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await page.waitForURL((url) => url.href !== newest && url.pathname.includes('evt_'))
     await page.keyboard.press('p')
     await page.waitForURL(newest)
+    await press(page.getByRole('link', { name: 'Next', exact: true }))
+    await press(page.getByRole('link', { name: 'Previous', exact: true }))
+    await page.waitForURL(newest)
+    await page.getByLabel('Find in the body').fill('"TYPE": "pu') // across the parts of a line
+    await page.getByText('1 of 1').waitFor()
     await inspect(page, press)
     await close()
   })

@@ -58,6 +58,7 @@ export async function seed(relay, receiver, label, fill = '') {
     at('endpoint-retries', `/endpoints/${failing.id}/retries`),
     at('destination-new', `/endpoints/${failing.id}/destinations/new`),
     at('destination', `/endpoints/${failing.id}/destinations/${failing.destinations[0].id}`),
+    at('destination-settings', `/endpoints/${failing.id}/destinations/${failing.destinations[0].id}/settings`),
     at('events', '/events'),
     at('events-empty', '/events?type=nothing'),
     at('event-delivered', `/events/${delivered}`),

@@ -199,11 +199,28 @@ async function seedPictures(relay, applications, page, minutes) {
   const sent = new Date().toISOString()
   assert.equal(await send(billing, 0), 200)
   const retrying = await until(`/v1/events?endpoint_id=${billing.id}&status=retrying&since=${sent}`, ({ data }) => data[0]?.id)
+  const portal = await seedPortal({ must, until, applications, page })
   return [
     { name: 'overview', path: '/app', height: 916, ready: 'held after repeated failures' },
     { name: 'event', path: `/app/events/${retrying}`, height: 880, ready: 'Attempt 2' },
     { name: 'signature', path: `/app/events/${rejected}?signature=1`, height: 760, ready: 'secret_whitespace' },
     { name: 'recovery', path: recovery, height: 916, ready: 'Continue with' },
     { name: 'findings', path: '/app/findings', height: 560, ready: 'Stripe live secret key' },
+    { name: 'portal', path: portal, height: 720, ready: '503 Service Unavailable' },
   ]
+}
+
+// seedPortal makes a tenant with a failing destination, opens the portal of it, and returns the path of an event.
+async function seedPortal({ must, until, applications, page }) {
+  const tenant = '/v1/tenants/customer-42'
+  await must('PUT', tenant, { name: 'Example Ltd', portal: { title: 'Acme webhooks', color: '#0b6e4f' } })
+  const { url } = await must('POST', `${tenant}/portal_links`, { can: ['destinations', 'secrets', 'replay', 'test'] })
+  const { endpoint_id: endpoint } = await must('GET', tenant)
+  applications.down.add('hooks.example.com')
+  await must('POST', `/v1/endpoints/${endpoint}/destinations`, { url: applications.at('hooks.example.com', '/acme') })
+  const { id } = await must('POST', `${tenant}/events`, { type: 'order.paid', data: { order_id: '1042', total: 129.9 } })
+  await until(`/v1/events/${id}`, ({ attempts }) => attempts?.length > 0)
+  await page.goto(url)
+  await page.getByRole('heading', { name: 'Destinations' }).waitFor()
+  return `/portal/events/${id}`
 }

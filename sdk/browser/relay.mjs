@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 const binary = fileURLToPath(new URL('../../bin/relay', import.meta.url))
 const startsWithin = 180_000 // also on a core that others keep busy
 
-async function freePort() {
+export async function freePort() {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address()

@@ -32,6 +32,7 @@ test('from a transformation that fails to the event that is delivered, and back 
   await page.goto(relay.url + path)
   assert.match(await page.getByLabel('Text of the sample').inputValue(), /"sample": true/) // an example: no event has come
   const operations = page.getByLabel('Operations')
+  await page.getByText('All operations as JSON').click()
   await operations.fill('[{"op": "drop", "paths": ["/secret"]}, {"op": "rename", "from": "/total", "to": "/id"}]')
   await page.getByLabel('Text of the sample').fill('{"id": 7, "total": 1.50, "secret": "s"}')
   await page.getByRole('button', { name: 'Preview' }).click()
@@ -61,8 +62,9 @@ test('from a transformation that fails to the event that is delivered, and back 
   await page.getByRole('link', { name: 'Show the operation that failed' }).click()
   await page.getByText('An operation fails, so this body would not be sent.').waitFor()
 
+  await page.getByText('All operations as JSON').click()
   await operations.fill('[{"op": "drop", "paths": ["/secret"]}, {"op": "rename", "from": "/total", "to": "/amount"}]')
-  await page.getByRole('button', { name: 'Preview' }).click()
+  await operations.blur() // it is previewed at once
   await page.getByText('All operations succeed.').waitFor()
   await page.getByRole('button', { name: 'Save as version 2', exact: true }).click()
   await page.getByText('Version 2 is saved.').waitFor()

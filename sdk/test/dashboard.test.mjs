@@ -47,9 +47,13 @@ test('a form is sent once, until its page comes back', () => {
   listeners.pageshow()
   submit()
   assert.equal(prevented, 1)
-  const search = { method: 'get', dataset: {} }
+  const fields = [{ name: 'q', value: 'a' }, { name: 'since', value: '', disabled: false }, { name: '', value: '' }]
+  const search = { method: 'get', dataset: {}, elements: fields }
   listeners.submit({ target: search })
   assert.deepEqual(search.dataset, {})
+  assert.deepEqual(fields.map((field) => Boolean(field.disabled)), [false, true, false]) // not in the address
+  listeners.pageshow()
+  assert.equal(fields[1].disabled, false)
 })
 
 test('times are those of the own zone for whoever has chosen that', () => {

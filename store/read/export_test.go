@@ -34,7 +34,7 @@ func (r *Reader) HoldSearches(ctx context.Context, account string) (release func
 
 // HoldReads takes all read slots of an API key until release is called.
 func (r *Reader) HoldReads(ctx context.Context, key string) (release func()) {
-	return hold(cluster.MaxReads, func() (func(), error) { return r.AcquireSlot(event.WithCaller(ctx, key)) })
+	return hold(cluster.MaxReads, func() (func(), error) { return r.AcquireSlot(event.WithCaller(ctx, key, "")) })
 }
 
 func hold(slots int, acquire func() (release func(), err error)) (release func()) {

@@ -88,7 +88,7 @@ func TestEveryReadUnderFaults(t *testing.T) {
 		},
 		"stored": func() (any, error) { return r.Stored(ctx, storetest.Account, some) },
 		"usage": func() (any, error) {
-			f, err := r.Usage(ctx, storetest.Account,
+			f, err := r.Usage(ctx, event.UsageOf{Account: storetest.Account},
 				event.UsageSpan{From: old.Truncate(time.Hour), To: now, Recent: old.Truncate(time.Hour)})
 			f.AsOf, f.QueryTime = time.Time{}, 0
 			return f, err

@@ -127,10 +127,10 @@ func TestReadsOfAKeyTakeSlots(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := read(event.WithCaller(t.Context(), "key_a")); !errors.Is(err, event.ErrOverloaded) {
+			if err := read(event.WithCaller(t.Context(), "key_a", "")); !errors.Is(err, event.ErrOverloaded) {
 				t.Errorf("read beside eight others of the key: %v", err)
 			}
-			if err := read(event.WithCaller(t.Context(), "key_b")); errors.Is(err, event.ErrOverloaded) {
+			if err := read(event.WithCaller(t.Context(), "key_b", "")); errors.Is(err, event.ErrOverloaded) {
 				t.Errorf("read of another key: %v", err)
 			}
 			if err := read(t.Context()); errors.Is(err, event.ErrOverloaded) {

@@ -101,11 +101,15 @@ func searchSettings(cfg cluster.Config) clickhouse.Settings {
 	}
 }
 
-// acquireSearch waits for the only search of the API key, and then for one of those of its account: one key does not
-// hold all of them.
+// acquireSearch waits for the only search of the API key or the tenant, and then for one of those of its account: one
+// key does not hold all of them. Tenants share some among themselves, and so take none from the account.
 func (r *Reader) acquireSearch(ctx context.Context, account string) (release func(), err error) {
 	endOfKey := func() {}
-	if caller := event.Caller(ctx); caller != "" {
+	caller := event.Caller(ctx)
+	if event.IsTenant(caller) {
+		account += " tenants"
+	}
+	if caller != "" {
 		if endOfKey, err = r.searchesOfKey.Acquire(ctx, caller); err != nil {
 			return nil, err
 		}

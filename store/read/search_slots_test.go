@@ -2,6 +2,7 @@ package read
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,8 @@ func TestSearchesOfAKeyAreBounded(t *testing.T) {
 		search := func(key, account string, wait time.Duration, want error) func() {
 			t.Helper()
 			began := time.Now()
-			end, err := r.acquireSearch(event.WithCaller(t.Context(), key), account)
+			_, tenant, _ := strings.Cut(key, " of ")
+			end, err := r.acquireSearch(event.WithCaller(t.Context(), key, tenant), account)
 			if !errors.Is(err, want) || time.Since(began) != wait {
 				t.Errorf("%s: %v after %v, want %v after %v", key, err, time.Since(began), want, wait)
 			}
@@ -32,5 +34,14 @@ func TestSearchesOfAKeyAreBounded(t *testing.T) {
 		first()
 		search("key_c", "acc_1", 0, nil)()
 		second()
+
+		// All keys of a tenant have one, and however many tenants search, the account can, too.
+		one := search("key_e of t1", "acc_1", 0, nil)
+		search("key_f of t1", "acc_1", searchWait, event.ErrOverloaded)
+		other := search("key_g of t2", "acc_1", 0, nil)
+		search("key_h of t3", "acc_1", searchWait, event.ErrOverloaded)
+		search("key_i", "acc_1", 0, nil)()
+		one()
+		other()
 	})
 }

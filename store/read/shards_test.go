@@ -131,7 +131,7 @@ func movedEndpoint(t *testing.T) {
 	}
 	span := event.UsageSpan{From: time.Now().Add(-48 * time.Hour).Truncate(time.Hour), To: time.Now().Add(time.Hour),
 		Recent: time.Now().Add(-time.Hour).Truncate(time.Hour)}
-	f, err := r.Usage(t.Context(), storetest.Account, span)
+	f, err := r.Usage(t.Context(), event.UsageOf{Account: storetest.Account}, span)
 	if err != nil {
 		t.Fatal(err)
 	}

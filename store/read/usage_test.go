@@ -169,7 +169,7 @@ func (b *usageHistory) compareUsage(r *read.Reader, spans int) {
 		if span.To.Before(span.From) {
 			span.From, span.To = span.To, span.From
 		}
-		got, err := r.Usage(b.Context(), storetest.Account, span)
+		got, err := r.Usage(b.Context(), event.UsageOf{Account: storetest.Account}, span)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -316,16 +316,22 @@ func TestUsageCountsRequests(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
 	now := time.Now().UTC().Truncate(time.Hour)
-	got, err := r.Usage(t.Context(), storetest.Account,
+	got, err := r.Usage(t.Context(), event.UsageOf{Account: storetest.Account},
 		event.UsageSpan{From: now.Add(-time.Hour), To: now.Add(2 * time.Hour), Recent: now.Add(-time.Hour)})
 	if err != nil || got.Attempts != 3 || got.Deliveries != 2 || got.Recent != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	part, err := r.Usage(t.Context(), event.UsageOf{Account: storetest.Account, Endpoints: []string{e.Endpoint, "ep_none"}},
+		event.UsageSpan{From: now.Add(-time.Hour), To: now.Add(2 * time.Hour), Recent: now.Add(-time.Hour)})
+	if err != nil || part.Attempts != 3 || part.Recent != 1 || len(part.ByEndpoint) != 1 {
+		t.Fatalf("%+v, %v", part, err)
+	}
 	for _, other := range []struct {
-		account string
-		from    time.Time
-	}{{"acc_2", now.Add(-time.Hour)}, {storetest.Account, now.Add(time.Hour)}} {
-		got, err = r.Usage(t.Context(), other.account,
+		of   event.UsageOf
+		from time.Time
+	}{{event.UsageOf{Account: "acc_2"}, now.Add(-time.Hour)}, {event.UsageOf{Account: storetest.Account}, now.Add(time.Hour)},
+		{event.UsageOf{Account: storetest.Account, Endpoints: []string{"ep_none"}}, now.Add(-time.Hour)}} {
+		got, err = r.Usage(t.Context(), other.of,
 			event.UsageSpan{From: other.from, To: now.Add(2 * time.Hour), Recent: other.from})
 		if err != nil || got.Attempts+got.Deliveries+got.Recent != 0 || len(got.Daily)+len(got.ByEndpoint) != 0 {
 			t.Fatalf("%+v, %v", got, err)

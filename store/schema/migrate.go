@@ -30,6 +30,8 @@ type Config struct {
 	Cluster string
 	// Upgrading says that nodes of the previous version may be running: what only they need is not removed.
 	Upgrading bool
+	// Check returns what would run, and changes nothing.
+	Check bool
 	// Program is the version of this program; it is recorded with each step.
 	Program string
 	// Sync makes what a step has done durable before the step is recorded. Nil: ClickHouse does that before it answers.
@@ -144,6 +146,9 @@ func (m migration) run(ctx context.Context, steps []step) (ran, waiting []string
 		return nil, nil, err
 	}
 	for _, statement := range m.bookkeepingTables() {
+		if m.cfg.Check {
+			break
+		}
 		if err := m.exec(ctx, statement); err != nil {
 			return nil, nil, err
 		}
@@ -154,6 +159,14 @@ func (m migration) run(ctx context.Context, steps []step) (ran, waiting []string
 	}
 	if err := validateHistory(done, steps); err != nil {
 		return nil, nil, err
+	}
+	if m.cfg.Check {
+		for _, s := range steps {
+			if _, ok := done[s.number]; !ok {
+				ran = append(ran, s.name)
+			}
+		}
+		return ran, nil, nil
 	}
 	for _, s := range steps {
 		if _, ok := done[s.number]; !ok { // a concurrent migration may have run this step meanwhile

@@ -182,7 +182,7 @@ func TestRetention(t *testing.T) {
 	span := event.UsageSpan{From: since.Truncate(time.Hour), To: time.Now(), Recent: since.Truncate(time.Hour)}
 	var used [2]event.Figures
 	for i, r := range []*read.Reader{before, r} {
-		if used[i], err = r.Usage(ctx, storetest.Account, span); err != nil {
+		if used[i], err = r.Usage(ctx, event.UsageOf{Account: storetest.Account}, span); err != nil {
 			t.Fatal(err)
 		}
 		used[i].AsOf, used[i].QueryTime = time.Time{}, 0

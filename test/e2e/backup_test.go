@@ -230,22 +230,25 @@ func TestBackupInBucket(t *testing.T) {
 	}
 }
 
-// A backup for which there is no space leaves nothing, and one whose node is killed has no manifest and is not
-// restored. The node then makes a complete one.
+// A backup for which there is no space is refused before it copies, and one whose disk fills meanwhile leaves nothing.
+// One whose node is killed has no manifest and is not restored. The node then makes a complete one.
 func TestBackupFaults(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
-	small := t.TempDir()
-	if err := syscall.Mount("relay-test", small, "tmpfs", 0, "size=4m"); err != nil {
-		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(small, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
+	small := func(options string) string {
+		dir := t.TempDir()
+		if err := syscall.Mount("relay-test", dir, "tmpfs", 0, options); err != nil {
+			kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 		}
-	})
-	dir, above := t.TempDir(), t.TempDir()
-	p := newProcess(t, dir, []string{"serve", "--data-dir", dir})
+		t.Cleanup(func() {
+			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+		return filepath.Join(dir, "full")
+	}
+	dir, above := small("size=1g"), t.TempDir()
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, kit.BucketServer(t, nil)...)
 	p.start()
 	ep, in, _ := p.endpoint(map[string]any{
 		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
@@ -263,14 +266,26 @@ func TestBackupFaults(t *testing.T) {
 		}
 	}
 	send(300)
-	full := filepath.Join(small, "full")
-	out, code := runToEnd(t, p.command("backup", full, "--data-dir", dir))
-	if code != command.ExitRefused || !strings.Contains(out, "no space left") {
-		t.Errorf("relay backup to a full disk ended with %d: %s", code, out)
+	refused := func(to, words string) {
+		t.Helper()
+		out, code := runToEnd(t, p.command("backup", to, "--data-dir", dir))
+		if code != command.ExitRefused || !strings.Contains(out, words) {
+			t.Errorf("relay backup %s ended with %d, want %q: %s", to, code, words, out)
+		}
 	}
-	if left := must.Get(os.ReadDir(full))(t); len(left) > 0 {
-		t.Errorf("%d files are left", len(left))
+	const found, unseen = "MB free; this needs", "no space left"
+	for options, words := range map[string]string{"size=150m": found, "size=1g,nr_inodes=40": unseen} {
+		full := small(options)
+		refused(full, words)
+		if left := must.Get(os.ReadDir(full))(t); len(left) > 0 {
+			t.Errorf("%d files are left", len(left))
+		}
 	}
+	filler := filepath.Join(filepath.Dir(dir), "filler")
+	fillDisk(t, filler)
+	must.Do(t, os.Truncate(filler, must.Get(os.Stat(filler))(t).Size()-150<<20))
+	refused("s3://backups/full", found)
+	must.Do(t, os.Remove(filler))
 	send(1)
 
 	cut := filepath.Join(above, "cut")

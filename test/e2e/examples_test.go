@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -38,7 +39,9 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	packages := filepath.Join(root, "bin/examples/python")
-	p := startDevProcess(t, t.TempDir(), "RELAY_EGRESS_ALLOW_HTTP=true")
+	port := strconv.Itoa(kit.FreePort(t))
+	p := startDevProcess(t, t.TempDir(), "RELAY_EGRESS_ALLOW_HTTP=true", "RELAY_PORTAL_ORIGINS=http://localhost:"+port)
+	t.Run("portal in Go", func(t *testing.T) { showsPortal(t, p.forTest(t), built+"portal", port) })
 	for _, e := range []example{
 		{"Go", root, []string{built + "send"}, []string{built + "receive"}, nil, ""},
 		{"JavaScript", filepath.Join(root, "sdk/examples/javascript"), []string{"node", "send.mjs"},
@@ -148,4 +151,23 @@ func stderrOf(err error) string {
 		return string(exit.Stderr)
 	}
 	return ""
+}
+
+// showsPortal starts the application with the portal in a frame, and opens the link that it shows.
+func showsPortal(t *testing.T, c client, program, port string) {
+	app := exec.CommandContext(t.Context(), program)
+	app.Env = append(os.Environ(), "RELAY_BASE_URL="+c.url, "RELAY_API_KEY="+c.key, "PORT="+port)
+	must.Do(t, app.Start())
+	t.Cleanup(func() { _ = app.Wait() }) // it was killed with the test's context
+	eventually(t, arrival, func() string {
+		resp, err := http.Get("http://localhost:" + port + "/")
+		if err != nil {
+			return err.Error()
+		}
+		defer resp.Body.Close()
+		if page, _ := io.ReadAll(resp.Body); !strings.Contains(string(page), `src="`+c.url+`/portal/link/`) {
+			return string(page)
+		}
+		return ""
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -191,4 +193,76 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	if duplicates > 0 {
 		t.Errorf("%d duplicates, though only the store's disk was full", duplicates)
 	}
+}
+
+// When the kernel makes the disk read-only, as after an error of the disk, nothing is answered 2xx and the node says
+// why. After a repair, a new process has everything that was answered 2xx.
+func TestReadOnlyDisk(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	above := t.TempDir()
+	image, mounted := filepath.Join(above, "image"), filepath.Join(above, "disk")
+	must.Do(t, os.WriteFile(image, nil, 0o600))
+	must.Do(t, os.Truncate(image, 512<<20))
+	must.Do(t, os.Mkdir(mounted, 0o700))
+	run := func(name string, args ...string) string {
+		t.Helper()
+		out, err := exec.Command(name, args...).CombinedOutput()
+		if err != nil {
+			kit.SkipMissing(t, "cannot use a disk of its own: %s %v: %v %s", name, args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	run("mkfs.ext4", "-q", image)
+	device := run("losetup", "--find", "--show", image)
+	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", device).Run() })
+	mount := func() { run("mount", "-o", "errors=remount-ro", device, mounted) }
+	mount()
+	t.Cleanup(func() { _ = syscall.Unmount(mounted, syscall.MNT_DETACH) })
+	dir := filepath.Join(mounted, "data")
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir})
+	p.start()
+	ep, in, _ := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	const sent = 100
+	send := func() (status int) {
+		res, err := http.Post(in, "text/plain", strings.NewReader("event"))
+		if err == nil {
+			status = res.StatusCode
+			res.Body.Close()
+		}
+		return status
+	}
+	for range sent {
+		if status := send(); status != http.StatusOK {
+			t.Fatalf("a request is answered %d", status)
+		}
+	}
+	must.Do(t, os.WriteFile("/sys/fs/ext4/"+filepath.Base(device)+"/trigger_fs_error", []byte("1"), 0o200))
+	for began, status := time.Now(), 1; status != 0 && time.Since(began) < arrival; {
+		if status = send(); status != 0 && status != http.StatusServiceUnavailable {
+			t.Errorf("a request is answered %d on a read-only disk", status)
+		}
+	}
+	if err := p.awaitExit(arrival); err == nil { // an error of a sync is final
+		t.Error("the node ended without an error")
+	}
+	if !strings.Contains(p.logs.String(), "read-only file system") {
+		t.Errorf("the node does not say why it ended: %s", p.logs)
+	}
+	if out, code := runToEnd(t, p.command("serve", "--data-dir", dir)); code != command.ExitRefused ||
+		!strings.Contains(out, "read-only file system") {
+		t.Errorf("a start on a read-only disk ended with %d: %s", code, out)
+	}
+	must.Do(t, syscall.Unmount(mounted, 0))
+	_ = exec.Command("e2fsck", "-fy", device).Run() // 1: it has repaired the disk
+	mount()
+	p.start()
+	h := &hostile{process: p, t: t}
+	eventually(t, arrival, func() string {
+		if n := len(h.listStatuses(ep)); n != sent {
+			return fmt.Sprintf("%d of %d events are listed", n, sent)
+		}
+		return ""
+	})
 }

@@ -283,6 +283,7 @@ func numberOf(body []byte) (n int) {
 type machineLoad struct {
 	client        http.Client
 	in, send, key string
+	waiting       chan struct{} // bounds the events that wait for their answers; nil: no bound
 
 	mu              sync.Mutex // guards what follows
 	ids             map[int]string
@@ -300,7 +301,13 @@ func (l *machineLoad) run(stop <-chan struct{}, rate int) {
 			posts.Wait()
 			return
 		case <-tick.C:
+			if l.waiting != nil {
+				l.waiting <- struct{}{}
+			}
 			posts.Go(func() {
+				if l.waiting != nil {
+					defer func() { <-l.waiting }()
+				}
 				id := l.post(n)
 				l.mu.Lock()
 				l.ids[n] = id

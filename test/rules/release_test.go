@@ -39,13 +39,17 @@ func compareVersions(a, b string) int {
 	return slices.Compare(numbers(a), numbers(b))
 }
 
-// A pre-release collects its changes below Unreleased. A release has its own section on top, with a date.
+// A pre-release collects its changes below Unreleased. A release has its own section on top, with a date. The newest
+// section can be read in a minute; docs/releases has the whole list.
 func TestChangelogFitsTheVersion(t *testing.T) {
 	changelog, version := text(t, "CHANGELOG.md"), strings.TrimSpace(text(t, "VERSION"))
 	above, _, preRelease := strings.Cut(version, "-")
 	date := "9"
 	for i, part := range strings.Split("\n"+changelog, "\n## ")[1:] {
 		head, body, _ := strings.Cut(part, "\n")
+		if n := strings.Count(body, "\n"); i == 0 && n > 60 {
+			t.Errorf("section %s has %d lines, at most 60: move details to docs/releases", head, n)
+		}
 		if i == 0 && preRelease {
 			if head != "Unreleased" {
 				t.Errorf("VERSION is %s, and the first section is %s", version, head)

@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -38,22 +41,25 @@ func main() {
 	version := flag.String("version", "", "its version")
 	sbom := flag.String("sbom", "", "file for the bill of materials")
 	licences := flag.String("licences", "", "file for the texts of all licences")
+	library := flag.String("library", "", "the embedded ClickHouse that the packages have beside the program, or none")
+	stamp := flag.String("stamp", "", "file of tools/chdb/fetch.sh that names the package of the library")
 	flag.Parse()
-	if err := run(*binary, *version, *sbom, *licences); err != nil {
+	if err := run(*binary, *version, *sbom, *licences, *library, *stamp); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-// module is one module of Go in the binary.
+// module is one module of Go in the binary, or the library beside it.
 type module struct {
 	name, version, purl string
 	checksum            cdx.Property
+	sha256              string            // of the library
 	ids                 []string          // SPDX ids of its licences
 	texts               map[string][]byte // of its licences, by file name
 }
 
-func run(binary, version, sbom, licences string) error {
+func run(binary, version, sbom, licences, library, stamp string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		return err
@@ -72,7 +78,41 @@ func run(binary, version, sbom, licences string) error {
 	if err := writeLicences(licences, modules); err != nil {
 		return err
 	}
+	if library != "" {
+		m, err := readLibrary(library, stamp)
+		if err != nil {
+			return err
+		}
+		modules = append(modules, m)
+	}
 	return writeSBOM(sbom, info, version, modules)
+}
+
+// readLibrary returns the library as the package of npm that it came from.
+func readLibrary(library, stamp string) (m module, err error) {
+	text, err := os.ReadFile(stamp)
+	if err != nil {
+		return m, err
+	}
+	words := strings.Fields(string(text)) // package, version, integrity
+	if len(words) < 3 {
+		return m, fmt.Errorf("%s does not name a package", stamp)
+	}
+	f, err := os.Open(library)
+	if err != nil {
+		return m, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return m, err
+	}
+	return module{
+		name: words[0], version: words[1],
+		purl:     "pkg:npm/" + strings.ReplaceAll(words[0], "@", "%40") + "@" + words[1],
+		checksum: cdx.Property{Name: "npm:integrity", Value: words[2]}, sha256: hex.EncodeToString(sum.Sum(nil)),
+		ids: []string{"Apache-2.0"},
+	}, nil
 }
 
 // standardLibrary returns the library of Go, whose licence is beside the compiler.
@@ -168,10 +208,14 @@ func writeSBOM(path string, info *debug.BuildInfo, version string, modules []mod
 			ids = append(ids, cdx.LicenseChoice{License: &cdx.License{ID: id}})
 		}
 		refs = append(refs, m.purl)
-		components = append(components, cdx.Component{
+		c := cdx.Component{
 			BOMRef: m.purl, Type: cdx.ComponentTypeLibrary, Name: m.name, Version: m.version, PackageURL: m.purl,
 			Licenses: &ids, Properties: &[]cdx.Property{m.checksum},
-		})
+		}
+		if m.sha256 != "" {
+			c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: m.sha256}}
+		}
+		components = append(components, c)
 	}
 	bom.Components = &components
 	bom.Dependencies = &[]cdx.Dependency{{Ref: info.Main.Path, Dependencies: &refs}}

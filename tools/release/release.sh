@@ -41,18 +41,23 @@ git archive HEAD | tar -x -C "$work/again"
 # fill TREE DIRECTORY makes everything but the checksums.
 fill() {
 	local tree=$1 out=$2 arch name
+	local -a packaged
 	"$tree/tools/sdk/build.sh"
 	for arch in $architectures; do
 		name=relay-$version-linux-$arch
 		echo "release: building $name"
 		GOARCH=$arch "$tree/tools/release/build.sh" "$out/$name"
+		packaged=()
+		[ "$arch" != amd64 ] || [ "$(uname -m)" != x86_64 ] || packaged=(-library "$library" -stamp "${library%.so}.version")
 		"$work/tools/release" -binary "$out/$name" -version "$version" -sbom "$out/$name.cdx.json" \
-			-licences "$out/LICENCES.txt"
+			-licences "$out/LICENCES.txt" "${packaged[@]}"
 		GOARCH=$arch TAGS=relay_static "$tree/tools/release/build.sh" "$work/relay"
 		"$work/tools/image" -program "$work/relay" -arch "$arch" -version "$version" -tag "eventrelay/relay:$number" \
 			-out "$out/$name.oci.tar"
-		[ "$arch" != amd64 ] || [ "$(uname -m)" != x86_64 ] || "$tree/tools/release/package.sh" "$work/tools/nfpm" \
-			"$out/$name" "$library" "$out/LICENCES.txt" "$arch" "$version"
+		[ ${#packaged[@]} = 0 ] || {
+			"$tree/tools/release/package.sh" "$work/tools/nfpm" "$out/$name" "$library" "$out/LICENCES.txt" "$arch" "$version"
+			"$tree/tools/release/formula.sh" "$out/$name.tar.gz" "$version" >"$out/relay.rb"
+		}
 	done
 	"$tree/tools/chart/package.sh" "$out"
 	(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-trimpath go run ./sdk/pack "$out" "$version")

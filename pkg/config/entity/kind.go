@@ -36,6 +36,7 @@ const (
 	KindAction
 	KindFixture
 	KindTenant
+	KindPortalSession
 	NumKinds // number of kinds, the log's own included
 )
 

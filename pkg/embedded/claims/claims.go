@@ -24,7 +24,7 @@ import (
 )
 
 // The buckets: claims by the hash of their key, and the hashes of those whose event is not stored yet.
-var bucketClaims, bucketPending = []byte("claims"), []byte("pending")
+var bucketClaims, bucketPending = []byte("claims.sha256"), []byte("pending.sha256")
 
 const (
 	// maxShared bounds the calls of one transaction.
@@ -66,13 +66,10 @@ type Store struct {
 	swept hash          // where commit looks next for expired claims
 }
 
-// hash is a key: the first half of its SHA-256.
-type hash [sha256.Size / 2]byte
+// hash is a key: its SHA-256, which is the key of a claim in Redis too.
+type hash [sha256.Size]byte
 
-func hashOf(key string) hash {
-	sum := sha256.Sum256([]byte(key))
-	return hash(sum[:])
-}
+func hashOf(key string) hash { return sha256.Sum256([]byte(key)) }
 
 // errEnded means that the node stops.
 var errEnded = errors.New("the claims are closed")
@@ -144,6 +141,20 @@ func (s *Store) Copy(to io.Writer) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(to)
 		return err
+	})
+}
+
+// Each calls each for all claims whose events are stored, until it fails.
+func (s *Store) Each(each func(claim.Kept) error) error {
+	now := s.deps.Now()
+	return s.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketClaims).ForEach(func(k, v []byte) error {
+			e, ok := decode(v)
+			if !ok || !e.stored || !now.Before(e.expires) {
+				return nil
+			}
+			return each(claim.Kept{Hash: hash(k), Event: e.event, Note: e.note, Left: e.expires.Sub(now)})
+		})
 	})
 }
 

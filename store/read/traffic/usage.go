@@ -33,9 +33,9 @@ const shardEndpoints = 10_000
 // longestSpan bounds the days of one answer: a month, and the days of UsageSpan.Recent before it.
 const longestSpan = 50 * 24 * time.Hour
 
-// Usage counts the use of an account in a span, with everything acknowledged before the call unless AsOf is older. The
+// Usage counts the use in a span, with everything acknowledged before the call unless AsOf is older. The
 // writers have counted all hours but the newest few; the events of these are counted now.
-func (r Counts) Usage(ctx context.Context, account string, span event.UsageSpan) (event.Figures, error) {
+func (r Counts) Usage(ctx context.Context, of event.UsageOf, span event.UsageSpan) (event.Figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	asked := r.Now()
@@ -49,13 +49,13 @@ func (r Counts) Usage(ctx context.Context, account string, span event.UsageSpan)
 	f := event.Figures{AsOf: asOf.UTC()}
 	began := time.Now()
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.countUse(gctx, account, span, &f) })
-	g.Go(func() error { return r.countRequests(gctx, account, span, &f) })
+	g.Go(func() error { return r.countUse(gctx, of, span, &f) })
+	g.Go(func() error { return r.countRequests(gctx, of, span, &f) })
 	if err := g.Wait(); err != nil {
 		return event.Figures{}, err
 	}
 	if span.EndpointDays {
-		if err := r.countEndpointDays(ctx, account, span, f.ByEndpoint); err != nil {
+		if err := r.countEndpointDays(ctx, of.Account, span, f.ByEndpoint); err != nil {
 			return event.Figures{}, err
 		}
 	}
@@ -64,7 +64,7 @@ func (r Counts) Usage(ctx context.Context, account string, span event.UsageSpan)
 }
 
 // useQuery returns a statement for the use by day and by endpoint.
-func (r Counts) useQuery(account string, span event.UsageSpan) *ch.Query {
+func (r Counts) useQuery(of event.UsageOf, span event.UsageSpan) *ch.Query {
 	// One pass over the hours yields both groups. sumIf counts the days before the period as recent only.
 	q := new(ch.Query).Add("SELECT toUInt8(grouping(endpoint)) AS by_day, toDateTime(toStartOfDay(hour), 'UTC') AS " +
 		"day, endpoint")
@@ -72,7 +72,10 @@ func (r Counts) useQuery(account string, span event.UsageSpan) *ch.Query {
 		q.Add(", toInt64(sumIf("+column+", hour >= ", span.From).Add("))")
 	}
 	q.Add(", toInt64(sumIf(received + sent + findings, hour >= ", span.Recent).Add("))")
-	r.addUseRows(q, account, span)
+	r.addUseRows(q, of.Account, span)
+	if of.Endpoints != nil {
+		q.Add(" WHERE has(", of.Endpoints).Add(", endpoint)")
+	}
 	q.Add(" GROUP BY GROUPING SETS ((day), (endpoint))")
 	q.Add(" ORDER BY by_day, sumIf(received + sent + findings, hour >= ", span.From).
 		Add(") DESC, endpoint LIMIT ", r.usageGroups()).Add(" BY by_day")
@@ -125,8 +128,8 @@ func (r Counts) addFindings(q *ch.Query, account string, since, to time.Time) {
 }
 
 // countUse sets the use by day and by endpoint, and the recent use.
-func (r Counts) countUse(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
-	q := r.useQuery(account, span)
+func (r Counts) countUse(ctx context.Context, of event.UsageOf, span event.UsageSpan, f *event.Figures) error {
+	q := r.useQuery(of, span)
 	days, endpoints := make(map[time.Time]event.Use), make(map[string]event.Use)
 	err := r.Each(ctx, q, func(rows driver.Rows) error {
 		var byDay uint8
@@ -223,9 +226,12 @@ func (r Counts) usageGroups() int {
 }
 
 // countRequests sets the requests to destinations, in whole hours. They are counted at least once.
-func (r Counts) countRequests(ctx context.Context, account string, span event.UsageSpan, f *event.Figures) error {
+func (r Counts) countRequests(ctx context.Context, of event.UsageOf, span event.UsageSpan, f *event.Figures) error {
 	q := new(ch.Query).Add("SELECT toInt64(sum(attempts)), toInt64(sum(delivered)) FROM ")
-	q = r.requests(q, account, ceilHour(span.From), ceilHour(span.To), 24*time.Hour)
+	q = r.requests(q, of.Account, ceilHour(span.From), ceilHour(span.To), 24*time.Hour)
+	if of.Endpoints != nil {
+		q.Add(" WHERE has(", of.Endpoints).Add(", endpoint)")
+	}
 	return r.Each(ctx, q, func(rows driver.Rows) error {
 		var attempts, deliveries int64
 		err := rows.Scan(&attempts, &deliveries)

@@ -1,0 +1,325 @@
+package api_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/confirm"
+	"github.com/eventrelay/relay/dashboard"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
+)
+
+const owner = "https://app.example.com"
+
+// portal is the portal over the API of a client.
+type portal struct {
+	*pages
+	tenant *tenant
+}
+
+// newPortal returns the portal of a new tenant, without a session.
+func newPortal(t *testing.T) *portal {
+	t.Helper()
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
+		cfg.Portal = api.Portal{URL: baseURL + dashboard.PortalPath, Origins: []string{owner}}
+	})
+	actions := must.Get(confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: configuration, People: configuration, API: c.api,
+		Now: time.Now}))(t)
+	return &portal{openPages(c, dashboard.Config{BaseURL: baseURL, Version: "test", PortalOrigins: []string{owner}},
+		actions), newTenant(c, t)}
+}
+
+// link creates a link and returns its path; body has its members but can.
+func (p *portal) link(body string, can ...string) (path string, created *answer) {
+	p.t.Helper()
+	text := `"` + strings.Join(can, `","`) + `"`
+	if len(can) == 0 {
+		text = ""
+	}
+	created = p.client.do("POST", "/v1/tenants/"+p.tenant.name+"/portal_links", `{"can":[`+text+`]`+body+`}`).want(201)
+	path, ok := strings.CutPrefix(created.text("url"), baseURL)
+	if !ok {
+		p.t.Fatalf("%s", created.raw)
+	}
+	return path, created
+}
+
+// enter begins a session with these rights.
+func (p *portal) enter(can ...string) (session string) {
+	p.t.Helper()
+	path, created := p.link(`,"return_url":"`+owner+`/back","refresh_url":"`+owner+`/refresh"`, can...)
+	p.open("POST", path, http.StatusSeeOther)
+	return created.text("id")
+}
+
+// post sends a form.
+func (p *portal) post(path string, want int, values ...string) string {
+	p.t.Helper()
+	form := url.Values{"nonce": {strings.Repeat("n", 14) + id.Random("")[:8]}}
+	for i := 0; i < len(values); i += 2 {
+		form.Add(values[i], values[i+1])
+	}
+	return p.open("POST", path, want, form.Encode())
+}
+
+func (p *portal) destination() string {
+	return "/portal/endpoints/" + p.tenant.of["endpoint"] + "/destinations/" + p.tenant.of["destination"]
+}
+
+var signingSecret = regexp.MustCompile(`whsec_[A-Za-z0-9+/=]+`)
+
+func TestPortalLinks(t *testing.T) {
+	p := newPortal(t)
+	links := "/v1/tenants/" + p.tenant.name + "/portal_links"
+	for body, param := range map[string]string{
+		`{"return_url":"https://evil.example/"}`:                "return_url",
+		`{"return_url":"https://app.example.com.evil.example"}`: "return_url",
+		`{"return_url":"https://app.example.com@evil.example"}`: "return_url", `{"refresh_url":"javascript:alert(1)"}`: "refresh_url",
+		`{"return_url":"https://app.example.com\\@evil.example"}`: "return_url", `{"can":["everything"]}`: "can[0]",
+		`{"can":["view","view"]}`: "can[1]", `{"expires_seconds":86401}`: "expires_seconds", `{"session_seconds":1}`: "session_seconds",
+		`{"rights":[]}`: "rights",
+	} {
+		p.client.do("POST", links, body).wantError(400, "invalid_request", param)
+	}
+	p.client.do("POST", "/v1/tenants/nobody/portal_links", nil).wantError(404, "not_found", "")
+	p.tenant.do("POST", links, nil).wantError(403, "insufficient_scope", "")
+
+	path, created := p.link("")
+	if created.get("can.0") != "view" || created.get("opened_at") != nil {
+		t.Errorf("%s", created.raw)
+	}
+	for range 2 { // a program that previews links opens them, too
+		if page := p.open("GET", path, http.StatusOK); strings.Contains(page, "data-open") {
+			t.Error("a preview would open the link")
+		}
+	}
+	r := p.request("GET", path)
+	r.Header.Set("Sec-Fetch-Dest", "iframe")
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r)
+	if h := w.Header(); !strings.Contains(w.Body.String(), "data-open") || h.Get("X-Frame-Options") != "" ||
+		!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors "+owner+";") {
+		t.Errorf("in a frame: %v %s", h, w.Body)
+	}
+	if page := p.open("GET", "/portal", http.StatusUnauthorized); strings.Contains(page, `"/app`) {
+		t.Error("the page leads to the dashboard")
+	}
+	foreign := p.request("POST", path)
+	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
+	w = httptest.NewRecorder()
+	if p.handler.ServeHTTP(w, foreign); w.Code != http.StatusForbidden {
+		t.Errorf("opened by another site: %d", w.Code)
+	}
+	p.open("POST", path, http.StatusSeeOther)
+	for _, c := range p.cookies {
+		if c.SameSite != http.SameSiteNoneMode || !c.Secure || !c.Partitioned || !c.HttpOnly {
+			t.Errorf("cookie %v", c)
+		}
+	}
+	p.open("POST", path, http.StatusNotFound) // it works once
+	p.open("POST", "/portal/link/nope", http.StatusNotFound)
+	p.open("GET", "/portal", http.StatusOK)
+	p.open("GET", "/app/events", http.StatusSeeOther) // to sign in
+
+	list := p.client.do("GET", links, nil).want(200)
+	if list.text("data.0.id") != created.text("id") || list.get("data.0.opened_at") == nil ||
+		strings.Contains(string(list.raw), "/portal/link/") {
+		t.Errorf("%s", list.raw)
+	}
+	other := newTenant(p.client, t)
+	p.client.do("DELETE", "/v1/tenants/"+other.name+"/portal_links/"+created.text("id"), nil).
+		wantError(404, "not_found", "")
+	p.client.do("DELETE", links+"/"+created.text("id"), nil).want(200)
+	p.open("GET", "/portal", http.StatusUnauthorized)
+
+	// An ended session leads to the application for another link, and a left one back to it.
+	session := p.enter()
+	p.client.do("DELETE", links+"/"+session, nil).want(200)
+	p.leadsTo("GET", "/portal/events", owner+"/refresh")
+	p.open("POST", p.destination()+"/test", http.StatusUnauthorized)
+	p.enter()
+	p.leadsTo("POST", "/portal/leave", owner+"/back")
+	p.open("GET", "/portal", http.StatusUnauthorized)
+
+	// A tenant with the name of another one does not get its sessions.
+	p.enter()
+	waiting, _ := p.link("")
+	p.client.do("DELETE", "/v1/tenants/"+p.tenant.name, nil).want(200)
+	p.client.do("PUT", "/v1/tenants/"+p.tenant.name, nil).want(200)
+	p.leadsTo("GET", "/portal", owner+"/refresh")
+	p.open("POST", waiting, http.StatusNotFound)
+}
+
+// leadsTo sends a request that is answered by a redirect to another page.
+func (p *portal) leadsTo(method, path, want string) {
+	p.t.Helper()
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, p.request(method, path))
+	for _, c := range w.Result().Cookies() {
+		p.cookies[c.Name] = c
+	}
+	if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
+		p.t.Errorf("%s %s: %d to %s", method, path, w.Code, got)
+	}
+}
+
+// Each right opens its pages and no others, and nothing of another tenant or of the account is there.
+func TestPortalRights(t *testing.T) {
+	p := newPortal(t)
+	other := newTenant(p.client, t)
+	of := p.client.endpoint(nil)
+	account := p.client.send(of.text("id"))
+	event := "/portal/events/" + p.tenant.of["event"]
+	needs := map[string]string{
+		"GET /portal": "view", "GET " + p.destination(): "view", "GET /portal/events": "view", "GET " + event: "view",
+		"GET /portal/requests": "view", "GET /portal/destinations/new": "destinations",
+		"POST /portal/destinations/new": "destinations", "POST " + p.destination(): "destinations",
+		"POST " + p.destination() + "/enable": "destinations", "POST " + p.destination() + "/remove": "destinations",
+		"POST " + p.destination() + "/secret": "secrets", "POST " + p.destination() + "/rotate": "secrets",
+		"POST " + p.destination() + "/test": "test", "POST " + event + "/replay": "replay",
+	}
+	before := p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).want(200)
+	for _, can := range []string{"view", "destinations", "secrets", "replay", "test"} {
+		p.enter(can)
+		for operation, right := range needs {
+			method, path, _ := strings.Cut(operation, " ")
+			switch {
+			case right != can && right != "view":
+				p.open(method, path, http.StatusForbidden)
+			case method == http.MethodGet:
+				if page := p.open(method, path, http.StatusOK); strings.Contains(page, `"/app`) {
+					t.Errorf("%s leads to the dashboard", operation)
+				}
+			}
+		}
+		for _, page := range []string{"/portal/events/" + other.of["event"], "/portal/events/" + account,
+			"/portal/endpoints/" + other.of["endpoint"] + "/destinations/" + other.of["destination"],
+			"/portal/endpoints/" + p.tenant.of["endpoint"] + "/destinations/" + other.of["destination"],
+			"/portal/endpoints/" + of.text("id") + "/destinations/" + of.text("destinations.0.id"),
+			"/portal/requests/act_nope"} {
+			p.open("GET", page, http.StatusNotFound)
+		}
+		for _, list := range []string{"/portal", "/portal/events", "/portal/requests"} {
+			if text := p.open("GET", list, http.StatusOK); strings.Contains(text, other.name) ||
+				strings.Contains(text, account) {
+				t.Errorf("%s shows what belongs to others", list)
+			}
+		}
+	}
+	after := p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).want(200)
+	if before.text("updated_at") != after.text("updated_at") {
+		t.Error("a refused form has changed the endpoint")
+	}
+	p.enter("secrets")
+	p.post("/portal/endpoints/"+other.of["endpoint"]+"/destinations/"+other.of["destination"]+"/secret", 404)
+}
+
+// A customer adds a destination, sees its secret again, changes it, tries it and removes it.
+func TestPortalAtWork(t *testing.T) {
+	p := newPortal(t)
+	session := p.enter("destinations", "secrets", "replay", "test")
+	if text := p.post("/portal/destinations/new", 400, "endpoint", p.tenant.of["endpoint"], "url", "ftp://x"); !strings.
+		Contains(text, "URL") {
+		t.Errorf("%s", text)
+	}
+	made := p.post("/portal/destinations/new", 200, "endpoint", p.tenant.of["endpoint"], "url",
+		"https://new.example.com/h", "enabled", "true", "type", "order.paid", "filter.types", "invoice.*\r\n")
+	secret := signingSecret.FindString(made)
+	e := p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).want(200)
+	d := e.text("destinations.1.id")
+	if secret == "" || e.get("destinations.1.filter.types.0") != "order.paid" ||
+		e.get("destinations.1.filter.types.1") != "invoice.*" {
+		t.Fatalf("%s %s", secret, e.raw)
+	}
+	path := "/portal/endpoints/" + p.tenant.of["endpoint"] + "/destinations/" + d
+	if page := p.open("GET", path, 200); strings.Contains(page, secret) {
+		t.Error("the page shows the secret unasked")
+	}
+	if page := p.post(path+"/secret", 200); !strings.Contains(page, secret) {
+		t.Error("the secret is not shown again")
+	}
+	seen := p.client.do("GET", "/v1/audit?actor="+session, nil).want(200)
+	if seen.get("data.0.actor.type") != "portal" || seen.get("data.0.related_id") != d ||
+		!strings.Contains(string(seen.raw), "secret_shown") {
+		t.Errorf("audit: %s", seen.raw)
+	}
+	if page := p.post(path+"/rotate", 200); signingSecret.FindString(page) == secret {
+		t.Error("rotated, and the same secret")
+	}
+	// What the owner of the account has set stays.
+	p.client.do("PATCH", "/v1/endpoints/"+p.tenant.of["endpoint"]+"/destinations/"+d,
+		`{"filter":{"body":{"data.n":1}},"timeout_seconds":7}`).want(200)
+	p.post(path, http.StatusSeeOther, "url", "https://new.example.com/other", "enabled", "true")
+	e = p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).want(200)
+	if !strings.Contains(string(e.raw), `"data.n":1`) || e.get("destinations.1.timeout_seconds") != 7.0 ||
+		e.text("destinations.1.url") != "https://new.example.com/other" {
+		t.Errorf("%s", e.raw)
+	}
+	p.post(path+"/test", http.StatusSeeOther)
+	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther, "destination_id", d)
+	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusBadRequest)
+	p.post(path+"/remove", http.StatusSeeOther)
+	p.open("GET", path, http.StatusNotFound)
+
+	p.client.do("PUT", "/v1/tenants/"+p.tenant.name,
+		`{"name":"Example","portal":{"title":"Shop <b>","color":"#FFEE00","logo_url":"https://cdn.example.com/l.png"}}`).want(200)
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, p.request("GET", "/portal"))
+	if text := w.Body.String(); !strings.Contains(text, "Shop &lt;b&gt;") || !strings.Contains(text, "look.css?FFEE00") ||
+		!strings.Contains(w.Header().Get("Content-Security-Policy"), "img-src 'self' data: https://cdn.example.com;") {
+		t.Errorf("%v %s", w.Header(), text)
+	}
+	if css := p.open("GET", "/portal/look.css", 200); css != ":root{--solid:#ffee00;--on-solid:#000}" {
+		t.Error(css)
+	}
+	for _, bad := range []string{`{"color":"red"}`, `{"color":"#fff;}"}`, `{"logo_url":"http://x"}`,
+		`{"logo_url":"https://x; script-src *"}`, `{"logo_url":"https://u:p@x"}`, `{"title":"\u202e"}`} {
+		if got := p.client.do("PUT", "/v1/tenants/"+p.tenant.name, `{"portal":`+bad+`}`); got.Status != 400 {
+			t.Errorf("%s: %d", bad, got.Status)
+		}
+	}
+}
+
+// A person of the tenant decides on what an agent of the tenant asks for, with the right for it.
+func TestPortalRequests(t *testing.T) {
+	p := newPortal(t)
+	action := func(tenant string) string {
+		body := `{"endpoint_id":"` + p.tenant.of["endpoint"] + `","since":"` + since() + `"}`
+		a := must.Get(configuration.CreateAction(t.Context(), &config.Action{
+			Meta: entity.Meta{ID: id.Random(id.Act), Account: configuration.Account().ID}, Key: p.tenant.of["key"],
+			KeyName: "agent", Tenant: tenant, Tool: "event_replay", Arguments: "{}", Summary: "Replay of " + id.Random("x"),
+			Path: "/v1/replays", Body: strings.Replace(body, "}", `,"reason":"`+id.Random("x")+`"}`, 1),
+			Resources: []string{"/v1/endpoints/" + p.tenant.of["endpoint"]},
+			Revision:  confirm.Revision(p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).raw)}))(t)
+		return a.ID
+	}
+	mine, foreign := action(p.tenant.name), action("another")
+	nonce := regexp.MustCompile(`name="nonce" value="([^"]+)"`)
+	p.enter("view")
+	p.open("POST", "/portal/requests/"+mine+"/approve", http.StatusForbidden)
+	p.enter("replay")
+	if list := p.open("GET", "/portal/requests", 200); !strings.Contains(list, mine) || strings.Contains(list, foreign) {
+		t.Errorf("%s", list)
+	}
+	p.open("POST", "/portal/requests/"+foreign+"/approve", http.StatusNotFound)
+	p.post("/portal/requests/"+mine+"/approve", http.StatusSeeOther) // with another nonce: nothing happens
+	if a, _ := configuration.Action(mine); a.State != config.ActionPending {
+		t.Fatalf("approved without its page: %v", a.State)
+	}
+	page := p.open("GET", "/portal/requests/"+mine, 200)
+	p.open("POST", "/portal/requests/"+mine+"/approve", http.StatusSeeOther, "nonce="+nonce.FindStringSubmatch(page)[1])
+	a, _ := configuration.Action(mine)
+	if a.State == config.ActionPending || !strings.HasPrefix(a.DecidedBy, id.PortalSession) {
+		t.Errorf("%v by %s: %s", a.State, a.DecidedBy, a.Result)
+	}
+}

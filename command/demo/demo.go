@@ -1,0 +1,56 @@
+// Package demo shows the promises of the relay on a throw-away one: relay demo NAME starts this program as relay dev in
+// a directory of its own, sends events to it, receives its deliveries, breaks something, and counts. A demonstration
+// returns an error if its promise did not hold.
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Demo is one demonstration.
+type Demo struct {
+	Name, Promise string
+	show          func(ctx context.Context, w *world) error
+}
+
+// All are the demonstrations, in the order of the help.
+var All = []Demo{
+	{"crash", "what was acknowledged arrives, although the relay is killed under load", crash},
+	{"neighbour", "a destination that hangs does not slow another one down", neighbour},
+	{"recovery", "what failed is sent again: five first, the rest after your approval", recovery},
+	{"signature", "a rejected signature comes with its cause", signature},
+	{"rate", "a destination gets no more than its rate", rate},
+	{"leak", "a key in a log is found, and shown masked", leak},
+}
+
+// maxTime bounds one demonstration.
+const maxTime = time.Minute
+
+// Run runs a demonstration and prints what happens. program is this program's file. With keep the relay runs on until
+// ctx ends, so that the printed commands can be tried.
+func (d Demo) Run(ctx context.Context, program string, keep bool, out io.Writer) error {
+	began := time.Now()
+	fmt.Fprintf(out, "%s: %s.\n", d.Name, d.Promise)
+	bounded, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	w, err := newWorld(bounded, program, out)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if err = d.show(bounded, w); err != nil {
+		return fmt.Errorf("the promise did not hold: %w; the log of the relay ends with\n%s", err, w.logEnd())
+	}
+	w.say("The promise held, in %.0f s.", time.Since(began).Seconds())
+	if !keep {
+		w.say("With --keep the relay runs on, and shows it: %s", w.look)
+		return nil
+	}
+	w.say("The relay runs at %s until Ctrl-C. Look at it:", w.url)
+	w.say("  KEY=%s; %s", w.key, w.look)
+	<-ctx.Done()
+	return nil
+}

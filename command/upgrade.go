@@ -1,0 +1,158 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/schema"
+)
+
+// upgradeCheck is what the first start of this version would do with a data directory.
+type upgradeCheck struct {
+	Version string   `json:"version"` // of this program
+	Running string   `json:"running"` // of the node that runs on the data directory; "" if unknown
+	Tables  []string `json:"tables"`  // migrations that would run
+	Level   int      `json:"level"`   // of the configuration log; 0: it is empty
+	Newest  int      `json:"newest"`  // highest level that this version knows
+	Convert bool     `json:"convert"` // the log of version 0.1 would be converted
+}
+
+func upgradeCommand(ctx context.Context, c call) int {
+	var check, asJSON bool
+	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+		if !check {
+			return usageError{errors.New("relay upgrade --check says what this version would do with the data directory; to " +
+				"upgrade, replace the program and restart the node")}
+		}
+		u, err := checkUpgrade(ctx, s, log)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return json.NewEncoder(c.stdout).Encode(u)
+		}
+		u.print(c.stdout)
+		return nil
+	}, toggle{"check", "say what the first start would do with the data directory of a running node, and change nothing",
+		&check, false}, jsonToggle(&asJSON))(ctx, c)
+}
+
+// checkUpgrade asks the store of the running node, and reads copies of the other files.
+func checkUpgrade(ctx context.Context, s settings, log *slog.Logger) (u upgradeCheck, err error) {
+	in := func(name ...string) string { return filepath.Join(append([]string{s.DataDir}, name...)...) }
+	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
+		return u, err
+	}
+	u = upgradeCheck{Version: s.Version, Convert: exists(in(kafkaDir)), Tables: []string{}}
+	if u.Convert {
+		if err := backup.CheckCopyRoom(s.DataDir, in(kafkaDir)); err != nil {
+			return u, fmt.Errorf("the log of version 0.1 cannot be converted: %w", err)
+		}
+		return u, nil
+	}
+	if s.ClickHouseURL == "" {
+		if !exists(in(socketDir, storeSocket)) {
+			return u, fmt.Errorf("no relay runs on %s: start the old version there, and check again", s.DataDir)
+		}
+		s.ClickHouseURL = socketURL(in(socketDir, storeSocket), databaseName)
+	}
+	tables := s.tables()
+	tables.Check = true
+	ran, err := schema.Migrate(ctx, tables)
+	if err != nil {
+		return u, err
+	}
+	u.Tables = append(u.Tables, ran.Ran...)
+	return u, u.readLog(ctx, s, log)
+}
+
+// readLog reads the configuration log in a copy: the node that runs has locked its own.
+func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger) (err error) {
+	dir, err := os.MkdirTemp("", "relay-upgrade-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := copyConfigurationLog(filepath.Join(s.DataDir, logDir), dir, s.TopicPrefix); err != nil {
+		return err
+	}
+	embedded, err := stream.OpenLog(stream.LogConfig{Dir: dir, Log: log})
+	if err != nil {
+		return fmt.Errorf("this version cannot read the log: %w", err)
+	}
+	st := node.NewStack(ctx, log)
+	st.Start("log", embedded.Run)
+	s.EmbeddedLog = embedded
+	control, _, err := node.Inspect(st.Context(), s.Config)
+	if err == nil {
+		u.Level, u.Newest = control.Level()
+		for _, n := range control.Nodes() {
+			u.Running = n.Version
+		}
+		control.Close()
+	}
+	return errors.Join(err, st.Stop())
+}
+
+// copyConfigurationLog copies the topics of the configuration. The names of topics come first: the copy has no
+// partition that they do not name.
+func copyConfigurationLog(from, to, prefix string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		wanted := e.Name() == stream.LogStateFile
+		for _, topic := range stream.AuthenticatedTopics() {
+			wanted = wanted || strings.HasPrefix(e.Name(), prefix+topic+"-")
+		}
+		if !wanted {
+			continue
+		}
+		err := backup.WriteFile(filepath.Join(to, e.Name()), func(w io.Writer) error {
+			f, err := os.Open(filepath.Join(from, e.Name()))
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = io.Copy(w, f)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (u upgradeCheck) print(w io.Writer) {
+	fmt.Fprintf(w, "version %s runs; the first start of %s would:\n", cmp.Or(u.Running, "unknown"), u.Version)
+	var would []string
+	if u.Convert {
+		would = append(would, "convert the log of version 0.1, for which there is room")
+	}
+	for _, name := range slices.Sorted(slices.Values(u.Tables)) {
+		would = append(would, "change the tables: "+name)
+	}
+	if u.Level > 0 && u.Level < u.Newest {
+		would = append(would, fmt.Sprintf("read the configuration log at level %d, of %d that it knows", u.Level, u.Newest))
+	}
+	if len(would) == 0 {
+		would = append(would, "change nothing: the older version can be started again")
+	}
+	for _, text := range would {
+		fmt.Fprintf(w, "- %s\n", text)
+	}
+}

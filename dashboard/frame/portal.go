@@ -1,0 +1,204 @@
+package frame
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// PortalPath is the first page of the portal, the pages that people of a tenant come to by a link. They have a cookie,
+// a look and rights of their own, may have a host name of their own, and may be shown in frames of listed origins.
+const PortalPath = "/portal"
+
+func isOfPortal(path string) bool {
+	return path == PortalPath || strings.HasPrefix(path, PortalPath+"/")
+}
+
+// Portal reads and changes what the portal needs of the configuration.
+type Portal interface {
+	// OpenPortalLink uses up a link, or returns config.ErrLink.
+	OpenPortalLink(ctx context.Context, token string) (*config.PortalSession, error)
+	// PortalSession returns an open session, config.ErrSessionEnded, or ErrLease when this node cannot know.
+	PortalSession(id string) (*config.PortalSession, error)
+	EndPortalSession(ctx context.Context, id string) error
+	// PortalSecret returns the newest signing secret of a destination, after it has recorded that the session sees it.
+	PortalSecret(ctx context.Context, s *config.PortalSession, endpoint, destination string) (string, error)
+	Tenant(account, name string) *config.Tenant
+}
+
+// PortalVisit is a request to the portal. Without a session only Origins is set.
+type PortalVisit struct {
+	*config.PortalSession
+	Look    config.TenantPortal
+	Name    string   // of the tenant, for people; may be empty
+	Origins []string // that may show the page in a frame
+}
+
+// Can reports whether the visitor has a right.
+func (p *PortalVisit) Can(right config.PortalRight) bool {
+	return p != nil && p.PortalSession != nil && p.Has(right)
+}
+
+// Part is the part of the portal that a page belongs to: events, requests, or "" for destinations.
+func (*PortalVisit) Part(path string) string {
+	for _, part := range []string{"events", "requests"} {
+		if strings.HasPrefix(path+"/", PortalPath+"/"+part+"/") {
+			return part
+		}
+	}
+	return ""
+}
+
+// principal returns the visitor as a caller of the API. The rights of a route are checked before it is handled; a page
+// that only shows something may see the credentials of destinations if the visitor may change them.
+func (p *PortalVisit) principal(r *http.Request) *config.Key {
+	scope := config.Read
+	if r.Method == http.MethodPost || p.Has(config.PortalDestinations) {
+		scope = config.ReadWrite
+	}
+	return p.Principal(scope)
+}
+
+// pictures is the origin of the logo, for the Content-Security-Policy.
+func (p *PortalVisit) pictures() string {
+	if p == nil || p.Look.LogoURL == "" {
+		return ""
+	}
+	u, err := url.Parse(p.Look.LogoURL)
+	if err != nil {
+		return ""
+	}
+	return " https://" + u.Host
+}
+
+// chooseHosts finds out whether the request is for the portal, and under which names that may be.
+func (v *Visit) chooseHosts() {
+	own := v.Config.PortalHost != "" && v.portal.check(v.R) == nil
+	if own || isOfPortal(v.R.URL.Path) {
+		v.hosts, v.Portal = v.portal, &PortalVisit{Origins: v.Config.PortalOrigins}
+	}
+}
+
+// framers are the origins that may show the page in a frame.
+func (v *Visit) framers() []string {
+	if v.Portal == nil {
+		return nil
+	}
+	return v.Portal.Origins
+}
+
+// isEmbeddable reports whether browsers keep a cookie of the portal in frames of another site: they do so for what is
+// secure, and on this machine.
+func (v *Visit) isEmbeddable() bool {
+	return len(v.Portal.Origins) > 0 && (v.isSecure() || isOnlyHere(v.Config.BaseURL))
+}
+
+// refreshLife is how long after the end of its session a cookie still leads to the application for the next link.
+const refreshLife = 7 * 24 * time.Hour
+
+// BeginPortal writes the cookie of a visitor who has just opened a link.
+func (v *Visit) BeginPortal(s *config.PortalSession) error {
+	now := v.Now().Unix()
+	return v.setSealed("", session{ID: rand.Text(), User: s.ID, Began: now, Issued: now, Refresh: s.RefreshURL},
+		s.Until.Sub(v.Now())+refreshLife)
+}
+
+// openPortal sets the visitor whose session the cookie holds, if it lasts.
+func (v *Visit) openPortal() error {
+	if found, err := v.openSealed("", &v.Session); !found || err != nil {
+		return err
+	}
+	s, err := v.Deps.Portal.PortalSession(v.Session.User)
+	switch {
+	case errors.Is(err, config.ErrSessionEnded):
+		return nil
+	case err != nil:
+		return toWebError(err)
+	}
+	v.Portal.PortalSession = s
+	if t := v.Deps.Portal.Tenant(s.Account, s.Tenant); t != nil {
+		v.Portal.Name = t.Name
+		if t.Portal != nil {
+			v.Portal.Look = *t.Portal
+		}
+	}
+	v.Person = &config.User{Meta: entity.Meta{ID: s.ID, Account: s.Account}, Scope: s.Scope()}
+	v.setHeaders() // with the origin of the logo
+	return nil
+}
+
+// admitToPortal checks the session and the right that a route needs. Without a session a visitor is sent to the
+// application for another link, if that is known.
+func (v *Visit) admitToPortal(x Route, sessionErr error) (admitted bool, err error) {
+	switch {
+	case sessionErr != nil:
+		return false, sessionErr
+	case v.Person == nil && v.Session.Refresh != "" && x.Method == http.MethodGet && v.mayLeadTo(v.Session.Refresh):
+		v.SendTo(v.Session.Refresh)
+		return false, nil
+	case v.Person == nil:
+		return false, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
+			Message: "Your session has ended, or none was begun. Nothing was done."}
+	case !v.Portal.Has(rights[x.Access]):
+		return false, &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
+			Message: "The link that you came by does not allow this."}
+	}
+	return true, nil
+}
+
+// LeadsBack reports whether the portal knows where its visitor came from.
+func (v *Visit) LeadsBack() bool { return v.Portal.ReturnURL != "" && v.mayLeadTo(v.Portal.ReturnURL) }
+
+// mayLeadTo reports whether an address has a listed origin: the list may be another one than when the link was made.
+func (v *Visit) mayLeadTo(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && slices.Contains(v.Portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host))
+}
+
+// PortalRequests counts the changes that agents of the tenant ask for.
+func (v *Visit) PortalRequests() int {
+	return len(v.TenantActions(v.Deps.AgentActions.Pending(v.Person.Account)))
+}
+
+// TenantActions are those of actions that keys of the visitor's tenant asked for.
+func (v *Visit) TenantActions(of []*config.Action) (all []*config.Action) {
+	for _, a := range of {
+		if a.Tenant == v.Portal.Tenant {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// describeInPortal says what an error means for a visitor of the portal, who knows nothing of the relay.
+func (v *Visit) describeInPortal(e *web.Error, x errorView) errorView {
+	x.List = nil
+	switch {
+	case e.Code == codeHost:
+		x.Title, x.DashboardURL = "Unknown host name", v.hosts.start
+	case e.Status == http.StatusUnauthorized, e.Code == CodeLink:
+		x.Title, x.Todo = "Open it again", "Go back to the application that led you here and open the page from there."
+	case e.Status == http.StatusForbidden:
+		x.Title = "Not allowed"
+	case e.Status == http.StatusNotFound:
+		x.Title, x.Todo = "Not found", "It may have been deleted in the meantime."
+	case e.Status == http.StatusTooManyRequests:
+		x.Title, x.Todo = "Too many requests", "Wait, then try again."
+	case e.Status >= http.StatusInternalServerError && v.acting:
+		x.Title, x.Todo = "Not confirmed", "Open the page again and see what is stored before you repeat it."
+	case e.Status >= http.StatusInternalServerError:
+		x.Title, x.Todo = "Unavailable at the moment", "Try again in some seconds."
+	default:
+		x.Title, x.Todo = "Not possible", "Go back, change what it names, and try again."
+	}
+	return x
+}

@@ -1,0 +1,284 @@
+package portal
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// maxEndpoints is how many endpoints of the tenant the portal shows: the newest.
+const maxEndpoints = "100"
+
+// endpointsOf reads the endpoints of the tenant.
+func endpointsOf(v *frame.Visit) ([]*model.Endpoint, error) {
+	list, err := frame.ReadRows[*model.Endpoint](v, "/v1/endpoints", url.Values{"limit": {maxEndpoints}})
+	return list.Data, err
+}
+
+// destinationsPage is the data of the first page.
+type destinationsPage struct {
+	Endpoints   []*model.Endpoint
+	Count       int // of all destinations
+	Failures    []*model.EventRow
+	Unavailable string // why failures could not be read
+}
+
+// Path is the page of a destination.
+func (destinationsPage) Path(e *model.Endpoint, d model.Destination) string {
+	return pathOf(e.ID, d.ID)
+}
+
+func pathOf(endpoint, destination string) string {
+	return frame.PortalPath + "/endpoints/" + url.PathEscape(endpoint) + "/destinations/" + url.PathEscape(destination)
+}
+
+// failures reads the newest events of which a delivery has failed.
+func failures(v *frame.Visit, of url.Values) (rows []*model.EventRow, unavailable string, err error) {
+	query := url.Values{"status": {"failed,retrying"}, "limit": {"5"}}
+	maps.Copy(query, of)
+	var list wire.List[*model.EventRow]
+	unavailable, err = v.TryGet("/v1/events", query, &list)
+	named(v, list.Data)
+	return list.Data, unavailable, err
+}
+
+// named gives events the names of their destinations, for what those answered.
+func named(v *frame.Visit, rows []*model.EventRow) {
+	for _, e := range rows {
+		e.SetNames(v)
+	}
+}
+
+// listDestinations shows the destinations of all endpoints of the tenant, and what has failed last.
+func listDestinations(v *frame.Visit) error {
+	all, err := endpointsOf(v)
+	if err != nil {
+		return err
+	}
+	p := &destinationsPage{Endpoints: all}
+	for _, e := range all {
+		p.Count += len(e.Destinations)
+	}
+	if p.Failures, p.Unavailable, err = failures(v, nil); err != nil {
+		return err
+	}
+	return v.Page("portal", p)
+}
+
+// place is a destination with its endpoint.
+type place struct {
+	e *model.Endpoint
+	d *model.Destination
+}
+
+// read reads the destination in the path.
+func read(v *frame.Visit) (place, error) {
+	e := &model.Endpoint{}
+	if err := v.Get("/v1/endpoints/{endpoint}", nil, e); err != nil {
+		return place{}, err
+	}
+	if d := e.Destination(v.Vars["destination"]); d != nil {
+		return place{e, d}, nil
+	}
+	return place{}, web.Missing("There is no such destination any more.")
+}
+
+// destinationPage is the data of the page of a destination.
+type destinationPage struct {
+	Form        *frame.Form
+	Endpoint    *model.Endpoint
+	Destination *model.Destination // nil: a new one
+	Endpoints   []frame.Option     // to choose from, if there are several
+	Types       []frame.Option     // that events had lately, and those that are chosen
+	Failures    []*model.EventRow
+	Secret      string // shown now
+	Fresh       bool   // Secret was just made
+	Hidden      bool   // a secret was made by the same form before
+}
+
+// Self is the path of the page.
+func (p *destinationPage) Self() string { return pathOf(p.Endpoint.ID, p.Destination.ID) }
+
+// fields of a destination in the portal.
+var fields = frame.FieldTable{{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"},
+	{frame.LineField, "filter.types"}}
+
+// valuesOf returns what the fields show. The types that the page offers as boxes are values of the field type, the
+// others lines of more.
+func valuesOf(d *model.Destination, offered []frame.Option) url.Values {
+	values, more := fields.Values(d), []string{}
+	for _, text := range frame.AsLines(values.Get("filter.types")) {
+		if slices.ContainsFunc(offered, func(o frame.Option) bool { return o.Value == text }) {
+			values.Add("type", text)
+		} else {
+			more = append(more, text)
+		}
+	}
+	values.Set("filter.types", strings.Join(more, "\n"))
+	return values
+}
+
+// typesSeen are the types of the newest events, in the order of their names.
+func typesSeen(v *frame.Visit) (all []frame.Option) {
+	var list wire.List[*model.EventRow]
+	if v.GetSoon("/v1/events", url.Values{"limit": {"200"}}, &list) != nil {
+		return nil // the page offers no types then
+	}
+	var names []string
+	for _, e := range list.Data {
+		if name := frame.TextOf(e.Type); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	const most = 40
+	return frame.PlainOptions(names[:min(len(names), most)]...)
+}
+
+// bodyOf returns the members of a destination that a form sets.
+func bodyOf(f *frame.Form, d *model.Destination) map[string]any {
+	body := frame.FieldTable{{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"}}.All(f)
+	types := slices.Concat(f.Values["type"], frame.AsLines(f.Value("filter.types")))
+	filter := frame.Object{"types": types}
+	if d != nil && d.Filter != nil && len(d.Filter.Body) > 0 { // set by the owner of the account
+		filter["body"] = d.Filter.Body
+	}
+	if body["filter"] = filter; len(types) == 0 && len(filter) == 1 {
+		body["filter"] = nil
+	}
+	return body
+}
+
+// newPage returns the data of the page of a new destination.
+func newPage(v *frame.Visit) (*destinationPage, error) {
+	all, err := endpointsOf(v)
+	if err != nil {
+		return nil, err
+	}
+	p := &destinationPage{Types: typesSeen(v)}
+	for _, e := range all {
+		p.Endpoints = append(p.Endpoints, frame.Option{Value: e.ID, Text: e.Name})
+	}
+	return p, nil
+}
+
+func newForm(v *frame.Visit) error {
+	p, err := newPage(v)
+	if err != nil {
+		return err
+	}
+	p.Form = frame.NewForm(url.Values{"enabled": {"true"}, "endpoint": v.R.URL.Query()["endpoint"]}, "")
+	return v.Page("portal-destination", p)
+}
+
+// create adds a destination and shows its signing secret, once.
+func create(v *frame.Visit, f *frame.Form) error {
+	p, err := newPage(v)
+	if err != nil {
+		return err
+	}
+	p.Form = f
+	endpoint := f.Value("endpoint")
+	if !slices.ContainsFunc(p.Endpoints, func(o frame.Option) bool { return o.Value == endpoint }) {
+		return web.Missing("There is no such endpoint any more.")
+	}
+	v.Vars["endpoint"] = url.PathEscape(endpoint)
+	d := &model.Destination{}
+	return v.Ask("POST /v1/endpoints/{endpoint}/destinations", f, bodyOf(f, nil), d,
+		func() error { return v.Page("portal-destination", p) }, func() error {
+			v.Vars["destination"] = url.PathEscape(d.ID)
+			return showMade(v, d)
+		})
+}
+
+// showMade shows a destination with the signing secret that was just made.
+func showMade(v *frame.Visit, made *model.Destination) error {
+	at, err := read(v)
+	if err != nil {
+		return err
+	}
+	p, err := pageOf(v, at)
+	if err != nil {
+		return err
+	}
+	p.Secret, p.Fresh, p.Hidden = made.Signing.Secret, true, v.Replayed && made.Signing.PublicKey == nil
+	if v.Replayed {
+		p.Secret = ""
+	}
+	return v.Page("portal-destination", p)
+}
+
+func pageOf(v *frame.Visit, at place) (*destinationPage, error) {
+	p := &destinationPage{Endpoint: at.e, Destination: at.d, Types: typesSeen(v)}
+	p.Form = frame.EditForm(valuesOf(at.d, p.Types))
+	var err error
+	p.Failures, _, err = failures(v, url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}})
+	return p, err
+}
+
+func show(v *frame.Visit, at place) error {
+	p, err := pageOf(v, at)
+	if err != nil {
+		return err
+	}
+	return v.Page("portal-destination", p)
+}
+
+// save saves the settings of a destination.
+func save(v *frame.Visit, f *frame.Form, at place) error {
+	p, err := pageOf(v, at)
+	if err != nil {
+		return err
+	}
+	p.Form = f
+	return v.Ask("PATCH "+destinationAPI, f, bodyOf(f, at.d), nil,
+		func() error { return v.Page("portal-destination", p) }, frame.Opens(v, p.Self(), "Saved"))
+}
+
+// showSecret shows the signing secret again. The audit log has it before the person has.
+func showSecret(v *frame.Visit, _ *frame.Form, at place) error {
+	secret, err := v.Deps.Portal.PortalSecret(v.R.Context(), v.Portal.PortalSession, at.e.ID, at.d.ID)
+	if err != nil {
+		return err
+	}
+	p, err := pageOf(v, at)
+	if err != nil {
+		return err
+	}
+	p.Secret = secret
+	return v.Page("portal-destination", p)
+}
+
+// rotateSecret gives the destination another secret and shows it. Both sign for a day.
+func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
+	const day = 86400
+	after := &model.Destination{}
+	body := frame.Object{"overlap_seconds": day}
+	if f.Value("overlap") == "none" {
+		body["overlap_seconds"] = 0
+	}
+	if err := v.Do("POST "+destinationAPI+"/rotate_secret", f, body, after); err != nil {
+		return err
+	}
+	return showMade(v, after)
+}
+
+// sendTest sends a test event to the destination alone.
+func sendTest(v *frame.Visit, f *frame.Form, at place) error {
+	var sent struct{ ID string }
+	err := v.Do("POST /v1/endpoints/{endpoint}/test", f, frame.Object{"destination_id": at.d.ID}, &sent)
+	if x, refused := frame.BadRequest(err); refused {
+		return v.Redirect(pathOf(at.e.ID, at.d.ID), "Nothing was sent: "+x.Message)
+	}
+	if err != nil {
+		return err
+	}
+	return v.Redirect(eventsPath+"/"+url.PathEscape(sent.ID), "Sent. Its attempt appears here in a moment.")
+}

@@ -1,0 +1,119 @@
+package portal
+
+import (
+	"slices"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// eventFilters are the filters of the list.
+var eventFilters = []string{"status", "destination_id", "type", "since"}
+
+// eventsPage is the data of the list of events.
+type eventsPage struct {
+	*frame.FilteredList[*model.EventRow]
+	Destinations []frame.Option
+	Spans        []frame.Option
+}
+
+// listEvents shows what was sent to the tenant, newest first.
+func listEvents(v *frame.Visit) error {
+	list, err := frame.ListRows[*model.EventRow](v, "/v1/events", eventsPath, eventFilters)
+	if err != nil {
+		return err
+	}
+	named(v, list.Rows)
+	all, err := endpointsOf(v)
+	if err != nil {
+		return err
+	}
+	p := eventsPage{FilteredList: list, Spans: frame.NewOptions("1h=the last hour", "24h=the last day", "7d=the last week")}
+	for _, e := range all {
+		for i := range e.Destinations {
+			p.Destinations = append(p.Destinations, frame.Option{Value: e.Destinations[i].ID, Text: e.Destinations[i].Title()})
+		}
+	}
+	return v.Page("portal-events", p)
+}
+
+// delivery is a delivery of an event with its attempts, oldest first.
+type delivery struct {
+	wire.Delivery
+	Name     string
+	Path     string // of the destination's page; empty: it was removed
+	Attempts []*model.Attempt
+}
+
+// Explanation returns why the delivery has its status, as text and as data.
+func (d *delivery) Explanation() (string, wire.Why) { return d.Why, d.WhyDetails }
+
+// eventPage is the data of the page of an event.
+type eventPage struct {
+	wire.Event
+	Attempts   []*model.Attempt `json:"attempts"`
+	Deliveries []*delivery      `json:"deliveries"`
+	Targets    []frame.Option   `json:"-"` // destinations that a replay can go to
+	Text       string           `json:"-"` // of the body, as far as it is shown
+	Cut        bool             `json:"-"`
+}
+
+// maxBody is how much of a body the page shows, in bytes.
+const maxBody = 64 << 10
+
+// showEvent shows one event with its attempts.
+func showEvent(v *frame.Visit) error {
+	p := &eventPage{}
+	if err := v.Get(eventAPI, nil, p); err != nil {
+		return err
+	}
+	at, err := model.FindEndpoint(v, p.EndpointID)
+	if err != nil {
+		return err
+	}
+	names := model.DestinationNames(at)
+	open := map[string]bool{} // by destination: a replay is offered
+	for _, d := range p.Deliveries {
+		if d.Name = model.DestinationName(names, d.DestinationID); names[d.DestinationID] != "" {
+			d.Path = pathOf(p.EndpointID, d.DestinationID)
+		}
+		for _, a := range p.Attempts {
+			if a.DestinationID == d.DestinationID {
+				d.Attempts = append(d.Attempts, a)
+			}
+		}
+		model.CompareAttempts(d.Attempts)
+		open[d.DestinationID] = d.Status == event.Delivered || model.IsOpen(d.Status)
+	}
+	for i := range at.Destinations {
+		d := &at.Destinations[i]
+		if d.Enabled && p.PayloadErasedAt.IsZero() {
+			p.Targets = append(p.Targets, frame.Option{Value: d.ID, Text: d.Title(), Chosen: !open[d.ID]})
+		}
+	}
+	if p.BodyEncoding != "base64" {
+		p.Text, p.Cut = frame.Indented([]byte(p.Body)), len(p.Body) > maxBody
+		p.Text = p.Text[:min(len(p.Text), maxBody)]
+	}
+	return v.Page("portal-event", p)
+}
+
+// replayEvent delivers the event again, to the destinations that are chosen.
+func replayEvent(v *frame.Visit, f *frame.Form) error {
+	chosen := slices.Clone(f.Values["destination_id"])
+	if len(chosen) == 0 {
+		return web.Invalid("", "Nothing was sent: choose at least one destination.")
+	}
+	var queued wire.ReplayResult
+	if err := v.Do("POST "+eventAPI+"/replay", f, frame.Object{"destination_id": chosen}, &queued); err != nil {
+		return err
+	}
+	message := "Nothing was queued: no destination is enabled."
+	if queued.Queued > 0 {
+		message = "Queued. The attempts appear here in a moment."
+	}
+	return v.Redirect(v.Fill(eventPath), message)
+}
