@@ -17,7 +17,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // While the operator's proxy is down, deliveries wait: no attempt is recorded, and none of their attempts is used.
 func TestProxyFaultsAreNoAttempts(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		url, _ := w.serve(80, &sink{answer: func(n int, _ received) int { return map[bool]int{true: 503, false: 200}[n == 1] }})
+		url, _ := w.serve(80, &sink{answer: func(n int, _ received) int {
+			return map[bool]int{true: 503, false: 200}[n == 1]
+		}})
 		began, direct := time.Now(), w.rt
 		w.rt = roundTripper(func(r *http.Request) (*http.Response, error) {
 			if time.Since(began) < time.Hour {

@@ -13,7 +13,6 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -35,18 +34,6 @@ func newTransformations(maxOutput int) *transformations {
 	t := &transformations{}
 	t.init(maxOutput)
 	return t
-}
-
-// newTransformed applies operations to a body.
-func newTransformed(t testing.TB, ops, body string) destination.Content {
-	t.Helper()
-	e := &config.Endpoint{ID: testEndpoint, Verification: &config.Verification{Header: "X-Acme-Sig"}}
-	transformed(t, e, ops)
-	made, err := newTransformations(1<<20).apply(t.Context(), e, testWork(t, []byte(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
 }
 
 // The data of an event that was sent through the API may have 64 levels; its envelope adds one. Other bodies have 64.

@@ -76,7 +76,7 @@ type attemptData = model.Attempt
 // setCurl sets the command that makes the request again. Only the body that the event has is known: not what a
 // transformation made of it.
 func setCurl(a *attemptData, e *eventDetail) {
-	if a.TransformationVersion != 0 {
+	if a.TransformationVersion != 0 || !strings.HasPrefix(a.Request.URL, "http") { // of another kind than a webhook
 		return
 	}
 	var headers [][2]string

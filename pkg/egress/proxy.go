@@ -109,12 +109,12 @@ func (p *proxy) connect(ctx context.Context, target netip.AddrPort) (net.Conn, e
 	if err != nil {
 		return nil, proxyFault(ctx, "cannot be reached: "+Message(err))
 	}
-	answer, err := p.ask(ctx, conn, target.String())
+	status, err := p.ask(ctx, conn, target.String())
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	switch status := answer.StatusCode; {
+	switch {
 	case status/100 == 2:
 		return &proxied{conn, net.TCPAddrFromAddrPort(target)}, nil
 	case status == http.StatusForbidden, status == http.StatusBadGateway, status == http.StatusServiceUnavailable,
@@ -127,27 +127,27 @@ func (p *proxy) connect(ctx context.Context, target netip.AddrPort) (net.Conn, e
 	return nil, err
 }
 
-// ask sends CONNECT and returns the answer, after which the connection is one to the target.
-func (p *proxy) ask(ctx context.Context, conn net.Conn, target string) (*http.Response, error) {
+// ask sends CONNECT and returns the status of the answer, after which the connection is one to the target.
+func (p *proxy) ask(ctx context.Context, conn net.Conn, target string) (status int, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	request := "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n"
 	if p.authorization != "" {
 		request += "Proxy-Authorization: " + p.authorization + "\r\n"
 	}
 	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
-		return nil, proxyFault(ctx, "takes no request: "+Message(err))
+		return 0, proxyFault(ctx, "takes no request: "+Message(err))
 	}
 	reader := bufio.NewReader(io.LimitReader(conn, maxProxyAnswer))
 	answer, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
 	switch {
 	case err != nil:
-		return nil, proxyFault(ctx, "gave no answer: "+Message(err))
+		return 0, proxyFault(ctx, "gave no answer: "+Message(err))
 	case !stop():
-		return nil, ctx.Err()
+		return 0, ctx.Err()
 	case reader.Buffered() > 0:
-		return nil, &ProxyError{"sent more than an answer to CONNECT"}
+		return 0, &ProxyError{"sent more than an answer to CONNECT"}
 	}
-	return answer, nil
+	return answer.StatusCode, nil // the body of an answer to CONNECT is the connection
 }
 
 // proxyFault is a ProxyError, unless time ran out: a proxy that waits for a silent target gives no answer either.

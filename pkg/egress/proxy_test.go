@@ -105,7 +105,8 @@ func TestProxyFaults(t *testing.T) {
 	tr := newTransport(t, Config{Policy: Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}, Proxy: "http://" + silent})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := tr.RoundTrip(must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8080/", nil))(t)); Classify(err) != event.CodeTimeout {
+	req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:8080/", nil))(t)
+	if _, err := tr.RoundTrip(req); Classify(err) != event.CodeTimeout {
 		t.Errorf("a proxy that waits for the target: %v", err)
 	}
 }

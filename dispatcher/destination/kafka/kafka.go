@@ -177,8 +177,8 @@ func (t *target) acquire(ctx context.Context) (c *client, release func(failed bo
 	return c, release, nil
 }
 
-// open makes a client and asks for the topic: an error of this request says what is wrong, while records would only time
-// out.
+// open makes a client and asks for the topic: an error of this request says what is wrong, while records would only
+// time out.
 func (t *target) open(ctx context.Context, failed *atomic.Pointer[error], more ...kgo.Opt) (*kgo.Client, error) {
 	s := t.settings
 	var roots []byte

@@ -49,15 +49,17 @@ func newRig(t *testing.T, policy egress.Policy, settings kinds.Kafka) *rig {
 	t.Helper()
 	keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
 	transport := must.Get(egress.NewTransport(egress.Config{Policy: policy}))(t)
-	x := &rig{t: t, sender: destination.NewSender(time.Now, 100, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "w"}))}
+	waited := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "w"})
+	x := &rig{t: t, sender: destination.NewSender(time.Now, 100, waited)}
 	x.Kind = New(Deps{Dial: transport.Dial, Keyring: keyring, Now: time.Now, Version: "test"})
 	all := kinds.Settings{Kafka: &settings}
 	all.Trim()
 	must.Do(t, all.Validate(kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
 	_, address := all.Kind()
+	secret := keyring.SealString("dst_test", seal.FieldSecret, sign.NewSecret().Reveal())
 	x.dest = &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 10,
 		Headers:  map[string]seal.Secret{"X-Team": keyring.SealString("dst_test", seal.FieldHeader("X-Team"), "billing")},
-		Secrets:  []config.SigningSecret{{Secret: keyring.SealString("dst_test", seal.FieldSecret, sign.NewSecret().Reveal())}},
+		Secrets:  []config.SigningSecret{{Secret: secret}},
 		Settings: all.Seal(keyring, "dst_test", kinds.Settings{}, kinds.Settings{})}
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup

@@ -47,8 +47,9 @@ func newRig(t *testing.T, settings kinds.S3) *rig {
 	all.Trim()
 	must.Do(t, all.Validate(kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
 	_, address := all.Kind()
+	secret := keyring.SealString("dst_test", seal.FieldSecret, sign.NewSecret().Reveal())
 	dest := &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 2,
-		Secrets:  []config.SigningSecret{{Secret: keyring.SealString("dst_test", seal.FieldSecret, sign.NewSecret().Reveal())}},
+		Secrets:  []config.SigningSecret{{Secret: secret}},
 		Settings: all.Seal(keyring, "dst_test", kinds.Settings{}, kinds.Settings{})}
 	k := New(Deps{Transport: transport, Keyring: keyring, Now: time.Now})
 	return &rig{t: t, to: must.Get(k.Open(&config.Endpoint{}, dest))(t).(*target),
@@ -60,7 +61,8 @@ func (x *rig) send(body string) (*event.Attempt, destination.Result) {
 		Source: event.SourceProvider, Type: "order.paid", Method: "POST", Body: []byte(body),
 		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}},
 		Dest: "dst_test", Trigger: event.TriggerInitial, Attempt: 1}
-	return x.sender.Send(x.t.Context(), must.Get(id.NewGenerator(nil).New(0))(x.t), x.to, work, destination.Stored(work), nil)
+	attempt := must.Get(id.NewGenerator(nil).New(0))(x.t)
+	return x.sender.Send(x.t.Context(), attempt, x.to, work, destination.Stored(work), nil)
 }
 
 // bucket starts a store. Its answers are those of a fault while that has a status.
@@ -88,7 +90,8 @@ func TestObjects(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if puts.Load() != 1 || !strings.HasPrefix(names[0], "s3://backups/orders/ep_test/"+time.Now().UTC().Format(time.DateOnly)) {
+	want := "s3://backups/orders/ep_test/" + time.Now().UTC().Format("2006-01")
+	if puts.Load() != 1 || !strings.HasPrefix(names[0], want) {
 		t.Fatalf("%d requests, %s", puts.Load(), names[0])
 	}
 	object := must.Get(x.to.client.GetObject(t.Context(), "backups", strings.TrimPrefix(names[0], "s3://backups/"),
@@ -115,7 +118,8 @@ func TestFullObjectsAreStored(t *testing.T) {
 	settings.Seconds, settings.Bytes = 30, 1024
 	x := newRig(t, settings)
 	began := time.Now()
-	if a, _ := x.send(`"` + strings.Repeat("x", 2000) + `"`); !a.OK || time.Since(began) > 10*time.Second || puts.Load() != 1 {
+	a, _ := x.send(`"` + strings.Repeat("x", 2000) + `"`)
+	if !a.OK || time.Since(began) > 10*time.Second || puts.Load() != 1 {
 		t.Errorf("%s after %v", a.ErrorCode, time.Since(began))
 	}
 }
