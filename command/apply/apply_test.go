@@ -138,7 +138,8 @@ func TestSettingsOfADestination(t *testing.T) {
 		var s service
 		out, err := s.run(t, "endpoints:\n  - name: e1\n    destinations:\n      - {name: kept, auth: "+auth+"}\n",
 			Options{})
-		if err != nil || !strings.Contains(out, want) || !strings.Contains(strings.Join(s.calls, ""), `"password":"planted-`) {
+		sent := strings.Join(s.calls, "")
+		if err != nil || !strings.Contains(out, want) || !strings.Contains(sent, `"password":"planted-`) {
 			t.Errorf("%s: %v %s %s", auth, err, out, s.calls)
 		}
 	}

@@ -138,7 +138,7 @@ func (p *proxy) ask(ctx context.Context, conn net.Conn, target string) (status i
 		return 0, proxyFault(ctx, "takes no request: "+Message(err))
 	}
 	reader := bufio.NewReader(io.LimitReader(conn, maxProxyAnswer))
-	answer, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
+	answer, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect}) //nolint:bodyclose // see conn
 	switch {
 	case err != nil:
 		return 0, proxyFault(ctx, "gave no answer: "+Message(err))

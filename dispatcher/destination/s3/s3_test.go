@@ -102,8 +102,9 @@ func TestObjects(t *testing.T) {
 		var got line
 		must.Do(t, json.Unmarshal([]byte(text), &got))
 		count[string(got.Body)+string(got.BodyEncoded)]++
-		if !strings.HasPrefix(got.ID, "evt_") || got.Type != "order.paid" || got.EndpointID != "ep_test" || got.Attempt != 1 ||
-			got.Headers["content-type"] != "application/json" || strings.Contains(text, "webhook-signature") {
+		if !strings.HasPrefix(got.ID, "evt_") || got.Type != "order.paid" || got.EndpointID != "ep_test" ||
+			got.Attempt != 1 || got.Headers["content-type"] != "application/json" ||
+			strings.Contains(text, "webhook-signature") {
 			t.Errorf("%s", text)
 		}
 	}
