@@ -107,7 +107,7 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 		}},
 		{"usage", 90_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			now := time.Now()
-			f, err := r.Usage(ctx, account,
+			f, err := r.Usage(ctx, event.UsageOf{Account: account},
 				event.UsageSpan{From: now.AddDate(0, 0, -20).Truncate(time.Hour), To: now.Add(time.Hour).Truncate(time.Hour),
 					Recent: now.AddDate(0, 0, -7).Truncate(time.Hour)})
 			return len(f.Daily), err
@@ -115,7 +115,7 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 		{"usage by endpoint and day", 180_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			to := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 			from := to.AddDate(0, 0, -30)
-			f, err := r.Usage(ctx, account, event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true})
+			f, err := r.Usage(ctx, event.UsageOf{Account: account}, event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true})
 			return len(f.ByEndpoint), err
 		}},
 	}
