@@ -177,13 +177,8 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 			return fmt.Errorf("restore the store: %w", err)
 		}
 	}
-	for _, f := range m.Files {
-		if strings.HasPrefix(f.Path, backup.Store+"/") {
-			continue
-		}
-		if err := errors.Join(ctx.Err(), backup.Restore(f, s.argument, s.DataDir)); err != nil {
-			return err
-		}
+	if err := restoreFiles(ctx, s, m); err != nil {
+		return err
 	}
 	if cluster {
 		return moveLog(ctx, s, log, m, c)
@@ -196,6 +191,19 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	}
 	fmt.Fprintf(c.stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
 		m.Time.Format("2006-01-02 15:04:05 MST"))
+	return nil
+}
+
+// restoreFiles copies everything but the store into the data directory.
+func restoreFiles(ctx context.Context, s settings, m backup.Manifest) error {
+	for _, f := range m.Files {
+		if strings.HasPrefix(f.Path, backup.Store+"/") {
+			continue
+		}
+		if err := errors.Join(ctx.Err(), backup.Restore(f, s.argument, s.DataDir)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
