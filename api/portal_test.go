@@ -33,8 +33,8 @@ func newPortal(t *testing.T) *portal {
 	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
 		cfg.Portal = api.Portal{URL: baseURL + dashboard.PortalPath, Origins: []string{owner}}
 	})
-	actions := must.Get(confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: configuration, People: configuration, API: c.api,
-		Now: time.Now}))(t)
+	actions := must.Get(confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: configuration, People: configuration,
+		API: c.api, Now: time.Now}))(t)
 	return &portal{openPages(c, dashboard.Config{BaseURL: baseURL, Version: "test", PortalOrigins: []string{owner}},
 		actions), newTenant(c, t)}
 }
@@ -82,12 +82,15 @@ func TestPortalLinks(t *testing.T) {
 	p := newPortal(t)
 	links := "/v1/tenants/" + p.tenant.name + "/portal_links"
 	for body, param := range map[string]string{
-		`{"return_url":"https://evil.example/"}`:                "return_url",
-		`{"return_url":"https://app.example.com.evil.example"}`: "return_url",
-		`{"return_url":"https://app.example.com@evil.example"}`: "return_url", `{"refresh_url":"javascript:alert(1)"}`: "refresh_url",
-		`{"return_url":"https://app.example.com\\@evil.example"}`: "return_url", `{"can":["everything"]}`: "can[0]",
-		`{"can":["view","view"]}`: "can[1]", `{"expires_seconds":86401}`: "expires_seconds", `{"session_seconds":1}`: "session_seconds",
-		`{"rights":[]}`: "rights",
+		`{"return_url":"https://app.example.com.evil.example"}`:   "return_url",
+		`{"return_url":"https://app.example.com@evil.example"}`:   "return_url",
+		`{"refresh_url":"javascript:alert(1)"}`:                   "refresh_url",
+		`{"return_url":"https://app.example.com\\@evil.example"}`: "return_url",
+		`{"can":["everything"]}`:                                  "can[0]",
+		`{"can":["view","view"]}`:                                 "can[1]",
+		`{"expires_seconds":86401}`:                               "expires_seconds",
+		`{"session_seconds":1}`:                                   "session_seconds",
+		`{"rights":[]}`:                                           "rights",
 	} {
 		p.client.do("POST", links, body).wantError(400, "invalid_request", param)
 	}
@@ -272,7 +275,8 @@ func TestPortalAtWork(t *testing.T) {
 	p.open("GET", path, http.StatusNotFound)
 
 	p.client.do("PUT", "/v1/tenants/"+p.tenant.name,
-		`{"name":"Example","portal":{"title":"Shop <b>","color":"#FFEE00","logo_url":"https://cdn.example.com/l.png"}}`).want(200)
+		`{"name":"Example","portal":{"title":"Shop <b>","color":"#FFEE00",
+			"logo_url":"https://cdn.example.com/l.png"}}`).want(200)
 	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, p.request("GET", "/portal"))
 	if text := w.Body.String(); !strings.Contains(text, "Shop &lt;b&gt;") || !strings.Contains(text, "look.css?FFEE00") ||

@@ -149,7 +149,8 @@ func TestTenantUsage(t *testing.T) {
 	counts := func(_ context.Context, of event.UsageOf) (*event.Usage, error) {
 		now := time.Now()
 		return &event.Usage{From: now, To: now, Allowance: of.Allowance, Use: event.Use{Sent: 30},
-			Figures: event.Figures{AsOf: now, ByEndpoint: []event.EndpointUse{{Endpoint: cmp.Or(strings.Join(of.Endpoints, ","), "ep_all")}}}}, nil
+			Figures: event.Figures{AsOf: now, ByEndpoint: []event.EndpointUse{
+				{Endpoint: cmp.Or(strings.Join(of.Endpoints, ","), "ep_all")}}}}, nil
 	}
 	c.fake.UsageFunc = counts
 	for who, got := range map[string]*answer{"its key": x.do("GET", "/v1/usage", nil),
@@ -159,7 +160,8 @@ func TestTenantUsage(t *testing.T) {
 			t.Errorf("%s: %s", who, got.raw)
 		}
 	}
-	if got := other.do("GET", "/v1/usage?tenant="+x.name, nil).want(200); got.text("by_endpoint.0.endpoint_id") != "ep_none" {
+	if got := other.do("GET", "/v1/usage?tenant="+x.name, nil).want(200); got.
+		text("by_endpoint.0.endpoint_id") != "ep_none" {
 		t.Errorf("another tenant: %s", got.raw)
 	}
 	if got := c.do("GET", "/v1/usage", nil).want(200); got.text("by_endpoint.0.endpoint_id") != "ep_all" {

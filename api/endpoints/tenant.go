@@ -89,7 +89,8 @@ func (a *tenants) list(w http.ResponseWriter, r *http.Request, key *config.Key) 
 }
 
 func (a *tenants) view(t *config.Tenant) *wire.Tenant {
-	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits, Portal: t.Portal, AllowanceEvents: t.AllowanceEvents,
+	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits,
+		Portal: t.Portal, AllowanceEvents: t.AllowanceEvents,
 		Endpoints: len(a.config.TenantEndpoints(t.Account, t.Tenant)), CreatedAt: web.Time(t.CreatedAt),
 		UpdatedAt: web.Time(t.UpdatedAt)}
 	if e := a.PresentEndpoint(t.Own, t.Account); e != nil {
