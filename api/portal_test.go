@@ -33,8 +33,8 @@ func newPortal(t *testing.T) *portal {
 	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
 		cfg.Portal = api.Portal{URL: baseURL + dashboard.PortalPath, Origins: []string{owner}}
 	})
-	actions := must.Get(confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: configuration, People: configuration,
-		API: c.api, Now: time.Now}))(t)
+	actions := must.Get(confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: configuration,
+		People: configuration, API: c.api, Now: time.Now}))(t)
 	return &portal{openPages(c, dashboard.Config{BaseURL: baseURL, Version: "test", PortalOrigins: []string{owner}},
 		actions), newTenant(c, t)}
 }
@@ -104,6 +104,15 @@ func TestPortalLinks(t *testing.T) {
 	for range 2 { // a program that previews links opens them, too
 		if page := p.open("GET", path, http.StatusOK); strings.Contains(page, "data-open") {
 			t.Error("a preview would open the link")
+		}
+	}
+	for from, opens := range map[string]bool{owner + "/webhooks": true, "https://evil.example/": false} {
+		r := p.request("GET", path)
+		r.Header.Set("Referer", from)
+		r.Header.Set("Sec-Fetch-User", "?1")
+		w := httptest.NewRecorder()
+		if p.handler.ServeHTTP(w, r); strings.Contains(w.Body.String(), "data-open") != opens {
+			t.Errorf("followed at %s: opens by itself %v", from, !opens)
 		}
 	}
 	r := p.request("GET", path)
@@ -209,8 +218,10 @@ func TestPortalRights(t *testing.T) {
 			"/portal/endpoints/" + other.of["endpoint"] + "/destinations/" + other.of["destination"],
 			"/portal/endpoints/" + p.tenant.of["endpoint"] + "/destinations/" + other.of["destination"],
 			"/portal/endpoints/" + of.text("id") + "/destinations/" + of.text("destinations.0.id"),
-			"/portal/requests/act_nope"} {
-			p.open("GET", page, http.StatusNotFound)
+			"/portal/requests/act_nope", "/portal/endpoints/" + other.of["endpoint"] + "/destinations/x"} {
+			if text := p.open("GET", page, http.StatusNotFound); strings.Contains(text, other.name) {
+				t.Errorf("%s names what belongs to others", page)
+			}
 		}
 		for _, list := range []string{"/portal", "/portal/events", "/portal/requests"} {
 			if text := p.open("GET", list, http.StatusOK); strings.Contains(text, other.name) ||
@@ -224,6 +235,12 @@ func TestPortalRights(t *testing.T) {
 		t.Error("a refused form has changed the endpoint")
 	}
 	p.enter("secrets")
+	p.client.do("PATCH", "/v1/endpoints/"+p.tenant.of["endpoint"]+"/destinations/"+p.tenant.of["destination"],
+		`{"url":"https://example.com/h?token=0123456789abcdef"}`).want(200)
+	if page := p.post(p.destination()+"/secret", 200); strings.Contains(page, "0123456789abcdef") ||
+		!signingSecret.MatchString(page) {
+		t.Error("who may see signing secrets sees the credential in the URL, or no secret")
+	}
 	p.post("/portal/endpoints/"+other.of["endpoint"]+"/destinations/"+other.of["destination"]+"/secret", 404)
 }
 

@@ -218,6 +218,18 @@ func TestTenants(t *testing.T) {
 	c.do("DELETE", path+"/keys/"+other.of["key"], nil).wantError(404, "not_found", "")
 	c.do("DELETE", "/v1/tenants/"+other.name+"/keys/"+other.of["key"], nil).want(200)
 	other.do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")
+	// A tenant does not take the account's room for jobs.
+	busy, job := newTenant(c, t), 429
+	body := map[string]any{"endpoint_id": busy.of["endpoint"], "since": since(), "rate_per_second": 1}
+	for range 20 {
+		if job = busy.do("POST", "/v1/recoveries", body).Status; job != 201 {
+			break
+		}
+	}
+	if job != 429 {
+		t.Errorf("the 21st open job of a tenant: %d", job)
+	}
+	c.do("POST", "/v1/recoveries", body).want(201)
 	// The end of a tenant ends its keys and endpoints. It can come back, without them.
 	c.do("DELETE", path, nil).want(200)
 	x.do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")

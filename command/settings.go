@@ -338,6 +338,12 @@ func (s settings) validateHosts(fault faultFunc) {
 	if s.PortalHost != "" {
 		lists["RELAY_PORTAL_HOST"] = []string{s.PortalHost}
 	}
+	base, _ := url.Parse(s.BaseURL)
+	if s.PortalHost != "" && (strings.EqualFold(s.PortalHost, s.DashboardHost) || base != nil &&
+		strings.EqualFold(s.PortalHost, base.Hostname()) && s.DashboardHost == "") {
+		fault("RELAY_PORTAL_HOST", "is the name of the dashboard, which would not be reached any more; leave it out, or give "+
+			"the portal another name")
+	}
 	const mostOrigins = 20
 	if len(s.PortalOrigins) > mostOrigins {
 		fault("RELAY_PORTAL_ORIGINS", "has %d origins; there may be at most %d", len(s.PortalOrigins), mostOrigins)

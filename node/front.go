@@ -122,7 +122,8 @@ func newConfirmer(n *Node) (runFunc, error) {
 func newAgentServer(n *Node) (runFunc, error) {
 	var err error
 	n.agents, err = mcp.New(mcp.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), PortalURL: n.portalURL(), Version: n.settings.Version, TrustedProxies: n.proxies,
+		BaseURL: n.url, DashboardURL: n.dashboardURL(), PortalURL: n.portalURL(),
+		Version: n.settings.Version, TrustedProxies: n.proxies,
 		AllowedHosts: n.settings.AllowedHosts,
 	}, mcp.Deps{
 		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.leaks.tripwires,

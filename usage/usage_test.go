@@ -72,7 +72,8 @@ func TestPeriodIsACalendarMonthInUTC(t *testing.T) {
 	f := func(now time.Time, from, to, recent string) {
 		t.Helper()
 		store := &fakeStore{}
-		r := must.Get(newUsage(t, store, func() time.Time { return now }).Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
+		r := must.Get(newUsage(t, store, func() time.Time { return now }).
+			Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
 		want := event.UsageSpan{From: utc(from), To: utc(to), Recent: utc(recent)}
 		if diff := cmp.Diff(want, store.span); diff != "" || !r.From.Equal(want.From) || !r.To.Equal(want.To) {
 			t.Errorf("%v: %s", now, diff)

@@ -224,8 +224,8 @@ func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.
 		if x.Firing {
 			state = alertFiring
 		}
-		return slices.Contains(alertRules, x.Rule) && has(rules, x.Rule) && has(states, state) && has(endpoints, x.Endpoint) &&
-			ofTenant(x.Endpoint)
+		return slices.Contains(alertRules, x.Rule) && has(rules, x.Rule) && has(states, state) &&
+			has(endpoints, x.Endpoint) && ofTenant(x.Endpoint)
 	})
 	return frame.WriteConfigPage(w, p, alerts, more, frame.ViewsOf(alerts, newAlertView))
 }

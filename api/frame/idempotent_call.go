@@ -121,7 +121,7 @@ func (a *IdempotentCalls) WithIdempotency(called *Route, next HandlerFunc) Handl
 		sum := sha256.Sum256(body.Bytes())
 		c, err := a.claim(r, key, text, sum[:], called)
 		switch {
-		case errors.Is(err, config.ErrAnswersFull) && called.KeyOptional,
+		case errors.Is(err, config.ErrAnswersFull) && isKeyOptional(called, key),
 			errors.Is(err, config.ErrLevel): // unfinished upgrade
 			SetIdempotencyUnavailable(w)
 			return next(w, r, key)
@@ -172,7 +172,7 @@ func (a *IdempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 	}
 	c := &Call{}
 	err = a.RetryUntilDone(r.Context(), func() (done bool, err error) {
-		c.claim, c.TakenOver, err = a.tryClaim(r.Context(), mine, called)
+		c.claim, c.TakenOver, err = a.tryClaim(r.Context(), mine, called, key)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			return e.Status != http.StatusTooManyRequests, err
 		}
@@ -186,12 +186,12 @@ func (a *IdempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 }
 
 // tryClaim tries once to claim the key.
-func (a *IdempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, called *Route) (
+func (a *IdempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, called *Route, key *config.Key) (
 	claim *config.Answer, takenOver bool, err error) {
 	// Without the client's context: a claim that was cut off half-way would block the repeats.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
-	held, err := a.Answers.ClaimAnswer(ctx, mine, called.KeyOptional)
+	held, err := a.Answers.ClaimAnswer(ctx, mine, isKeyOptional(called, key))
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -445,4 +445,10 @@ func ErrStillRunning() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, Param: IdempotencyHeader,
 		RetryAfter: time.Second,
 		Message:    "belongs to a request that is still running; wait as long as Retry-After says and send it again"}
+}
+
+// isKeyOptional reports whether a call is made without its key when there is little room for answers: keys of tenants
+// must not take that of the account.
+func isKeyOptional(called *Route, key *config.Key) bool {
+	return called.KeyOptional || key.Tenant != ""
 }

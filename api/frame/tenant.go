@@ -85,7 +85,11 @@ func (c *Core) TenantEndpoints(from FilterSource, key *config.Key) (endpoints []
 // TenantFilter is TenantEndpoints for a list from memory: it returns whether an endpoint belongs to them.
 func (c *Core) TenantFilter(from FilterSource, key *config.Key) func(endpoint string) bool {
 	endpoints, restricted := c.TenantEndpoints(from, key)
-	return func(endpoint string) bool { return !restricted || slices.Contains(endpoints, endpoint) }
+	of := make(map[string]bool, len(endpoints))
+	for _, name := range endpoints {
+		of[name] = true
+	}
+	return func(endpoint string) bool { return !restricted || of[endpoint] }
 }
 
 // endpointsOf returns the ids of the endpoints of tenants: those in asked, if there are any.

@@ -39,6 +39,9 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 		return err
 	}
 	job, err := a.readRecoveryInput(body, key)
+	if err == nil {
+		err = a.checkTenant(key)
+	}
 	if err != nil {
 		return err
 	}
@@ -53,6 +56,33 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 		return err
 	}
 	return a.answerRecovery(w, r, http.StatusCreated, a.awaitPrepared(r.Context(), job))
+}
+
+// Jobs of a tenant's keys: an account has room for 1,000 open ones, and 5,000 in 30 days.
+const (
+	maxTenantOpen = 20
+	maxTenantJobs = 200
+)
+
+// checkTenant returns the error of a tenant that would take the account's room for jobs.
+func (a *recoveries) checkTenant(key *config.Key) error {
+	if key.Tenant == "" {
+		return nil
+	}
+	all, _ := a.config.Recoveries(key.Account, 0, maxTenantJobs, func(j *jobs.Recovery) bool { return a.sees(key, j) })
+	open := 0
+	for _, j := range all {
+		if !j.State.Ended() {
+			open++
+		}
+	}
+	switch {
+	case open >= maxTenantOpen:
+		return &config.LimitError{Name: "recovery jobs that are open", Most: maxTenantOpen}
+	case len(all) >= maxTenantJobs:
+		return &config.LimitError{Name: "recovery jobs in 30 days", Most: maxTenantJobs}
+	}
+	return nil
 }
 
 // readRecoveryInput validates the body of a new job.
@@ -182,7 +212,8 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 	}
 	oldest := a.Now().Add(-jobs.RecoveryRetention)
 	found, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *jobs.Recovery) bool {
-		return j.CreatedAt.After(oldest) && a.sees(key, j) && ofTenant(j.Endpoint) && (len(states) == 0 || slices.Contains(states, j.State)) &&
+		return j.CreatedAt.After(oldest) && a.sees(key, j) && ofTenant(j.Endpoint) &&
+			(len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
 	})
 	p, err := a.progressOf(r.Context(), found...)

@@ -30,7 +30,8 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	}
 	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *jobs.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
-		return a.sees(key, run) && (ofTenant("") || slices.ContainsFunc(run.Endpoints, ofTenant)) && (len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
+		return a.sees(key, run) && (ofTenant("") || slices.ContainsFunc(run.Endpoints, ofTenant)) &&
+			(len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
 			(len(endpoints) == 0 || slices.ContainsFunc(run.Endpoints, asked))
 	})
 	views, err := a.runViews(w, r, runs)

@@ -97,7 +97,8 @@ func (s *Server) ask(ctx context.Context, key *config.Key, tool string, in propo
 	}
 	info := web.InfoFrom(ctx)
 	a := &config.Action{
-		Meta: entity.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool, Tenant: key.Tenant,
+		Meta: entity.Meta{ID: id.Random(id.Act), Account: key.Account}, Key: key.ID, KeyName: key.Name, Tool: tool,
+		Tenant:    key.Tenant,
 		Arguments: string(arguments), Summary: cleanText(x.summary, maxText), Note: cleanText(in.givenNote(), maxText),
 		Path: x.path, Body: string(request), Resources: x.resources, Revision: revision, RemoteIP: info.Client.String(),
 	}

@@ -7,7 +7,8 @@ import (
 
 // AuditActor is who made a change.
 type AuditActor struct {
-	// `portal` is a person of a tenant in the portal; `operator` is someone who ran a `relay` command on a node; `system` is the service itself.
+	// `portal` is a person of a tenant in the portal; `operator` is someone who ran a `relay` command on a node; `system`
+	// is the service itself.
 	Type audit.ActorType `json:"type" enum:"key,user,portal,operator,system"`
 	// Id of the key, the user or the portal link.
 	ID *string `json:"id"`

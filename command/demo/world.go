@@ -86,7 +86,7 @@ func (w *world) receive(rw http.ResponseWriter, r *http.Request) {
 // start starts the relay and waits until it is ready. Of the caller's settings only the place of the store's library
 // reaches it.
 func (w *world) start(ctx context.Context) error {
-	w.child = exec.Command(w.program, "dev")
+	w.child = exec.CommandContext(context.WithoutCancel(ctx), w.program, "dev") // close ends it
 	w.child.Env = slices.DeleteFunc(os.Environ(), func(x string) bool {
 		return strings.HasPrefix(x, "RELAY_") && !strings.HasPrefix(x, "RELAY_CHDB_LIB=")
 	})

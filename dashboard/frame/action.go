@@ -268,7 +268,11 @@ func (v *Visit) call(ctx context.Context, method, path string, query url.Values,
 	out any) error {
 	path = v.Fill(path)
 	ctx = config.WithSessionCheck(ctx, v.CheckSession)
-	status, header, text := v.Deps.API.Call(ctx, v.Principal(), method, path, query, body, nonce)
+	as := v.Principal()
+	if v.Portal != nil {
+		as = v.Portal.principal(method)
+	}
+	status, header, text := v.Deps.API.Call(ctx, as, method, path, query, body, nonce)
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.AsOf == "" || at < v.AsOf) {
 		v.AsOf = at // the format sorts by time
 	}

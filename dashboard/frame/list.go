@@ -160,12 +160,13 @@ func (v *Visit) ActorChoices() (all []Option) {
 	return append(all[:min(len(all), maxEndpointChoices)], Option{Value: "operator", Text: "operator"})
 }
 
-// EndpointOf returns an endpoint of the person's account as it is stored; nil if there is none.
+// EndpointOf returns an endpoint of the person's account, or tenant, as it is stored; nil if there is none.
 func EndpointOf(v *Visit, id string) *config.Endpoint {
-	if e, _ := v.Deps.Endpoints.Endpoint(id); e != nil && e.Account == v.Person.Account {
-		return e
+	e, _ := v.Deps.Endpoints.Endpoint(id)
+	if e == nil || e.Account != v.Person.Account || v.Portal != nil && e.Tenant != v.Portal.Tenant {
+		return nil
 	}
-	return nil
+	return e
 }
 
 // EndpointName returns the name of an endpoint; empty if it was deleted.

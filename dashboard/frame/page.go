@@ -105,7 +105,8 @@ func (v *Visit) Page(name string, data any) error {
 	}
 	x := view{
 		Now:  v.Moment(v.Now()),
-		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, Portal: v.Portal, CanWrite: v.CanWrite(), Menu: v.menuShown(),
+		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, Portal: v.Portal,
+		CanWrite: v.CanWrite(), Menu: v.menuShown(),
 		Path: v.R.URL.Path, Version: v.Config.Version,
 		AsOf: v.AsOf, Assets: v.assets,
 	}

@@ -60,9 +60,9 @@ func (*PortalVisit) Part(path string) string {
 
 // principal returns the visitor as a caller of the API. The rights of a route are checked before it is handled; a page
 // that only shows something may see the credentials of destinations if the visitor may change them.
-func (p *PortalVisit) principal(r *http.Request) *config.Key {
+func (p *PortalVisit) principal(method string) *config.Key {
 	scope := config.Read
-	if r.Method == http.MethodPost || p.Has(config.PortalDestinations) {
+	if method != http.MethodGet || p.Has(config.PortalDestinations) {
 		scope = config.ReadWrite
 	}
 	return p.Principal(scope)
@@ -142,7 +142,7 @@ func (v *Visit) admitToPortal(x Route, sessionErr error) (admitted bool, err err
 	switch {
 	case sessionErr != nil:
 		return false, sessionErr
-	case v.Person == nil && v.Session.Refresh != "" && x.Method == http.MethodGet && v.mayLeadTo(v.Session.Refresh):
+	case v.Person == nil && v.Session.Refresh != "" && x.Method == http.MethodGet && v.MayLeadTo(v.Session.Refresh):
 		v.SendTo(v.Session.Refresh)
 		return false, nil
 	case v.Person == nil:
@@ -156,10 +156,10 @@ func (v *Visit) admitToPortal(x Route, sessionErr error) (admitted bool, err err
 }
 
 // LeadsBack reports whether the portal knows where its visitor came from.
-func (v *Visit) LeadsBack() bool { return v.Portal.ReturnURL != "" && v.mayLeadTo(v.Portal.ReturnURL) }
+func (v *Visit) LeadsBack() bool { return v.Portal.ReturnURL != "" && v.MayLeadTo(v.Portal.ReturnURL) }
 
-// mayLeadTo reports whether an address has a listed origin: the list may be another one than when the link was made.
-func (v *Visit) mayLeadTo(address string) bool {
+// MayLeadTo reports whether an address has a listed origin: the list may be another one than when the link was made.
+func (v *Visit) MayLeadTo(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && slices.Contains(v.Portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host))
 }

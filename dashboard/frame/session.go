@@ -197,7 +197,7 @@ func (v *Visit) DeleteCookie() { v.setCookie("", "", 0) }
 // Principal returns the person as a caller of the API.
 func (v *Visit) Principal() *config.Key {
 	if v.Portal != nil {
-		return v.Portal.principal(v.R)
+		return v.Portal.principal(v.R.Method)
 	}
 	return principalOf(v.Person)
 }

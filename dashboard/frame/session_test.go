@@ -27,7 +27,8 @@ func TestCookieOfAMessageIsNoSession(t *testing.T) {
 	for suffix, want := range map[string]bool{"": true, toastCookie: false} {
 		w := httptest.NewRecorder()
 		v := &Visit{Dashboard: d, W: w, R: httptest.NewRequest(http.MethodGet, "/app", nil)}
-		if err := v.setSealed(suffix, session{ID: "s", User: "usr_1", Began: now.Unix(), Issued: now.Unix(), Epoch: 7}, time.Minute); err != nil {
+		held := session{ID: "s", User: "usr_1", Began: now.Unix(), Issued: now.Unix(), Epoch: 7}
+		if err := v.setSealed(suffix, held, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		v.R.AddCookie(&http.Cookie{Name: v.cookieName(""), Value: w.Result().Cookies()[0].Value})

@@ -1,5 +1,5 @@
-// Package portal has the pages for people of a tenant: the destinations of the tenant's endpoints, what was delivered to
-// them, and what an agent of the tenant asks for. They come by a link that the owner of the account has made; see
+// Package portal has the pages for people of a tenant: the destinations of the tenant's endpoints, what was delivered
+// to them, and what an agent of the tenant asks for. They come by a link that the owner of the account has made; see
 // frame.Portal for the session, and config.PortalSession for what it may do.
 package portal
 

@@ -31,7 +31,8 @@ func listEvents(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
-	p := eventsPage{FilteredList: list, Spans: frame.NewOptions("1h=the last hour", "24h=the last day", "7d=the last week")}
+	p := eventsPage{FilteredList: list,
+		Spans: frame.NewOptions("1h=the last hour", "24h=the last day", "7d=the last week")}
 	for _, e := range all {
 		for i := range e.Destinations {
 			p.Destinations = append(p.Destinations, frame.Option{Value: e.Destinations[i].ID, Text: e.Destinations[i].Title()})

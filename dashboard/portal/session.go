@@ -14,18 +14,17 @@ import (
 
 // linkPage is the data of the page of a link.
 type linkPage struct {
-	// Go says that the script of the page opens the link at once: a person has followed it, or an application shows it in
-	// a frame. Programs that preview links do neither. Beside an open session a person decides: the link may be a trap
-	// into the portal of somebody else.
+	// Go says that the script of the page opens the link at once: it was followed on a listed application, or is shown in
+	// a frame of one. Others may have sent it to lead a person into their own portal, and programs that preview links
+	// open them, too: then a person decides, and beside an open session.
 	Go bool
 }
 
 // linkForm shows the page of a link. Opening it uses nothing up.
 func linkForm(v *frame.Visit) error {
 	v.W.Header().Set("Referrer-Policy", "strict-origin") // the path has the token
-	h := v.R.Header
-	followed := h.Get("Sec-Fetch-User") == "?1" || h.Get("Sec-Fetch-Dest") == "iframe"
-	return v.Page("portal-link", linkPage{followed && v.Person == nil})
+	fromOwner := v.R.Header.Get("Sec-Fetch-Dest") == "iframe" || v.MayLeadTo(v.R.Referer())
+	return v.Page("portal-link", linkPage{fromOwner && v.Person == nil})
 }
 
 // openLink uses the link up and begins a session.

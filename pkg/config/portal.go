@@ -55,9 +55,10 @@ type PortalSession struct {
 const (
 	// MaxPortalSessions bounds the links and sessions that have not ended, some 500 bytes each.
 	MaxPortalSessions = 50_000
-	// MaxPortalLinkLife and MaxPortalSessionLife bound how long a link can be opened and a session lasts.
-	MaxPortalLinkLife    = 24 * time.Hour
-	MaxPortalSessionLife = 24 * time.Hour
+	// maxTenantSessions bounds those of one tenant: another link ends the oldest that nobody has opened.
+	maxTenantSessions = 200
+	// shownAgainAfter is how long showing a secret again leaves no further entry in the audit log.
+	shownAgainAfter = 10 * time.Second
 )
 
 // ErrTooManyPortalSessions means that MaxPortalSessions is reached.
@@ -93,13 +94,16 @@ func (s *PortalSession) Scope() Scope {
 // portalActor is the name of the people of a tenant in the audit log.
 func portalActor(tenant string) string { return "portal of " + tenant }
 
-// CreatePortalLink creates a link, and returns its token, which is stored nowhere. The caller sets Account, Tenant, Can,
-// the URLs and Lasts. life is how long the link can be opened.
+// CreatePortalLink creates a link, and returns its token, which is not stored. The caller sets Account, Tenant, Can, the
+// URLs and Lasts. life is how long the link can be opened.
 func (c tenants) CreatePortalLink(ctx context.Context, s *PortalSession, life time.Duration) (token string,
 	created *PortalSession, err error) {
 	t := c.Tenant(s.Account, s.Tenant)
 	if t == nil || t.Deleting {
 		return "", nil, ErrNotFound
+	}
+	if err := c.makeRoom(ctx, s); err != nil {
+		return "", nil, err
 	}
 	token = base64.RawURLEncoding.EncodeToString(entity.RandomBytes(32))
 	hash := entity.HashOf(token)
@@ -107,6 +111,31 @@ func (c tenants) CreatePortalLink(ctx context.Context, s *PortalSession, life ti
 	s.ID = cmp.Or(s.ID, id.Random(id.PortalSession))
 	created, err = entity.Create(ctx, c, s)
 	return token, created, err
+}
+
+// makeRoom ends the oldest link of a tenant that nobody has opened, if the tenant has as many as it may.
+func (c tenants) makeRoom(ctx context.Context, s *PortalSession) error {
+	var unopened string
+	n := 0
+	for e := range c.View().NewestFirst(entity.KindPortalSession, 0) {
+		x := c.Decoded(e).(*PortalSession)
+		if x.Account != s.Account || x.Tenant != s.Tenant || c.portalEnded(x) {
+			continue
+		}
+		if n++; x.LinkHash != nil {
+			unopened = x.ID
+		}
+	}
+	switch {
+	case n < maxTenantSessions:
+		return nil
+	case unopened == "":
+		return &LimitError{"open portal sessions", maxTenantSessions}
+	}
+	if err := c.EndPortalSession(ctx, unopened); !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return nil
 }
 
 // OpenPortalLink uses a link up and returns its session. A link works once, whichever nodes it is sent to. It returns
@@ -169,6 +198,9 @@ func (c tenants) PortalSecret(ctx context.Context, s *PortalSession, endpoint, d
 	}
 	if secret, err := sign.ParseSecret(text); err != nil || secret.Algorithm() != sign.HMAC {
 		return "", err
+	}
+	if s.SecretShown == destination && c.Now().Sub(s.ShownAt) < shownAgainAfter {
+		return text, nil
 	}
 	ctx = WithOrigin(ctx, conflog.Origin{Actor: s.ID, Related: destination, RequestID: OriginOf(ctx).RequestID,
 		RemoteIP: OriginOf(ctx).RemoteIP})

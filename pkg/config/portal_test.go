@@ -87,6 +87,14 @@ func TestPortalSessions(t *testing.T) {
 		}
 		wantOpen(ended, false)
 
+		// A tenant that has as many as it may loses the oldest link that nobody has opened.
+		oldest := link()
+		for range maxTenantSessions {
+			link()
+		}
+		if _, err := b.OpenPortalLink(ctx, oldest); !errors.Is(err, ErrLink) {
+			t.Errorf("the oldest of too many links: %v", err)
+		}
 		s, unused := session(), link()
 		if err := a.DeleteTenant(ctx, a.Tenant(account, "t")); err != nil {
 			t.Fatal(err)

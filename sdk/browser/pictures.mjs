@@ -221,6 +221,7 @@ async function seedPortal({ must, until, applications, page }) {
   const { id } = await must('POST', `${tenant}/events`, { type: 'order.paid', data: { order_id: '1042', total: 129.9 } })
   await until(`/v1/events/${id}`, ({ attempts }) => attempts?.length > 0)
   await page.goto(url)
+  await page.getByRole('button', { name: 'Open' }).click()
   await page.getByRole('heading', { name: 'Destinations' }).waitFor()
   return `/portal/events/${id}`
 }

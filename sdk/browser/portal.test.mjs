@@ -113,7 +113,9 @@ test('every page of the portal is accessible and fits', { skip }, async () => {
   const { body: sent } = await call(relay, 'POST', '/v1/tenants/pages/events', { type: 'order.paid', data: { id: 1 } })
   for (const colorScheme of schemes) {
     const { page, faults } = await openPage(browser, relay.url, { colorScheme })
-    await page.goto(await newLink('pages')) // as a person who has followed it: it opens by itself
+    await page.goto(await newLink('pages'))
+    await checkAccessible(page, `link (${colorScheme})`)
+    await page.getByRole('button', { name: 'Open' }).click()
     await page.getByRole('heading', { name: 'Destinations' }).waitFor()
     for (const path of ['', '/destinations/new', `/endpoints/${tenant.endpoint_id}/destinations/${d.id}`, '/events',
       `/events/${sent.id}`, '/requests']) {

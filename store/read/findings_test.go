@@ -301,7 +301,8 @@ func (m *findingsModel) reads(r *read.Reader) map[string]func() (any, error) {
 		},
 		"usage of findings": func() (any, error) {
 			to := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
-			u, err := r.Usage(ctx, event.UsageOf{Account: storetest.Account}, event.UsageSpan{From: to.AddDate(0, 0, -10), To: to, Recent: to})
+			u, err := r.Usage(ctx, event.UsageOf{Account: storetest.Account},
+				event.UsageSpan{From: to.AddDate(0, 0, -10), To: to, Recent: to})
 			u.AsOf, u.QueryTime = time.Time{}, 0
 			return u, err
 		},

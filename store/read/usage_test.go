@@ -321,7 +321,8 @@ func TestUsageCountsRequests(t *testing.T) {
 	if err != nil || got.Attempts != 3 || got.Deliveries != 2 || got.Recent != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	part, err := r.Usage(t.Context(), event.UsageOf{Account: storetest.Account, Endpoints: []string{e.Endpoint, "ep_none"}},
+	part, err := r.Usage(t.Context(),
+		event.UsageOf{Account: storetest.Account, Endpoints: []string{e.Endpoint, "ep_none"}},
 		event.UsageSpan{From: now.Add(-time.Hour), To: now.Add(2 * time.Hour), Recent: now.Add(-time.Hour)})
 	if err != nil || part.Attempts != 3 || part.Recent != 1 || len(part.ByEndpoint) != 1 {
 		t.Fatalf("%+v, %v", part, err)
@@ -329,7 +330,8 @@ func TestUsageCountsRequests(t *testing.T) {
 	for _, other := range []struct {
 		of   event.UsageOf
 		from time.Time
-	}{{event.UsageOf{Account: "acc_2"}, now.Add(-time.Hour)}, {event.UsageOf{Account: storetest.Account}, now.Add(time.Hour)},
+	}{{event.UsageOf{Account: "acc_2"}, now.Add(-time.Hour)},
+		{event.UsageOf{Account: storetest.Account}, now.Add(time.Hour)},
 		{event.UsageOf{Account: storetest.Account, Endpoints: []string{"ep_none"}}, now.Add(-time.Hour)}} {
 		got, err = r.Usage(t.Context(), other.of,
 			event.UsageSpan{From: other.from, To: now.Add(2 * time.Hour), Recent: other.from})
