@@ -273,6 +273,11 @@ func TestPortalAtWork(t *testing.T) {
 		!strings.Contains(string(seen.raw), "secret_shown") {
 		t.Errorf("audit: %s", seen.raw)
 	}
+	own := string(p.client.do("GET", "/v1/audit?tenant="+p.tenant.name, nil).want(200).raw)
+	none := string(p.client.do("GET", "/v1/audit?tenant="+newTenant(p.client, t).name+"&entity_id="+d, nil).want(200).raw)
+	if !strings.Contains(own, "portal_session.updated") || strings.Contains(none, d) {
+		t.Errorf("audit of the tenant: %s, of another %s", own, none)
+	}
 	if page := p.post(path+"/rotate", 200); signingSecret.FindString(page) == secret {
 		t.Error("rotated, and the same secret")
 	}

@@ -46,7 +46,7 @@ type auditLog struct {
 // entry is visible as soon as its change was answered.
 func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	params := frame.NewQuery(r, "audit "+key.Account)
-	q := a.auditQuery(params, key.Account)
+	q := a.auditQuery(params, key)
 	limit, last := params.Page()
 	if params.Err != nil {
 		return params.Err
@@ -79,16 +79,42 @@ func mergeAudit(outbox, rows []audit.Entry) []audit.Entry {
 }
 
 // auditQuery reads the filters of the audit log.
-func (a *auditLog) auditQuery(q *frame.Query, account string) audit.Query {
-	out := audit.Query{Account: account, Actors: q.List("actor"), Actions: q.List("action"), Entities: q.List("entity_id")}
+func (a *auditLog) auditQuery(q *frame.Query, key *config.Key) audit.Query {
+	out := audit.Query{Account: key.Account, Actors: q.List("actor"), Actions: q.List("action"), Entities: q.List("entity_id")}
 	for _, action := range out.Actions {
 		if !auditAction.MatchString(action) {
 			const text = "has %q, which is not an action; use one such as endpoint.updated, or a prefix such as endpoint.*"
 			q.Fail("action", text, action)
 		}
 	}
+	if of, restricted := a.entitiesOf(q, key); restricted {
+		out.Entities = slices.DeleteFunc(of, func(name string) bool {
+			return len(out.Entities) > 0 && !slices.Contains(out.Entities, name)
+		})
+		if len(out.Entities) == 0 {
+			out.Entities = []string{frame.NoEndpoint}
+		}
+	}
 	span := a.PastWindow(q, frame.SinceNames[:1], frame.UntilNames[:1])
 	out.Since, out.Until = span.Since, span.Until
 	q.RefuseUnknown()
 	return out
+}
+
+// entitiesOf reads the filter tenant, and returns the ids of what belongs to those tenants: themselves, their endpoints
+// and the destinations of these.
+func (a *auditLog) entitiesOf(q *frame.Query, key *config.Key) (all []string, restricted bool) {
+	endpoints, restricted := a.TenantEndpoints(q, key)
+	for _, name := range q.List("tenant") {
+		all = append(all, config.TenantID(key.Account, name))
+	}
+	for _, name := range endpoints {
+		all = append(all, name)
+		if e, _ := a.ConfigReader.Endpoint(name); e != nil {
+			for i := range e.Destinations {
+				all = append(all, e.Destinations[i].ID)
+			}
+		}
+	}
+	return all, restricted
 }
