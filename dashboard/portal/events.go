@@ -7,7 +7,6 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
 // eventFilters are the filters of the list.
@@ -76,7 +75,7 @@ func showEvent(v *frame.Visit) error {
 		return err
 	}
 	names := model.DestinationNames(at)
-	open := map[string]bool{} // by destination: a replay is offered
+	has := map[string]bool{} // by destination: it has the event
 	for _, d := range p.Deliveries {
 		if d.Name = model.DestinationName(names, d.DestinationID); names[d.DestinationID] != "" {
 			d.Path = pathOf(p.EndpointID, d.DestinationID)
@@ -87,13 +86,16 @@ func showEvent(v *frame.Visit) error {
 			}
 		}
 		model.CompareAttempts(d.Attempts)
-		open[d.DestinationID] = d.Status == event.Delivered || model.IsOpen(d.Status)
+		has[d.DestinationID] = d.Status == event.Delivered
 	}
 	for i := range at.Destinations {
 		d := &at.Destinations[i]
 		if d.Enabled && p.PayloadErasedAt.IsZero() {
-			p.Targets = append(p.Targets, frame.Option{Value: d.ID, Text: d.Title(), Chosen: !open[d.ID]})
+			p.Targets = append(p.Targets, frame.Option{Value: d.ID, Text: d.Title(), Chosen: !has[d.ID]})
 		}
+	}
+	if len(p.Targets) == 1 {
+		p.Targets[0].Chosen = true
 	}
 	if p.BodyEncoding != "base64" {
 		p.Text, p.Cut = frame.Indented([]byte(p.Body)), len(p.Body) > maxBody
@@ -106,7 +108,7 @@ func showEvent(v *frame.Visit) error {
 func replayEvent(v *frame.Visit, f *frame.Form) error {
 	chosen := slices.Clone(f.Values["destination_id"])
 	if len(chosen) == 0 {
-		return web.Invalid("", "Nothing was sent: choose at least one destination.")
+		return v.Redirect(v.Fill(eventPath), "Nothing was sent: choose at least one destination.")
 	}
 	var queued wire.ReplayResult
 	if err := v.Do("POST "+eventAPI+"/replay", f, frame.Object{"destination_id": chosen}, &queued); err != nil {

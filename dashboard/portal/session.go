@@ -16,7 +16,7 @@ import (
 type linkPage struct {
 	// Go says that the script of the page opens the link at once: it was followed on a listed application, or is shown in
 	// a frame of one. Others may have sent it to lead a person into their own portal, and programs that preview links
-	// open them, too: then a person decides, and beside an open session.
+	// open them, too: then a person decides.
 	Go bool
 }
 
@@ -24,7 +24,8 @@ type linkPage struct {
 func linkForm(v *frame.Visit) error {
 	v.W.Header().Set("Referrer-Policy", "strict-origin") // the path has the token
 	fromOwner := v.R.Header.Get("Sec-Fetch-Dest") == "iframe" || v.MayLeadTo(v.R.Referer())
-	return v.Page("portal-link", linkPage{fromOwner && v.Person == nil})
+	v.Person = nil // the page has no navigation of an open session
+	return v.Page("portal-link", linkPage{fromOwner})
 }
 
 // openLink uses the link up and begins a session.

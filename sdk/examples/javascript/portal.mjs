@@ -46,15 +46,16 @@ function customerOf(url) {
 }
 
 // page has the frame, which becomes as high as what it shows.
-const page = (link, customer) => `<!doctype html><html lang="en"><title>Shop</title>
+const page = (link, customer) => `<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>Shop</title>
 <h1>Webhooks of ${customer}</h1>
 <p><a href="/order?customer=${customer}">Place an order</a>, which sends an event</p>
 <iframe src="${link}" title="Webhooks" width="100%" height="600" style="border:0"></iframe>
 <script>
 addEventListener("message", ({ origin, data }) => {
-  if (origin === "${new URL(link).origin}" && data?.type === "eventrelay:height") {
-    document.querySelector("iframe").height = data.height;
-  }
+  if (origin !== "${new URL(link).origin}") return;
+  const frame = document.querySelector("iframe");
+  if (data?.type === "eventrelay:height") frame.height = data.height;
+  if (data?.type === "eventrelay:page") frame.scrollIntoView();
 });
 </script></html>`;
 
