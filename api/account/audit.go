@@ -80,7 +80,8 @@ func mergeAudit(outbox, rows []audit.Entry) []audit.Entry {
 
 // auditQuery reads the filters of the audit log.
 func (a *auditLog) auditQuery(q *frame.Query, key *config.Key) audit.Query {
-	out := audit.Query{Account: key.Account, Actors: q.List("actor"), Actions: q.List("action"), Entities: q.List("entity_id")}
+	out := audit.Query{Account: key.Account, Actors: q.List("actor"), Actions: q.List("action"),
+		Entities: q.List("entity_id")}
 	for _, action := range out.Actions {
 		if !auditAction.MatchString(action) {
 			const text = "has %q, which is not an action; use one such as endpoint.updated, or a prefix such as endpoint.*"
