@@ -12,8 +12,8 @@ import (
 
 // writeDemoHelp lists the demonstrations.
 func writeDemoHelp(w io.Writer) {
-	fmt.Fprint(w, "Usage: relay demo [--keep] NAME\n\nShows a promise on a relay of its own, which is removed afterwards: "+
-		"starts it,\nsends events, breaks something and counts. Exit code 1: the promise did not hold.\n\n")
+	fmt.Fprint(w, "Usage: relay demo [--keep] NAME\n\nShows a promise on a relay of its own, which is removed "+
+		"afterwards: starts it,\nsends events, breaks something and counts. Exit code 1: the promise did not hold.\n\n")
 	for _, d := range demo.All {
 		fmt.Fprintf(w, "  %-9s %s\n", d.Name, d.Promise)
 	}

@@ -341,8 +341,8 @@ func (s settings) validateHosts(fault faultFunc) {
 	base, _ := url.Parse(s.BaseURL)
 	if s.PortalHost != "" && (strings.EqualFold(s.PortalHost, s.DashboardHost) || base != nil &&
 		strings.EqualFold(s.PortalHost, base.Hostname()) && s.DashboardHost == "") {
-		fault("RELAY_PORTAL_HOST", "is the name of the dashboard, which would not be reached any more; leave it out, or give "+
-			"the portal another name")
+		fault("RELAY_PORTAL_HOST", "is the name of the dashboard, which would not be reached any more; leave it out, or "+
+			"give the portal another name")
 	}
 	const mostOrigins = 20
 	if len(s.PortalOrigins) > mostOrigins {
