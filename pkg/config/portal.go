@@ -94,8 +94,8 @@ func (s *PortalSession) Scope() Scope {
 // portalActor is the name of the people of a tenant in the audit log.
 func portalActor(tenant string) string { return "portal of " + tenant }
 
-// CreatePortalLink creates a link, and returns its token, which is not stored. The caller sets Account, Tenant, Can, the
-// URLs and Lasts. life is how long the link can be opened.
+// CreatePortalLink creates a link, and returns its token, which is not stored. The caller sets Account, Tenant, Can,
+// the URLs and Lasts. life is how long the link can be opened.
 func (c tenants) CreatePortalLink(ctx context.Context, s *PortalSession, life time.Duration) (token string,
 	created *PortalSession, err error) {
 	t := c.Tenant(s.Account, s.Tenant)
