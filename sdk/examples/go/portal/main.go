@@ -111,7 +111,8 @@ func call(ctx context.Context, method, path string, body, into any) error {
 }
 
 // page has the frame, which becomes as high as what it shows.
-var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en"><meta name="viewport" content="width=device-width"><title>Shop</title>
+var page = template.Must(template.New("").Parse(`<!doctype html><html lang="en">
+<meta name="viewport" content="width=device-width"><title>Shop</title>
 <h1>Webhooks of {{.Customer}}</h1>
 <p><a href="/order?customer={{.Customer}}">Place an order</a>, which sends an event</p>
 <iframe src="{{.Link}}" title="Webhooks" width="100%" height="600" style="border:0"></iframe>
