@@ -115,7 +115,8 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 		{"usage by endpoint and day", 180_000, func(ctx context.Context, r *read.Reader) (int, error) {
 			to := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1)
 			from := to.AddDate(0, 0, -30)
-			f, err := r.Usage(ctx, event.UsageOf{Account: account}, event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true})
+			f, err := r.Usage(ctx, event.UsageOf{Account: account},
+				event.UsageSpan{From: from, To: to, Recent: from, EndpointDays: true})
 			return len(f.ByEndpoint), err
 		}},
 	}
