@@ -342,7 +342,7 @@ func ToWebError(err error) error {
 	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, leak.ErrTooManyDrains),
 		errors.Is(err, leak.ErrTooManyDSNs),
 		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull),
-		errors.Is(err, config.ErrTooManyPortalSessions):
+		errors.Is(err, config.ErrTooManyPortalSessions), errors.Is(err, config.ErrTooManyTenantSessions):
 		return web.WrongState("", "%v; delete some that are not used", err)
 	case errors.Is(err, config.ErrStateFull):
 		return web.WrongState("", "%v; delete endpoints that are not used, or shorten headers and metadata", err)

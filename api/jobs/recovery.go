@@ -76,13 +76,12 @@ func (a *recoveries) checkTenant(key *config.Key) error {
 			open++
 		}
 	}
-	switch {
-	case open >= maxTenantOpen:
-		return &config.LimitError{Name: "recovery jobs that are open", Most: maxTenantOpen}
-	case len(all) >= maxTenantJobs:
-		return &config.LimitError{Name: "recovery jobs in 30 days", Most: maxTenantJobs}
+	if open < maxTenantOpen && len(all) < maxTenantJobs {
+		return nil
 	}
-	return nil
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
+		Message: fmt.Sprintf("a tenant may have %d open recovery jobs, and %d in 30 days; cancel some, or wait until they "+
+			"end", maxTenantOpen, maxTenantJobs)}
 }
 
 // readRecoveryInput validates the body of a new job.

@@ -64,6 +64,9 @@ const (
 // ErrTooManyPortalSessions means that MaxPortalSessions is reached.
 var ErrTooManyPortalSessions = entity.TooMany(MaxPortalSessions, "links and sessions of the portal")
 
+// ErrTooManyTenantSessions means that a tenant has as many open sessions as it may.
+var ErrTooManyTenantSessions = entity.TooMany(maxTenantSessions, "open portal sessions of a tenant")
+
 func (s *PortalSession) Hashed() entity.HashedSecret   { return entity.HashedSecret{Hash: &s.LinkHash} }
 func (s *PortalSession) EndsAt(*entity.Core) time.Time { return s.Until }
 
@@ -130,7 +133,7 @@ func (c tenants) makeRoom(ctx context.Context, s *PortalSession) error {
 	case n < maxTenantSessions:
 		return nil
 	case unopened == "":
-		return &LimitError{"open portal sessions", maxTenantSessions}
+		return ErrTooManyTenantSessions
 	}
 	if err := c.EndPortalSession(ctx, unopened); !errors.Is(err, ErrNotFound) {
 		return err
