@@ -206,7 +206,7 @@ raced() {
 # It fails if any other test failed, or none.
 crashed() {
 	awk '
-		/^ *(SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed)/ { crash = 1 }
+		/^ *SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed/ { crash = 1 }
 		/^ *--- FAIL|DATA RACE/ { failed = 1 }
 		/^ok |^FAIL/ {
 			if ($1 == "FAIL" && (failed || !crash)) exit bad = 1
