@@ -15,7 +15,7 @@ import (
 // newKinds makes every kind of destination by the name of its settings; that of webhooks is empty.
 func newKinds(deps Deps, version string) map[string]destination.Kind {
 	all := map[string]destination.Kind{"": webhook.New(webhook.Deps{Transport: deps.Transport, Keyring: deps.Keyring,
-		Now: deps.Now, Spans: deps.Spans, Version: version})}
+		Now: deps.Now, Version: version})}
 	if guard, ok := deps.Transport.(*egress.Transport); ok { // else a test has replaced it
 		all["s3"] = s3.New(s3.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
 		all["kafka"] = kafka.New(kafka.Deps{Dial: guard.Dial, Keyring: deps.Keyring, Now: deps.Now, Version: version})

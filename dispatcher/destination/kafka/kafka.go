@@ -242,8 +242,8 @@ func mechanism(s kinds.Kafka) sasl.Mechanism {
 // Send produces one record. The attempt records its headers, and the partition and offset that it got.
 func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
 	attempt := m.Attempt
-	attempt.URL, attempt.Method = t.address, "PRODUCE"
-	header := destination.Header(m.Work, m.Content, &t.Opened, t.kind.userAgent, attempt.StartedAt)
+	attempt.URL, attempt.Method = t.address, event.Produce
+	header := m.Header(&t.Opened, t.kind.userAgent)
 	attempt.RequestHeader = t.kind.names.Recorded(header, t.Header)
 	record := &kgo.Record{Topic: t.settings.Topic, Key: t.keyOf(m, header), Value: m.Content.Body}
 	size := len(record.Key) + len(record.Value) + recordOverhead

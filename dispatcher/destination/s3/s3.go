@@ -118,7 +118,7 @@ func newLine(m destination.Message, header http.Header) []byte {
 // attempt.
 func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
 	attempt := m.Attempt
-	header := destination.Header(m.Work, m.Content, &t.Opened, "", attempt.StartedAt)
+	header := m.Header(&t.Opened, "")
 	for name := range header { // a signature covers the bytes of a body, not its JSON in a line
 		if strings.HasPrefix(strings.ToLower(name), "webhook-") || strings.HasPrefix(name, "Relay-Webhook-") {
 			delete(header, name)

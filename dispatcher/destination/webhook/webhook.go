@@ -17,7 +17,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/spans"
 )
 
 // How much of a response body is recorded, and how much is read so that the connection can be reused.
@@ -39,13 +38,12 @@ type Kind struct {
 	tokens    tokenSources
 }
 
-// Deps are the dependencies of a Kind. Spans may be nil.
+// Deps are the dependencies of a Kind.
 type Deps struct {
 	Transport http.RoundTripper // the egress guard; it must follow no redirect
 	Keyring   *seal.Keyring
 	Now       func() time.Time
-	Spans     *spans.Recorder // nil: no traces
-	Version   string          // part of the user agent, EventRelay/<version>
+	Version   string // part of the user agent, EventRelay/<version>
 }
 
 // New makes a Kind.
@@ -111,10 +109,8 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, m.Work.Dest))
 	trace := newTrace(k.Now, start, t.Timeout, cancel)
 	defer trace.end()
-	header := destination.Header(m.Work, m.Content, &t.Opened, k.userAgent, start)
-	span := k.Spans.Attempt(m.Work, attempt.Method, start)
-	attempt.Trace = span.Propagate(header)
-	span.Hook(&trace.hooks)
+	header := m.Header(&t.Opened, k.userAgent)
+	m.Span.Hook(&trace.hooks)
 	header, resp, err := t.roundTrip(ctx, &trace.hooks, attempt.Method, m.Content.Body, header)
 	attempt.RequestHeader = k.names.Recorded(header, t.Header)
 	switch {
@@ -137,7 +133,6 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 	waited = trace.streamWait()
 	attempt.Duration = k.Now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
-	span.End(attempt, k.Now())
 	return waited, err
 }
 
