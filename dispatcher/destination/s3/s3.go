@@ -4,7 +4,6 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -98,39 +97,25 @@ func (t *target) store(ctx context.Context, m destination.Message, b *destinatio
 		minio.PutObjectOptions{ContentType: "application/x-ndjson", DisableMultipart: true, SendContentMd5: true})
 	b.Attempt.Duration = t.kind.Now().Sub(began)
 	if err != nil {
-		return t.failed(&b.Attempt, err)
+		return destination.Failed(&b.Attempt, t.explain(err), t.Timeout)
 	}
 	return destination.Result{Lane: lane.Succeeded}
 }
 
-// failed completes the attempt with its error, which names what a person can change.
-func (t *target) failed(attempt *event.Attempt, err error) destination.Result {
-	result := destination.Result{Lane: lane.Failed}
-	result.Class = destination.Retryable
-	set := func(code event.ErrorCode, format string, args ...any) {
-		result.Code, attempt.ErrorMessage = code, fmt.Sprintf(format, args...)
-	}
-	var proxy *egress.ProxyError
-	answer := minio.ToErrorResponse(err)
-	switch bucket := t.settings.Bucket; {
-	case errors.As(err, &proxy):
-		result.Unsent = proxy
-	case errors.Is(err, context.DeadlineExceeded):
-		result.Lane = lane.TimedOut
-		set(event.CodeTimeout, "no answer of the store within %v", t.Timeout)
+// explain returns an error that names what a person can change, if that is known.
+func (t *target) explain(err error) error {
+	bucket, answer := t.settings.Bucket, minio.ToErrorResponse(err)
+	switch {
+	case answer.StatusCode == 0:
+		return err
 	case answer.Code == minio.NoSuchBucket:
-		set(event.CodeNotFound, "bucket %s not found", bucket)
+		return destination.Faultf(event.CodeNotFound, "bucket %s not found", bucket)
 	case answer.Code == "InvalidAccessKeyId", answer.Code == "SignatureDoesNotMatch":
-		set(event.CodeAccessDenied, "the store refused the access key: %s", answer.Code)
+		return destination.Faultf(event.CodeAccessDenied, "the store refused the access key: %s", answer.Code)
 	case answer.Code == minio.AccessDenied, answer.StatusCode == http.StatusForbidden:
-		set(event.CodeAccessDenied, "access denied for bucket %s: the key needs s3:PutObject", bucket)
+		return destination.Faultf(event.CodeAccessDenied, "access denied for bucket %s: the key needs s3:PutObject", bucket)
 	case answer.Code == "EntityTooLarge", answer.StatusCode == http.StatusRequestEntityTooLarge:
-		result.Class, result.Reason, result.Lane = destination.Final, event.TooLarge, lane.Rejected
-		set(event.CodeTooLarge, "the store does not take an object of this size")
-	case answer.StatusCode != 0:
-		set(event.CodeRefused, "the store answered %d %.60s", answer.StatusCode, answer.Code)
-	default:
-		set(egress.Classify(err), "%s", egress.Message(err))
+		return destination.Faultf(event.CodeTooLarge, "the store does not take an object of this size")
 	}
-	return result
+	return destination.Faultf(event.CodeRefused, "the store answered %d %.60s", answer.StatusCode, answer.Code)
 }

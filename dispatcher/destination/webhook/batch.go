@@ -2,12 +2,10 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
-	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -27,9 +25,8 @@ func (t *target) sendInBatch(ctx context.Context, m destination.Message) destina
 	line := destination.Line(m, header)
 	if size := len(line); size >= t.maxBatch {
 		m.Attempt.URL, m.Attempt.Method = t.urlText, http.MethodPost
-		m.Attempt.ErrorMessage = fmt.Sprintf("the event has %d bytes in a batch, more than max_bytes (%d)", size, t.maxBatch)
-		return destination.Result{Lane: lane.Rejected, Classification: destination.Classification{
-			Class: destination.Final, Code: event.CodeTooLarge, Reason: event.TooLarge}}
+		return destination.Failed(m.Attempt, destination.Faultf(event.CodeTooLarge,
+			"the event has %d bytes in a batch, more than max_bytes (%d)", size, t.maxBatch), 0)
 	}
 	name := m.Attempt.ID.Text(id.Attempt)
 	return t.batches.Send(ctx, m, header, line, func(b *destination.Batch) destination.Result {
