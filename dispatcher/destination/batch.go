@@ -118,13 +118,15 @@ func (b *Batch) Array() []byte {
 // hops and path are those of the event with the most hops.
 func (b *Batch) Header(name string, work *event.Work, body []byte, target *Opened, userAgent string, now time.Time,
 ) http.Header {
-	h := http.Header{HeaderUserAgent: {userAgent}, "Content-Type": {"application/json"}, headerEndpoint: {work.Event.Endpoint},
-		headerDestination: {work.Dest}, headerHops: b.Farthest[headerHops], headerPath: b.Farthest[headerPath]}
+	h := http.Header{HeaderUserAgent: {userAgent}, "Content-Type": {"application/json"},
+		headerEndpoint: {work.Event.Endpoint}, headerDestination: {work.Dest},
+		headerHops: b.Farthest[headerHops], headerPath: b.Farthest[headerPath]}
 	for _, f := range target.Header {
 		h[safeName(f.Name)] = []string{f.Value}
 	}
 	for _, prefix := range []string{"", prefixRelay} {
-		h[prefix+headerWebhookID], h[prefix+headerWebhookTimestamp] = []string{name}, []string{strconv.FormatInt(now.Unix(), 10)}
+		h[prefix+headerWebhookID] = []string{name}
+		h[prefix+headerWebhookTimestamp] = []string{strconv.FormatInt(now.Unix(), 10)}
 		h[prefix+headerWebhookSignature] = []string{sign.Sign(target.SigningSecrets(now), name, now, body)}
 	}
 	return h

@@ -149,7 +149,8 @@ func TestFaultsOfTheBroker(t *testing.T) {
 	x.Fails(strings.Repeat("x", 1_000_000), event.CodeTooLarge, "max_record_bytes (1000000)", destination.Final)
 
 	settings.Topic = "other"
-	newRig(t, desttest.Loopback(), settings).Fails("{}", event.CodeNotFound, "topic other not found", destination.Retryable)
+	newRig(t, desttest.Loopback(), settings).Fails("{}", event.CodeNotFound, "topic other not found",
+		destination.Retryable)
 	settings.Topic, settings.Brokers = "orders", []string{fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))}
 	newRig(t, desttest.Loopback(), settings).Fails("{}", event.CodeConnectionRefused, "refused", destination.Retryable)
 	settings.Brokers = []string{"10.0.0.1:9092"}
@@ -237,7 +238,8 @@ func TestApacheKafka(t *testing.T) {
 		destination.Retryable)
 	wrong = settings
 	wrong.SASL = "plain"
-	newRig(t, desttest.Loopback(), wrong).Fails("{}", event.CodeAccessDenied, "does not offer sasl plain", destination.Retryable)
+	newRig(t, desttest.Loopback(), wrong).Fails("{}", event.CodeAccessDenied, "does not offer sasl plain",
+		destination.Retryable)
 	wrong = settings
 	wrong.CA = ""
 	newRig(t, desttest.Loopback(), wrong).Fails("{}", event.CodeTLS, "certificate", destination.Retryable)

@@ -50,7 +50,8 @@ func TestObjects(t *testing.T) {
 	for i := range names {
 		all.Go(func() {
 			a, r := x.Send(bodies[i%len(bodies)])
-			if names[i] = a.URL; !a.OK || r.Lane != lane.Succeeded || r.Waited < time.Second/2 || a.Duration > time.Second/2 {
+			if names[i] = a.URL; !a.OK || r.Lane != lane.Succeeded || r.Waited < time.Second/2 ||
+				a.Duration > time.Second/2 {
 				t.Errorf("%s %s after %v and %v", a.ErrorCode, a.ErrorMessage, a.Duration, r.Waited)
 			}
 		})
@@ -60,8 +61,8 @@ func TestObjects(t *testing.T) {
 	if puts.Load() != 1 || !strings.HasPrefix(names[0], want) {
 		t.Fatalf("%d requests, %s", puts.Load(), names[0])
 	}
-	object := must.Get(x.To.(*target).client.GetObject(t.Context(), "backups", strings.TrimPrefix(names[0], "s3://backups/"),
-		minio.GetObjectOptions{}))(t)
+	object := must.Get(x.To.(*target).client.GetObject(t.Context(), "backups",
+		strings.TrimPrefix(names[0], "s3://backups/"), minio.GetObjectOptions{}))(t)
 	defer object.Close()
 	count := map[string]int{}
 	for text := range strings.Lines(string(must.Get(io.ReadAll(object))(t))) {
@@ -114,4 +115,39 @@ func TestFaultsOfTheStore(t *testing.T) {
 	f(other, event.CodeAddressBlocked, "not public")
 	fault.Store(true)
 	f(settings, event.CodeAccessDenied, "access denied for bucket backups")
+}
+
+// moto verifies signatures and rights as S3 does.
+func TestMoto(t *testing.T) {
+	m := desttest.NewMoto(t)
+	m.Bucket("events")
+	settings := kinds.S3{Bucket: "events", Region: "us-east-1", Endpoint: m.URL, Seconds: 1}
+	other := settings
+	settings.AccessKey, settings.SecretKey = m.Key("writer", "s3:PutObject")
+	other.AccessKey, other.SecretKey = m.Key("reader", "s3:GetObject")
+	m.Enforce()
+	f := func(settings kinds.S3, code event.ErrorCode, message string) {
+		t.Helper()
+		newRig(t, settings).Fails("{}", code, message, destination.Retryable)
+	}
+	f(other, event.CodeAccessDenied, "access denied for bucket events: the key needs s3:PutObject")
+	wrong := settings
+	wrong.SecretKey = "hunter2"
+	f(wrong, event.CodeAccessDenied, "refused the access key: SignatureDoesNotMatch")
+	wrong.AccessKey, wrong.SecretKey = "AKIDMISSING", settings.SecretKey
+	f(wrong, event.CodeAccessDenied, "refused the access key: InvalidAccessKeyId")
+	wrong = settings
+	wrong.Bucket = "missing"
+	f(wrong, event.CodeNotFound, "bucket missing not found")
+	x := newRig(t, settings)
+	names := map[string]int{}
+	for range 3 {
+		a, _ := x.Send("{}")
+		if names[a.URL]++; !a.OK {
+			t.Fatalf("%s %s", a.ErrorCode, a.ErrorMessage)
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("%v", names)
+	}
 }

@@ -20,7 +20,9 @@ import (
 )
 
 // batches delivers to a handler, which gets the body too.
-func batches(t *testing.T, settings kinds.HTTPBatch, answer func(http.ResponseWriter, *http.Request, []byte)) *desttest.Rig {
+func batches(
+	t *testing.T, settings kinds.HTTPBatch, answer func(http.ResponseWriter, *http.Request, []byte),
+) *desttest.Rig {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r, must.Get(io.ReadAll(r.Body))(t))
 	}))
