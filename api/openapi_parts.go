@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 )
 
 // openapiParts describe the API, one file for each resource with its operations and schemas. They are written by hand;
@@ -75,6 +76,11 @@ func expandReferences(n *yaml.Node) {
 				n.Content = append(n.Content, textNode(word))
 			}
 			n.Content = append(n.Content, rest...)
+		} else if n.Content[0].Value == "@kinds" { // alternatives to a url
+			n.Content = n.Content[1:]
+			for _, name := range kinds.Names() {
+				n.Content = append(n.Content, mapping("required", sequence(textNode(name))))
+			}
 		}
 	}
 	if ref := member(n, "$ref"); ref != nil && !strings.HasPrefix(ref.Value, "#") {

@@ -206,7 +206,8 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	})
 	d.disabler.resetGone = d.lanes.ForgetGone
 	d.kinds = newKinds(deps, cfg.Version)
-	d.sender, d.spans = destination.NewSender(deps.Now, cfg.MaxSending, d.metrics.connectionWait), deps.Spans
+	d.sender = destination.NewSender(deps.Now, cfg.MaxSending, d.metrics.connectionWait, deps.Spans)
+	d.spans = deps.Spans
 	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
 	if err := deps.Metrics.Register(collector); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)

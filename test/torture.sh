@@ -40,6 +40,7 @@ parts=(
 	"engines ./test/kit KafkaClusterSurvives"
 	"limits ./pkg/limit MinuteOfTraffic"
 	"ledger ./dispatcher/ledger RandomHistories"
+	"kinds test/kinds/moto.sh"
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
 	"compose test/compose/test.sh"
@@ -86,6 +87,10 @@ run_part() {
 		"$1" 2>&1 | tee "$output.log"
 		sed -n -e 's/^release: \([0-9]* files made twice.*\)/\1/p' -e 's/.*: \([0-9]* events accepted.*\)/\1/p' \
 			"$output.log" >"$output.figures"
+		;;
+	test/kinds/moto.sh)
+		"$1" 2>&1 | tee "$output.log"
+		echo "$(grep -c '^ok' "$output.log") kinds" >"$output.figures"
 		;;
 	test/repeats.sh)
 		"$1" 2>&1 | tee "$output.log"

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func (p *destinationPage) Kind() string {
 // Groups are the groups of fields of the destination's kind.
 func (p *destinationPage) Groups() (all []settingGroup) {
 	for _, g := range settingGroups {
-		if g.Name == cmp.Or(p.Kind(), "auth") {
+		if kind := p.Kind(); g.Name == kind || kind == "" && !slices.Contains(kinds.Names(), g.Name) {
 			all = append(all, g)
 		}
 	}

@@ -8,6 +8,7 @@ package destination
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/spans"
 )
 
 // MaxRetryAfter bounds every computed wait, so that no policy and no receiver can overflow a Duration. No payload is
@@ -44,6 +46,14 @@ type Message struct {
 	Work    *event.Work
 	Content Content
 	RetryOn []string // of the retry policy, which statuses of a webhook are retried
+	Span    *spans.Attempt
+}
+
+// Header builds the headers of the attempt. Those of a traced event name its span.
+func (m Message) Header(target *Opened, userAgent string) http.Header {
+	h := Header(m.Work, m.Content, target, userAgent, m.Attempt.StartedAt)
+	m.Attempt.Trace = m.Span.Propagate(h)
+	return h
 }
 
 // Content is the body of an attempt: the stored one, or what a transformation made of it.
@@ -95,11 +105,12 @@ type Sender struct {
 	now    func() time.Time
 	slots  *semaphore.Weighted
 	waited prometheus.Observer // seconds that an attempt waited for a slot, or Result.Waited
+	spans  *spans.Recorder
 }
 
-// NewSender makes a Sender for that many attempts at once.
-func NewSender(now func() time.Time, sending int, waited prometheus.Observer) *Sender {
-	return &Sender{now: now, slots: semaphore.NewWeighted(int64(sending)), waited: waited}
+// NewSender makes a Sender for that many attempts at once. Without a recorder there are no traces.
+func NewSender(now func() time.Time, sending int, waited prometheus.Observer, traces *spans.Recorder) *Sender {
+	return &Sender{now: now, slots: semaphore.NewWeighted(int64(sending)), waited: waited, spans: traces}
 }
 
 // Send makes one attempt. It starts when there is a slot for it: waiting for one does not count against the
@@ -117,8 +128,10 @@ func (s *Sender) Send(
 		return attempt, Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
 	}
 	defer s.slots.Release(1)
-	result := target.Send(ctx, Message{attempt, work, content, retryOn})
+	span := s.spans.Attempt(work, attempt.StartedAt)
+	result := target.Send(ctx, Message{attempt, work, content, retryOn, span})
 	attempt.OK, attempt.ErrorCode = result.Class == Delivered, result.Code
+	span.End(attempt, s.now())
 	s.waited.Observe((attempt.StartedAt.Sub(queuedAt) + result.Waited).Seconds())
 	return attempt, result
 }

@@ -7,6 +7,9 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
+// Produce is the method of an attempt that is a record of a Kafka topic.
+const Produce = "PRODUCE"
+
 // Attempt is one HTTP request of a delivery, with its answer. The tags are field numbers, as in [Outcome]; 14 and 15
 // were the headers as lists of name and value.
 type Attempt struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Attempt is the span of one request to a destination.
+// Attempt is the span of one attempt at a destination.
 type Attempt struct {
 	recorder *Recorder
 	span     trace.Span
@@ -30,14 +30,13 @@ type Attempt struct {
 	begun  map[string]time.Time // by step
 }
 
-// Attempt begins the span of an attempt with the method of its request. It returns nil unless the event is sampled.
-func (r *Recorder) Attempt(work *event.Work, method string, start time.Time) *Attempt {
+// Attempt begins the span of an attempt. It returns nil unless the event is sampled.
+func (r *Recorder) Attempt(work *event.Work, start time.Time) *Attempt {
 	if r == nil || work.Event.Trace == "" {
 		return nil
 	}
 	options := []trace.SpanStartOption{
 		trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-			attribute.String("http.request.method", method),
 			attribute.Int("http.request.resend_count", work.Attempt-1),
 			attribute.String("messaging.message.id", work.Event.ID.Text(id.Event)),
 			attribute.String("eventrelay.endpoint.id", work.Event.Endpoint),
@@ -148,6 +147,11 @@ func (a *Attempt) End(result *event.Attempt, end time.Time) {
 	if result.RemoteIP.IsValid() {
 		a.span.SetAttributes(attribute.String("network.peer.address", result.RemoteIP.String()))
 	}
+	operation := "http.request.method"
+	if result.Method == event.Produce {
+		operation = "messaging.operation.name"
+	}
+	a.span.SetAttributes(attribute.String(operation, result.Method))
 	failure := string(result.ErrorCode)
 	if result.Code != 0 {
 		a.span.SetAttributes(attribute.Int("http.response.status_code", result.Code))

@@ -72,7 +72,7 @@ func accept(t testing.TB, r *spans.Recorder, e *event.Event, caller string) {
 // attempt makes an attempt whose answer has a code, and returns its traceparent.
 func attempt(r *spans.Recorder, work *event.Work, code int, failure event.ErrorCode) string {
 	h := http.Header{"Traceparent": {callers}, "Tracestate": {"vendor=1"}}
-	a := r.Attempt(work, "POST", time.Now())
+	a := r.Attempt(work, time.Now())
 	sent := a.Propagate(h)
 	hooks := httptrace.ClientTrace{}
 	a.Hook(&hooks)
@@ -248,7 +248,7 @@ func path(r *spans.Recorder, e *event.Event, work *event.Work, h http.Header, ho
 	a.Linked(e, e.Endpoint, callers)
 	a.End(e, nil)
 	r.Sent(e, e.Endpoint).End(e, nil)
-	s := r.Attempt(work, "POST", now)
+	s := r.Attempt(work, now)
 	result.Trace = s.Propagate(h)
 	s.Hook(hooks)
 	s.End(result, now)

@@ -52,8 +52,8 @@ var homes = map[string]struct {
 	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded", "test/storetest"}, "one place writes SQL"},
-	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination/s3"},
-		"only backups and deliveries leave for a bucket"},
+	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination"},
+		"only backups and deliveries leave for a bucket or a queue"},
 	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},
 	"github.com/testcontainers":         {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":              {[]string{"test/kit"}, "it starts engines for tests"},
@@ -123,7 +123,7 @@ func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
 		case slices.Contains([]string{"test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
-			"test/websites", "test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test") ||
+			"test/websites", "test/desttest", "test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test") ||
 			inner == "test/kafka" && within(s.dir, "tools/bench")):
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):

@@ -9,18 +9,22 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/wait"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Span is one exported span.
@@ -64,6 +68,20 @@ func New(t testing.TB, before func()) *Collector {
 	t.Cleanup(server.Close)
 	c.URL = server.URL
 	return c
+}
+
+// Recorder runs a recorder of every event that exports to the collector; stop ends it.
+func (c *Collector) Recorder(t *testing.T) (r *spans.Recorder, stop func()) {
+	t.Helper()
+	r = must.Get(spans.New(spans.Config{URL: c.URL, Sample: "1"},
+		spans.Deps{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now}))(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	var run sync.WaitGroup
+	run.Go(func() { _ = r.Run(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); run.Wait() })
+	t.Cleanup(stop)
+	<-r.Ready()
+	return r, stop
 }
 
 func (c *Collector) receive(r *http.Request) error {

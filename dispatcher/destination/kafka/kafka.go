@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,9 +26,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
 )
 
 const (
@@ -82,7 +79,7 @@ type target struct {
 	settings kinds.Kafka
 	address  string
 	id       string // of the client: another one after a change
-	key      event.DedupKey
+	key      destination.Key
 }
 
 // Open decrypts the settings.
@@ -96,10 +93,8 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 		return nil, err
 	}
 	t := &target{Opened: opened, kind: k, settings: *settings.Kafka, address: d.URL}
-	if !slices.Contains(kinds.KafkaKeys, t.settings.Key) {
-		if t.key, err = event.ParseDedupKey(t.settings.Key); err != nil {
-			return nil, fmt.Errorf("read key of %s: %w", d.ID, err)
-		}
+	if t.key, err = destination.ParseKey(t.settings.Key); err != nil {
+		return nil, fmt.Errorf("read key of %s: %w", d.ID, err)
 	}
 	t.id = fmt.Sprintf("%s %v %+v", d.ID, t.Timeout, t.settings)
 	return t, nil
@@ -242,10 +237,13 @@ func mechanism(s kinds.Kafka) sasl.Mechanism {
 // Send produces one record. The attempt records its headers, and the partition and offset that it got.
 func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
 	attempt := m.Attempt
-	attempt.URL, attempt.Method = t.address, "PRODUCE"
-	header := destination.Header(m.Work, m.Content, &t.Opened, t.kind.userAgent, attempt.StartedAt)
+	attempt.URL, attempt.Method = t.address, event.Produce
+	header := m.Header(&t.Opened, t.kind.userAgent)
 	attempt.RequestHeader = t.kind.names.Recorded(header, t.Header)
-	record := &kgo.Record{Topic: t.settings.Topic, Key: t.keyOf(m, header), Value: m.Content.Body}
+	record := &kgo.Record{Topic: t.settings.Topic, Value: m.Content.Body}
+	if key := t.key.Of(m, header); key != "" {
+		record.Key = []byte(key)
+	}
 	size := len(record.Key) + len(record.Value) + recordOverhead
 	for name, values := range header {
 		for _, value := range values {
@@ -267,7 +265,7 @@ func (t *target) Send(ctx context.Context, m destination.Message) destination.Re
 			{Name: "Kafka-Partition", Value: strconv.Itoa(int(record.Partition))}})
 		return destination.Result{Lane: lane.Succeeded}
 	}
-	return t.failed(attempt, err)
+	return destination.Failed(attempt, t.explain(err), t.Timeout)
 }
 
 func (t *target) produce(ctx context.Context, record *kgo.Record) error {
@@ -292,57 +290,26 @@ func (t *target) produce(ctx context.Context, record *kgo.Record) error {
 	return alone.ProduceSync(ctx, record).FirstErr()
 }
 
-// keyOf returns the key of the record, nil for none.
-func (t *target) keyOf(m destination.Message, header http.Header) []byte {
-	ev := m.Work.Event
-	switch t.settings.Key {
-	case "event_id":
-		return []byte(ev.ID.Text(id.Event))
-	case "endpoint_id":
-		return []byte(ev.Endpoint)
-	case "type":
-		return []byte(ev.Type)
-	case "none":
-		return nil
-	}
-	if value, ok := t.key.Of(header, m.Content.Body); ok {
-		return []byte(value)
-	}
-	return nil
-}
-
-// failed completes the attempt with its error, which names what a person can change.
-func (t *target) failed(attempt *event.Attempt, err error) destination.Result {
-	result := destination.Result{Lane: lane.Failed}
-	result.Class = destination.Retryable
-	topic, mechanism := t.settings.Topic, t.settings.SASL
-	set := func(code event.ErrorCode, format string, args ...any) {
-		result.Code, attempt.ErrorMessage = code, fmt.Sprintf(format, args...)
-	}
-	var proxy *egress.ProxyError
+// explain returns an error that names what a person can change, if that is known.
+func (t *target) explain(err error) error {
+	topic := t.settings.Topic
 	var broker *kerr.Error
 	switch {
-	case errors.As(err, &proxy):
-		result.Unsent = proxy
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		result.Class, result.Reason, result.Lane = destination.Final, event.TooLarge, lane.Rejected
-		set(event.CodeTooLarge, "the record is larger than topic %s or max_record_bytes (%d) allows", topic,
-			t.settings.MaxRecord)
+		return destination.Faultf(event.CodeTooLarge, "the record is larger than topic %s or max_record_bytes (%d) allows",
+			topic, t.settings.MaxRecord)
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		set(event.CodeNotFound, "topic %s not found", topic)
+		return destination.Faultf(event.CodeNotFound, "topic %s not found", topic)
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		set(event.CodeAccessDenied, "access denied for topic %s", topic)
+		return destination.Faultf(event.CodeAccessDenied, "access denied for topic %s", topic)
 	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.IllegalSaslState):
-		set(event.CodeAccessDenied, "the broker refused the user name or password")
+		return destination.Faultf(event.CodeAccessDenied, "the broker refused the user name or password")
 	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		set(event.CodeAccessDenied, "the broker does not offer sasl %s", mechanism)
+		return destination.Faultf(event.CodeAccessDenied, "the broker does not offer sasl %s", t.settings.SASL)
 	case errors.As(err, &broker):
-		set(event.CodeRefused, "the broker answered %s: %s", broker.Message, broker.Description)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, kgo.ErrRecordTimeout):
-		result.Lane = lane.TimedOut
-		set(event.CodeTimeout, "no acknowledgement of the brokers within %v", t.Timeout)
-	default:
-		set(egress.Classify(err), "%s", egress.Message(err))
+		return destination.Faultf(event.CodeRefused, "the broker answered %s: %s", broker.Message, broker.Description)
+	case errors.Is(err, kgo.ErrRecordTimeout):
+		return context.DeadlineExceeded
 	}
-	return result
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -24,15 +22,13 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/desttest"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/test/spanstest"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
@@ -40,60 +36,23 @@ func TestMain(m *testing.M) { kit.Main(m) }
 // rig delivers to one destination.
 type rig struct {
 	*Kind
-	t      *testing.T
-	sender *destination.Sender
-	dest   *config.Destination
+	*desttest.Rig
 }
 
 func newRig(t *testing.T, policy egress.Policy, settings kinds.Kafka) *rig {
 	t.Helper()
-	keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
-	transport := must.Get(egress.NewTransport(egress.Config{Policy: policy}))(t)
-	waited := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "w"})
-	x := &rig{t: t, sender: destination.NewSender(time.Now, 100, waited)}
-	x.Kind = New(Deps{Dial: transport.Dial, Keyring: keyring, Now: time.Now, Version: "test"})
-	all := kinds.Settings{Kafka: &settings}
-	all.Trim()
-	must.Do(t, all.Validate(kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
-	_, address := all.Kind()
-	secret := keyring.SealString("dst_test", seal.FieldSecret, sign.NewSecret().Reveal())
-	x.dest = &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 10,
-		Headers:  map[string]seal.Secret{"X-Team": keyring.SealString("dst_test", seal.FieldHeader("X-Team"), "billing")},
-		Secrets:  []config.SigningSecret{{Secret: secret}},
-		Settings: all.Seal(keyring, "dst_test", kinds.Settings{}, kinds.Settings{})}
+	x := &rig{}
+	x.Rig = desttest.New(t, policy, kinds.Settings{Kafka: &settings}, func(r *desttest.Rig) destination.Kind {
+		x.Kind = New(Deps{Dial: r.Transport.Dial, Keyring: r.Keyring, Now: time.Now, Version: "test"})
+		return x.Kind
+	})
+	x.Dest.TimeoutSeconds = 10
+	x.Rig.Open()
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() { x.Run(ctx) })
 	t.Cleanup(func() { cancel(); run.Wait() })
 	return x
-}
-
-func loopback() egress.Policy {
-	return egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHTTP: true}
-}
-
-// send makes one attempt, opening the destination anew.
-func (x *rig) send(body string) (*event.Attempt, destination.Result) {
-	x.t.Helper()
-	to := must.Get(x.Open(&config.Endpoint{}, x.dest))(x.t)
-	work := &event.Work{Event: &event.Event{ID: must.Get(id.NewGenerator(nil).New(0))(x.t), Endpoint: "ep_test",
-		Source: event.SourceProvider, Type: "order.paid", Method: "POST", Body: []byte(body),
-		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}},
-		Dest: "dst_test", Trigger: event.TriggerInitial, Attempt: 1}
-	attempt, result := x.sender.Send(x.t.Context(), work.Event.ID, to, work, destination.Stored(work), nil)
-	if strings.Contains(attempt.ErrorMessage+string(attempt.RequestHeader), "hunter2") {
-		x.t.Errorf("the attempt shows a secret: %s", attempt.ErrorMessage)
-	}
-	return attempt, result
-}
-
-// fails checks the code and the message of an attempt that fails.
-func (x *rig) fails(body string, code event.ErrorCode, message string, class destination.Class) {
-	x.t.Helper()
-	a, r := x.send(body)
-	if a.OK || a.ErrorCode != code || !strings.Contains(a.ErrorMessage, message) || r.Class != class {
-		x.t.Errorf("%s %q, class %d; want %s %q, class %d", a.ErrorCode, a.ErrorMessage, r.Class, code, message, class)
-	}
 }
 
 // fake runs a broker with the topic orders.
@@ -109,8 +68,8 @@ func TestRecords(t *testing.T) {
 	for key, want := range map[string]string{"body:$.customer": "c-7", "endpoint_id": "ep_test", "type": "order.paid",
 		"none": "", "header:Content-Type": "application/json", "body:$.missing": ""} {
 		settings.Key = key
-		x := newRig(t, loopback(), settings)
-		a, r := x.send(`{"customer":"c-7"}`)
+		x := newRig(t, desttest.Loopback(), settings)
+		a, r := x.Send(`{"customer":"c-7"}`)
 		if !a.OK || r.Lane != lane.Succeeded || a.URL != "kafka://"+settings.Brokers[0]+"/orders" ||
 			a.ResponseHeader.Value("Kafka-Partition") == "" || a.Duration == 0 {
 			t.Fatalf("%s: %+v %+v", key, a, r)
@@ -135,10 +94,26 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// A record of a traced event names the span of its attempt.
+func TestRecordOfATracedEvent(t *testing.T) {
+	_, settings := fake(t)
+	x, collector := newRig(t, desttest.Loopback(), settings), spanstest.New(t, nil)
+	recorder, stop := collector.Recorder(t)
+	x.Spans = recorder
+	x.Rig.Open()
+	a, _ := x.Send("{}")
+	stop()
+	attempt := spanstest.Named(collector.Wait(t, map[string]int{"attempt": 1}), "attempt")[0]
+	if a.Trace == "" || attempt.Traceparent() != a.Trace || a.RequestHeader.Value("Traceparent") != a.Trace ||
+		attempt.Failed || attempt.Attributes["messaging.operation.name"] != event.Produce {
+		t.Errorf("%+v, %s", attempt, a.Trace)
+	}
+}
+
 // An error names what a person can change. A record that is too large is not retried, others are.
 func TestFaultsOfTheBroker(t *testing.T) {
 	cluster, settings := fake(t)
-	x := newRig(t, loopback(), settings)
+	x := newRig(t, desttest.Loopback(), settings)
 	var fault atomic.Int64
 	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -165,20 +140,21 @@ func TestFaultsOfTheBroker(t *testing.T) {
 		kerr.InvalidRecord.Code:            {event.CodeRefused, "INVALID_RECORD", destination.Retryable},
 	} {
 		fault.Store(int64(code))
-		x.fails("{}", want.code, want.message, want.class)
+		x.Fails("{}", want.code, want.message, want.class)
 	}
 	fault.Store(0)
-	if a, _ := x.send("{}"); !a.OK {
+	if a, _ := x.Send("{}"); !a.OK {
 		t.Errorf("after all faults: %s %s", a.ErrorCode, a.ErrorMessage)
 	}
-	x.fails(strings.Repeat("x", 1_000_000), event.CodeTooLarge, "max_record_bytes (1000000)", destination.Final)
+	x.Fails(strings.Repeat("x", 1_000_000), event.CodeTooLarge, "max_record_bytes (1000000)", destination.Final)
 
 	settings.Topic = "other"
-	newRig(t, loopback(), settings).fails("{}", event.CodeNotFound, "topic other not found", destination.Retryable)
+	newRig(t, desttest.Loopback(), settings).Fails("{}", event.CodeNotFound, "topic other not found",
+		destination.Retryable)
 	settings.Topic, settings.Brokers = "orders", []string{fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))}
-	newRig(t, loopback(), settings).fails("{}", event.CodeConnectionRefused, "refused", destination.Retryable)
+	newRig(t, desttest.Loopback(), settings).Fails("{}", event.CodeConnectionRefused, "refused", destination.Retryable)
 	settings.Brokers = []string{"10.0.0.1:9092"}
-	newRig(t, loopback(), settings).fails("{}", event.CodeAddressBlocked, "not public", destination.Retryable)
+	newRig(t, desttest.Loopback(), settings).Fails("{}", event.CodeAddressBlocked, "not public", destination.Retryable)
 }
 
 // Brokers that another one names are checked by the guard, too: a customer's cluster cannot lead to an inner address.
@@ -196,15 +172,16 @@ func TestBrokersOfMetadataAreChecked(t *testing.T) {
 		answer.Brokers, answer.Topics = append(answer.Brokers, b), append(answer.Topics, topic)
 		return answer, nil, true
 	})
-	x := newRig(t, loopback(), settings)
-	x.dest.TimeoutSeconds = 1
-	x.fails("{}", event.CodeAddressBlocked, "not public", destination.Retryable)
+	x := newRig(t, desttest.Loopback(), settings)
+	x.Dest.TimeoutSeconds = 1
+	x.Rig.Open()
+	x.Fails("{}", event.CodeAddressBlocked, "not public", destination.Retryable)
 }
 
 // A client serves all deliveries, is closed when it is not used, and opened again.
 func TestClientsAreShared(t *testing.T) {
 	_, settings := fake(t)
-	x := newRig(t, loopback(), settings)
+	x := newRig(t, desttest.Loopback(), settings)
 	var dialed atomic.Int64
 	dial := x.Dial
 	x.Dial = func(ctx context.Context, address string, plain bool, roots []byte) (net.Conn, error) {
@@ -214,12 +191,14 @@ func TestClientsAreShared(t *testing.T) {
 	var all sync.WaitGroup
 	for range 500 {
 		all.Go(func() {
-			if a, _ := x.send("{}"); !a.OK {
+			if a, _ := x.Send("{}"); !a.OK {
 				t.Errorf("%s %s", a.ErrorCode, a.ErrorMessage)
 			}
 		})
 	}
 	all.Wait()
+	x.Rig.Open() // as after a change of something else
+	x.Send("{}")
 	if n := dialed.Load(); n > 6 || len(x.clients) != 1 {
 		t.Errorf("%d connections, %d clients", n, len(x.clients))
 	}
@@ -239,15 +218,15 @@ func TestApacheKafka(t *testing.T) {
 	ca := must.Get(os.ReadFile(b.CA.File))(t)
 	settings := kinds.Kafka{Brokers: []string{b.SASLAddr}, Topic: "orders", SASL: "scram-sha-512", Username: "relay",
 		Password: "hunter2", CA: string(ca), Compression: "zstd"}
-	x := newRig(t, loopback(), settings)
-	x.fails("{}", event.CodeAccessDenied, "access denied for topic orders", destination.Retryable)
+	x := newRig(t, desttest.Loopback(), settings)
+	x.Fails("{}", event.CodeAccessDenied, "access denied for topic orders", destination.Retryable)
 	b.Allow(t, "User:relay", "topics", "orders", kadm.OpDescribe, kadm.OpWrite)
-	kit.WaitFor(t, "the right to write", func() bool { a, _ := x.send("{}"); return a.OK })
-	x.fails(string(must.Get(randomText(30_000))(t)), event.CodeTooLarge, "topic orders", destination.Final)
+	kit.WaitFor(t, "the right to write", func() bool { a, _ := x.Send("{}"); return a.OK })
+	x.Fails(string(must.Get(randomText(30_000))(t)), event.CodeTooLarge, "topic orders", destination.Final)
 	var all sync.WaitGroup // together they are too large for one batch
 	for range 30 {
 		all.Go(func() {
-			if a, _ := x.send(string(must.Get(randomText(5_000))(t))); !a.OK {
+			if a, _ := x.Send(string(must.Get(randomText(5_000))(t))); !a.OK {
 				t.Errorf("%s %s", a.ErrorCode, a.ErrorMessage)
 			}
 		})
@@ -255,19 +234,20 @@ func TestApacheKafka(t *testing.T) {
 	all.Wait()
 	wrong := settings
 	wrong.Password = "hunter2-wrong"
-	newRig(t, loopback(), wrong).fails("{}", event.CodeAccessDenied, "refused the user name or password",
+	newRig(t, desttest.Loopback(), wrong).Fails("{}", event.CodeAccessDenied, "refused the user name or password",
 		destination.Retryable)
 	wrong = settings
 	wrong.SASL = "plain"
-	newRig(t, loopback(), wrong).fails("{}", event.CodeAccessDenied, "does not offer sasl plain", destination.Retryable)
+	newRig(t, desttest.Loopback(), wrong).Fails("{}", event.CodeAccessDenied, "does not offer sasl plain",
+		destination.Retryable)
 	wrong = settings
 	wrong.CA = ""
-	newRig(t, loopback(), wrong).fails("{}", event.CodeTLS, "certificate", destination.Retryable)
-	strict := loopback()
+	newRig(t, desttest.Loopback(), wrong).Fails("{}", event.CodeTLS, "certificate", destination.Retryable)
+	strict := desttest.Loopback()
 	strict.AllowHTTP = false
 	wrong = settings
 	wrong.Plaintext = true
-	newRig(t, strict, wrong).fails("{}", event.CodeAddressBlocked, "http is not allowed", destination.Retryable)
+	newRig(t, strict, wrong).Fails("{}", event.CodeAddressBlocked, "http is not allowed", destination.Retryable)
 }
 
 // randomText returns n characters that do not compress well.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,56 +12,23 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
-	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/desttest"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-// rig delivers to one destination, which opens once.
-type rig struct {
-	t      *testing.T
-	sender *destination.Sender
-	to     *target
-}
-
-func newRig(t *testing.T, settings kinds.S3) *rig {
+func newRig(t *testing.T, settings kinds.S3) *desttest.Rig {
 	t.Helper()
-	keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
-	transport := must.Get(egress.NewTransport(egress.Config{Policy: egress.Policy{
-		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, AllowHTTP: true}}))(t)
-	t.Cleanup(transport.CloseIdleConnections)
-	all := kinds.Settings{S3: &settings}
-	all.Trim()
-	must.Do(t, all.Validate(kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
-	_, address := all.Kind()
-	secret := keyring.SealString("dst_test", seal.FieldSecret, sign.NewSecret().Reveal())
-	dest := &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 2,
-		Secrets:  []config.SigningSecret{{Secret: secret}},
-		Settings: all.Seal(keyring, "dst_test", kinds.Settings{}, kinds.Settings{})}
-	k := New(Deps{Transport: transport, Keyring: keyring, Now: time.Now})
-	return &rig{t: t, to: must.Get(k.Open(&config.Endpoint{}, dest))(t).(*target),
-		sender: destination.NewSender(time.Now, 1000, prometheus.NewHistogram(prometheus.HistogramOpts{Name: "w"}))}
-}
-
-func (x *rig) send(body string) (*event.Attempt, destination.Result) {
-	work := &event.Work{Event: &event.Event{ID: must.Get(id.NewGenerator(nil).New(0))(x.t), Endpoint: "ep_test",
-		Source: event.SourceProvider, Type: "order.paid", Method: "POST", Body: []byte(body),
-		Header: []event.Field{{Name: "Content-Type", Value: "application/json"}}},
-		Dest: "dst_test", Trigger: event.TriggerInitial, Attempt: 1}
-	attempt := must.Get(id.NewGenerator(nil).New(0))(x.t)
-	return x.sender.Send(x.t.Context(), attempt, x.to, work, destination.Stored(work), nil)
+	return desttest.New(t, desttest.Loopback(), kinds.Settings{S3: &settings}, func(r *desttest.Rig) destination.Kind {
+		return New(Deps{Transport: r.Transport, Keyring: r.Keyring, Now: time.Now})
+	})
 }
 
 // bucket starts a store. Its answers are those of a fault while that has a status.
@@ -83,8 +49,9 @@ func TestObjects(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range names {
 		all.Go(func() {
-			a, r := x.send(bodies[i%len(bodies)])
-			if names[i] = a.URL; !a.OK || r.Lane != lane.Succeeded || r.Waited < time.Second/2 || a.Duration > time.Second/2 {
+			a, r := x.Send(bodies[i%len(bodies)])
+			if names[i] = a.URL; !a.OK || r.Lane != lane.Succeeded || r.Waited < time.Second/2 ||
+				a.Duration > time.Second/2 {
 				t.Errorf("%s %s after %v and %v", a.ErrorCode, a.ErrorMessage, a.Duration, r.Waited)
 			}
 		})
@@ -94,15 +61,21 @@ func TestObjects(t *testing.T) {
 	if puts.Load() != 1 || !strings.HasPrefix(names[0], want) {
 		t.Fatalf("%d requests, %s", puts.Load(), names[0])
 	}
-	object := must.Get(x.to.client.GetObject(t.Context(), "backups", strings.TrimPrefix(names[0], "s3://backups/"),
-		minio.GetObjectOptions{}))(t)
+	object := must.Get(x.To.(*target).client.GetObject(t.Context(), "backups",
+		strings.TrimPrefix(names[0], "s3://backups/"), minio.GetObjectOptions{}))(t)
 	defer object.Close()
 	count := map[string]int{}
 	for text := range strings.Lines(string(must.Get(io.ReadAll(object))(t))) {
-		var got line
+		var got struct {
+			ID, Type, Endpoint_ID string
+			Attempt               int
+			Headers               map[string]string
+			Body                  json.RawMessage
+			Body_Base64           []byte
+		}
 		must.Do(t, json.Unmarshal([]byte(text), &got))
-		count[string(got.Body)+string(got.BodyEncoded)]++
-		if !strings.HasPrefix(got.ID, "evt_") || got.Type != "order.paid" || got.EndpointID != "ep_test" ||
+		count[string(got.Body)+string(got.Body_Base64)]++
+		if !strings.HasPrefix(got.ID, "evt_") || got.Type != "order.paid" || got.Endpoint_ID != "ep_test" ||
 			got.Attempt != 1 || got.Headers["content-type"] != "application/json" ||
 			strings.Contains(text, "webhook-signature") {
 			t.Errorf("%s", text)
@@ -119,7 +92,7 @@ func TestFullObjectsAreStored(t *testing.T) {
 	settings.Seconds, settings.Bytes = 30, 1024
 	x := newRig(t, settings)
 	began := time.Now()
-	a, _ := x.send(`"` + strings.Repeat("x", 2000) + `"`)
+	a, _ := x.Send(`"` + strings.Repeat("x", 2000) + `"`)
 	if !a.OK || time.Since(began) > 10*time.Second || puts.Load() != 1 {
 		t.Errorf("%s after %v", a.ErrorCode, time.Since(began))
 	}
@@ -130,11 +103,7 @@ func TestFaultsOfTheStore(t *testing.T) {
 	settings, fault, _ := bucket(t)
 	f := func(settings kinds.S3, code event.ErrorCode, message string) {
 		t.Helper()
-		a, r := newRig(t, settings).send("{}")
-		if a.OK || a.ErrorCode != code || !strings.Contains(a.ErrorMessage, message) || r.Class != destination.Retryable ||
-			strings.Contains(a.ErrorMessage+string(a.RequestHeader), "hunter2") {
-			t.Errorf("%s %q, want %s %q", a.ErrorCode, a.ErrorMessage, code, message)
-		}
+		newRig(t, settings).Fails("{}", code, message, destination.Retryable)
 	}
 	other := settings
 	other.Bucket = "other"
@@ -146,4 +115,39 @@ func TestFaultsOfTheStore(t *testing.T) {
 	f(other, event.CodeAddressBlocked, "not public")
 	fault.Store(true)
 	f(settings, event.CodeAccessDenied, "access denied for bucket backups")
+}
+
+// moto verifies signatures and rights as S3 does.
+func TestMoto(t *testing.T) {
+	m := desttest.NewMoto(t)
+	m.Bucket("events")
+	settings := kinds.S3{Bucket: "events", Region: "us-east-1", Endpoint: m.URL, Seconds: 1}
+	other := settings
+	settings.AccessKey, settings.SecretKey = m.Key("writer", "s3:PutObject")
+	other.AccessKey, other.SecretKey = m.Key("reader", "s3:GetObject")
+	m.Enforce()
+	f := func(settings kinds.S3, code event.ErrorCode, message string) {
+		t.Helper()
+		newRig(t, settings).Fails("{}", code, message, destination.Retryable)
+	}
+	f(other, event.CodeAccessDenied, "access denied for bucket events: the key needs s3:PutObject")
+	wrong := settings
+	wrong.SecretKey = "hunter2"
+	f(wrong, event.CodeAccessDenied, "refused the access key: SignatureDoesNotMatch")
+	wrong.AccessKey, wrong.SecretKey = "AKIDMISSING", settings.SecretKey
+	f(wrong, event.CodeAccessDenied, "refused the access key: InvalidAccessKeyId")
+	wrong = settings
+	wrong.Bucket = "missing"
+	f(wrong, event.CodeNotFound, "bucket missing not found")
+	x := newRig(t, settings)
+	names := map[string]int{}
+	for range 3 {
+		a, _ := x.Send("{}")
+		if names[a.URL]++; !a.OK {
+			t.Fatalf("%s %s", a.ErrorCode, a.ErrorMessage)
+		}
+	}
+	if len(names) != 3 {
+		t.Errorf("%v", names)
+	}
 }

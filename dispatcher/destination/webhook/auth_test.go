@@ -38,7 +38,7 @@ func newAuthTest(t *testing.T, address string, auth kinds.Auth) *authTest {
 	x := &authTest{t: t, dest: &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 10}}
 	now := func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) }
 	x.Kind = New(Deps{Transport: testClient(t, loopback()).Transport, Keyring: keyring, Now: now, Version: "test"})
-	x.sender = destination.NewSender(now, 1000, newWaited())
+	x.sender = destination.NewSender(now, 1000, newWaited(), nil)
 	x.dest.Settings = kinds.Settings{Auth: &auth}.Seal(keyring, x.dest.ID, kinds.Settings{}, kinds.Settings{})
 	return x
 }

@@ -1,25 +1,19 @@
 package webhook
 
 import (
-	"context"
 	"encoding/pem"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
-	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/test/spanstest"
 )
 
@@ -47,8 +41,8 @@ func TestAttemptOfATracedEvent(t *testing.T) {
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	collector, c := spanstest.New(t, nil), newTestClient(transport)
-	var stop func()
-	c.Spans, stop = runSpans(t, collector.URL)
+	recorder, stop := collector.Recorder(t)
+	c.sender = destination.NewSender(time.Now, 1000, newWaited(), recorder)
 	target := testTarget(t, server.URL+"/hook?q=1", sign.NewSecret())
 
 	work := testWork(t, []byte("x"), received...)
@@ -71,21 +65,4 @@ func TestAttemptOfATracedEvent(t *testing.T) {
 		attempt.Attributes["network.peer.address"] != "127.0.0.1" {
 		t.Errorf("%+v", attempt)
 	}
-}
-
-// runSpans runs a recorder that traces every event.
-func runSpans(t *testing.T, url string) (*spans.Recorder, func()) {
-	t.Helper()
-	r, err := spans.New(spans.Config{URL: url, Sample: "1"},
-		spans.Deps{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var run sync.WaitGroup
-	run.Go(func() { _ = r.Run(ctx) })
-	stop := sync.OnceFunc(func() { cancel(); run.Wait() })
-	t.Cleanup(stop)
-	<-r.Ready()
-	return r, stop
 }

@@ -86,7 +86,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		waited := newWaited()
 		c := newTestClient(h2(0, 0, 8*time.Second))
-		c.sender = destination.NewSender(time.Now, 1, waited)
+		c.sender = destination.NewSender(time.Now, 1, waited, nil)
 		target := testTarget(t, "https://example.com/h", sign.NewSecret())
 		target.Timeout = 10 * time.Second
 		var wg sync.WaitGroup
@@ -134,7 +134,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 	fine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer fine.Close()
 	c := testClient(t, loopback())
-	c.sender = destination.NewSender(time.Now, 1, newWaited())
+	c.sender = destination.NewSender(time.Now, 1, newWaited(), nil)
 	f := func(address string, code event.ErrorCode) {
 		t.Helper()
 		work := testWork(t, []byte("{}"))

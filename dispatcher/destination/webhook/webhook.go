@@ -1,4 +1,5 @@
-// Package webhook delivers events by HTTP requests: one attempt is one request.
+// Package webhook delivers events by HTTP requests: one attempt is one request, which attempts at other events of a
+// batch may share.
 package webhook
 
 import (
@@ -17,7 +18,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/spans"
 )
 
 // How much of a response body is recorded, and how much is read so that the connection can be reused.
@@ -39,13 +39,12 @@ type Kind struct {
 	tokens    tokenSources
 }
 
-// Deps are the dependencies of a Kind. Spans may be nil.
+// Deps are the dependencies of a Kind.
 type Deps struct {
 	Transport http.RoundTripper // the egress guard; it must follow no redirect
 	Keyring   *seal.Keyring
 	Now       func() time.Time
-	Spans     *spans.Recorder // nil: no traces
-	Version   string          // part of the user agent, EventRelay/<version>
+	Version   string // part of the user agent, EventRelay/<version>
 }
 
 // New makes a Kind.
@@ -59,7 +58,9 @@ type target struct {
 	urlText string // url as text
 
 	transport http.RoundTripper
-	tokens    *tokenSource // nil: requests carry no access token
+	tokens    *tokenSource         // nil: requests carry no access token
+	batches   *destination.Batches // nil: each event has a request of its own
+	maxBatch  int                  // bytes
 }
 
 // Open parses the URL and decrypts the headers and secrets of the destination.
@@ -74,6 +75,9 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 	}
 	u.Fragment, u.User = "", nil
 	t := &target{Opened: opened, kind: k, url: u, urlText: u.String(), transport: k.Transport}
+	if b := d.HTTPBatch; b != nil {
+		t.batches, t.maxBatch = newBatches(k.Now, b), b.Bytes
+	}
 	if d.Auth == nil {
 		return t, nil
 	}
@@ -86,8 +90,18 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 
 // Send makes one HTTP request and classifies its answer.
 func (t *target) Send(ctx context.Context, m destination.Message) destination.Result {
+	if t.batches != nil {
+		return t.sendInBatch(ctx, m)
+	}
+	return t.request(ctx, m, t.methodOf(m.Work.Event), m.Header(&t.Opened, t.kind.userAgent))
+}
+
+func (t *target) request(
+	ctx context.Context, m destination.Message, method string, header http.Header,
+) destination.Result {
 	attempt := m.Attempt
-	waited, err := t.exchange(ctx, m)
+	attempt.URL, attempt.Method = t.urlText, method
+	waited, err := t.exchange(ctx, m, header)
 	if err != nil && errors.As(err, new(*egress.ProxyError)) {
 		return destination.Result{Unsent: err}
 	}
@@ -105,16 +119,14 @@ func (t *target) Send(ctx context.Context, m destination.Message) destination.Re
 
 // exchange makes one HTTP request and completes the attempt. A status code means that the receiver answered, however
 // its body ended; without one, ErrorCode says what went wrong. It returns how long the request waited for a stream.
-func (t *target) exchange(ctx context.Context, m destination.Message) (waited time.Duration, failed error) {
+func (t *target) exchange(
+	ctx context.Context, m destination.Message, header http.Header,
+) (waited time.Duration, failed error) {
 	k, attempt, start := t.kind, m.Attempt, m.Attempt.StartedAt
-	attempt.URL, attempt.Method = t.urlText, t.methodOf(m.Work.Event)
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, m.Work.Dest))
 	trace := newTrace(k.Now, start, t.Timeout, cancel)
 	defer trace.end()
-	header := destination.Header(m.Work, m.Content, &t.Opened, k.userAgent, start)
-	span := k.Spans.Attempt(m.Work, attempt.Method, start)
-	attempt.Trace = span.Propagate(header)
-	span.Hook(&trace.hooks)
+	m.Span.Hook(&trace.hooks)
 	header, resp, err := t.roundTrip(ctx, &trace.hooks, attempt.Method, m.Content.Body, header)
 	attempt.RequestHeader = k.names.Recorded(header, t.Header)
 	switch {
@@ -137,7 +149,6 @@ func (t *target) exchange(ctx context.Context, m destination.Message) (waited ti
 	waited = trace.streamWait()
 	attempt.Duration = k.Now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
-	span.End(attempt, k.Now())
 	return waited, err
 }
 

@@ -59,7 +59,7 @@ func testClient(t testing.TB, policy egress.Policy) *client {
 
 func newTestClient(transport http.RoundTripper) *client {
 	return &client{New(Deps{Transport: transport, Now: time.Now, Version: "test"}),
-		destination.NewSender(time.Now, 1000, newWaited())}
+		destination.NewSender(time.Now, 1000, newWaited(), nil)}
 }
 
 func newWaited() prometheus.Histogram {

@@ -49,8 +49,7 @@ func (a *Auth) trim() {
 	*a = next
 }
 
-func (a *Auth) origin() string  { return OriginOf(a.TokenURL) }
-func (a *Auth) address() string { return "" }
+func (a *Auth) origin() string { return OriginOf(a.TokenURL) }
 
 // OriginOf returns scheme, host and port of a URL.
 func OriginOf(text string) string {

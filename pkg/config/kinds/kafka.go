@@ -4,15 +4,10 @@ import (
 	"cmp"
 	"crypto/x509"
 	"net"
-	"slices"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/event"
 )
-
-// KafkaKeys are the keys of records that are no selectors.
-var KafkaKeys = []string{"event_id", "endpoint_id", "type", "none"}
 
 // Kafka has the settings of a topic in a customer's Kafka.
 type Kafka struct {
@@ -30,7 +25,7 @@ type Kafka struct {
 }
 
 func (k *Kafka) trim() {
-	k.Key, k.MaxRecord = cmp.Or(k.Key, KafkaKeys[0]), cmp.Or(k.MaxRecord, 1_000_000)
+	k.Key, k.MaxRecord = cmp.Or(k.Key, Keys[0]), cmp.Or(k.MaxRecord, 1_000_000)
 	k.Compression = cmp.Or(k.Compression, "none")
 	if k.SASL == "" {
 		k.Username, k.Password = "", ""
@@ -56,7 +51,6 @@ func (k *Kafka) validate(c Checks) *Fault {
 			return &Fault{"brokers", err.Error()}
 		}
 	}
-	_, err := event.ParseDedupKey(k.Key)
 	switch {
 	case len(k.Brokers) == 0:
 		return &Fault{"brokers", "is required"}
@@ -64,15 +58,12 @@ func (k *Kafka) validate(c Checks) *Fault {
 		return &Fault{"topic", "is required"}
 	case k.Topic == "." || k.Topic == ".." || strings.Trim(k.Topic, topicCharacters) != "":
 		return &Fault{"topic", "must have letters, digits, dots, hyphens and underscores only"}
-	case !slices.Contains(KafkaKeys, k.Key) && err != nil:
-		return &Fault{"key", "must be one of " + strings.Join(KafkaKeys, ", ") + ", or a path such as body:$.data.id or " +
-			"header:X-Shop"}
 	case k.SASL != "" && (k.Username == "" || k.Password == ""):
 		return &Fault{"password", "is required for sasl, and so is username"}
 	case k.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(k.CA)):
 		return &Fault{"ca", "has no certificate in PEM form"}
 	}
-	return nil
+	return validateKey("key", k.Key)
 }
 
 const topicCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"

@@ -17,10 +17,12 @@ import (
 // Settings are the settings of a destination that depend on its kind. A destination without those of another kind is a
 // webhook.
 type Settings struct {
-	Auth *Auth `json:"auth,omitempty" in:"null" description:"How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it." label:"Authentication"`
+	Auth      *Auth      `json:"auth,omitempty" in:"null" description:"How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it." label:"Authentication"`
+	HTTPBatch *HTTPBatch `json:"http_batch,omitempty" in:"null" description:"Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event." label:"Batches"`
 	// Each further member is a kind, whose destinations have no URL of their own.
 	Kafka *Kafka `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member." label:"Kafka"`
 	S3    *S3    `json:"s3,omitempty" in:"null" description:"A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member." label:"S3"`
+	SQS   *SQS   `json:"sqs,omitempty" in:"null" description:"A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member." label:"SQS"`
 }
 
 // kind is what all settings have.
@@ -31,7 +33,11 @@ type kind interface {
 	validate(Checks) *Fault
 	// origin is where the secrets are sent.
 	origin() string
-	// address is the URL that stands for the destination, empty for settings of a webhook.
+}
+
+// addressed is a kind in place of a URL.
+type addressed interface {
+	// address is the URL that stands for the destination.
 	address() string
 }
 
@@ -71,8 +77,8 @@ func (s *Settings) Origin() (all string) {
 // Kind returns the kind of the destination, empty for a webhook, and the URL that stands for it.
 func (s *Settings) Kind() (name, address string) {
 	s.each(func(of string, value kind) {
-		if at := value.address(); at != "" {
-			name, address = of, at
+		if other, ok := value.(addressed); ok && other.address() != "" {
+			name, address = of, other.address()
 		}
 	})
 	return name, address
@@ -105,7 +111,7 @@ func (s *Settings) Validate(c Checks) (err error) {
 // Names returns the names of all kinds but webhooks.
 func Names() (all []string) {
 	for f := range reflect.TypeFor[Settings]().Fields() {
-		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "auth" {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.Type.Implements(reflect.TypeFor[addressed]()) {
 			all = append(all, name)
 		}
 	}

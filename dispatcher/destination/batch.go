@@ -1,0 +1,172 @@
+package destination
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Batches gathers the events of a target that leave together.
+type Batches struct {
+	Now   func() time.Time
+	Wait  time.Duration // from the first event of a batch until it leaves
+	Bytes int           // of a batch, unless its only event is larger
+	Count int           // of its events; 0: no bound
+
+	mu   sync.Mutex // guards next
+	next *Batch     // gathers; nil: the next event begins another one
+}
+
+// Batch is events that leave together. The delivery that began it sends it for all of them.
+type Batch struct {
+	Lines    bytes.Buffer  // one JSON object each
+	Count    int           // of lines
+	Farthest http.Header   // of the event with the most hops
+	Attempt  event.Attempt // what all attempts have in common: set by the function that sends the batch
+	result   Result
+	full     chan struct{} // closed when it has a size or count at which it leaves
+	sent     chan struct{} // closed when Attempt and result are set
+}
+
+// Send adds an event to a batch, calls send for a batch that begins with it, and returns when the batch was sent. The
+// time in which events gather is not that of the attempt.
+func (x *Batches) Send(
+	ctx context.Context, m Message, header http.Header, line []byte, send func(*Batch) Result,
+) Result {
+	b, begins := x.join(line, header)
+	if begins {
+		x.gather(ctx, b)
+		b.result = send(b)
+		close(b.sent)
+	}
+	select {
+	case <-b.sent:
+	case <-ctx.Done(): // the node stops
+		m.Attempt.ErrorMessage = "the node stopped before the batch was sent"
+		return Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
+	}
+	own := *m.Attempt
+	*m.Attempt = b.Attempt
+	m.Attempt.ID, m.Attempt.StartedAt, m.Attempt.Trigger, m.Attempt.Trace = own.ID, own.StartedAt, own.Trigger, own.Trace
+	m.Attempt.TransformationVersion = own.TransformationVersion
+	if b.Attempt.RequestHeader == "" {
+		m.Attempt.RequestHeader = own.RequestHeader
+	}
+	result := b.result
+	result.Waited = max(x.Now().Sub(own.StartedAt)-b.Attempt.Duration, 0)
+	return result
+}
+
+// join adds a line to the batch that gathers, or begins one.
+func (x *Batches) join(line []byte, header http.Header) (b *Batch, begins bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if b = x.next; b != nil && b.Lines.Len()+len(line) > x.Bytes {
+		close(b.full)
+		b = nil
+	}
+	if begins = b == nil; begins {
+		b = &Batch{full: make(chan struct{}), sent: make(chan struct{}), Farthest: header}
+	}
+	if hopsOf(header) > hopsOf(b.Farthest) {
+		b.Farthest = header
+	}
+	b.Lines.Write(line)
+	b.Count++
+	if x.next = b; b.Lines.Len() >= x.Bytes || b.Count == x.Count {
+		x.next = nil
+		close(b.full)
+	}
+	return b, begins
+}
+
+func hopsOf(h http.Header) int { return event.Hops(h[headerHops]) }
+
+// gather waits until the batch is full or its time is over.
+func (x *Batches) gather(ctx context.Context, b *Batch) {
+	timer := time.NewTimer(x.Wait)
+	defer timer.Stop()
+	select {
+	case <-b.full:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.next == b {
+		x.next = nil
+	}
+}
+
+// Array is the batch as a JSON array, as large as Lines and a byte.
+func (b *Batch) Array() []byte {
+	text := bytes.ReplaceAll(bytes.TrimSpace(b.Lines.Bytes()), []byte{'\n'}, []byte{','}) // strings have no line breaks
+	return append(append([]byte{'['}, text...), ']')
+}
+
+// Header builds the headers of a request with the events of a batch: those of the destination, and the relay's own. Its
+// hops and path are those of the event with the most hops.
+func (b *Batch) Header(name string, work *event.Work, body []byte, target *Opened, userAgent string, now time.Time,
+) http.Header {
+	h := http.Header{HeaderUserAgent: {userAgent}, "Content-Type": {"application/json"},
+		headerEndpoint: {work.Event.Endpoint}, headerDestination: {work.Dest},
+		headerHops: b.Farthest[headerHops], headerPath: b.Farthest[headerPath]}
+	for _, f := range target.Header {
+		h[safeName(f.Name)] = []string{f.Value}
+	}
+	for _, prefix := range []string{"", prefixRelay} {
+		h[prefix+headerWebhookID] = []string{name}
+		h[prefix+headerWebhookTimestamp] = []string{strconv.FormatInt(now.Unix(), 10)}
+		h[prefix+headerWebhookSignature] = []string{sign.Sign(target.SigningSecrets(now), name, now, body)}
+	}
+	return h
+}
+
+// EventHeader returns the headers of an event beside its body in JSON: those of a delivery but signatures, which cover
+// the bytes of the body.
+func (m Message) EventHeader(target *Opened) http.Header {
+	h := m.Header(target, "")
+	for name := range h {
+		if strings.HasPrefix(strings.ToLower(name), "webhook-") || strings.HasPrefix(name, prefixRelay+prefixWebhook) {
+			delete(h, name)
+		}
+	}
+	delete(h, HeaderUserAgent)
+	return h
+}
+
+// line is an event in JSON.
+type line struct {
+	ID          string            `json:"id"`
+	Type        string            `json:"type,omitempty"`
+	EndpointID  string            `json:"endpoint_id"`
+	ReceivedAt  web.Time          `json:"received_at"`
+	Attempt     int               `json:"attempt"`
+	Headers     map[string]string `json:"headers"`
+	Body        json.RawMessage   `json:"body,omitempty"`        // JSON
+	BodyEncoded []byte            `json:"body_base64,omitempty"` // any other
+}
+
+// Line is the event in JSON, with those headers and a line break.
+func Line(m Message, header http.Header) []byte {
+	ev := m.Work.Event
+	x := line{ID: ev.ID.Text(id.Event), Type: ev.Type, EndpointID: ev.Endpoint, ReceivedAt: web.Time(ev.ReceivedAt()),
+		Attempt: m.Work.Attempt, Headers: map[string]string{}}
+	for name, values := range header {
+		x.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	if x.Body = m.Content.Body; !json.Valid(x.Body) {
+		x.Body, x.BodyEncoded = nil, m.Content.Body
+	}
+	return web.Encode(x)
+}
