@@ -53,7 +53,7 @@ func (p *destinationPage) Kind() string {
 // Groups are the groups of fields of the destination's kind.
 func (p *destinationPage) Groups() (all []settingGroup) {
 	for _, g := range settingGroups {
-		if g.Name == cmp.Or(p.Kind(), "auth") {
+		if g.Name == cmp.Or(p.Kind(), "auth") || g.Name == "ordering" {
 			all = append(all, g)
 		}
 	}
@@ -121,7 +121,8 @@ func setSettings(x *frame.Edit) {
 			entered = entered || strings.TrimSpace(x.Value(f.Name)) != ""
 			stored = stored || x.Stored.Get(f.Name) != ""
 		}
-		if stored && (!entered || g.Name == "auth" && x.Value("auth.type") == "") {
+		if stored && (!entered || g.Name == "auth" && x.Value("auth.type") == "" ||
+			g.Name == "ordering" && x.Value("ordering.by") == "") {
 			x.Body[g.Name] = nil
 			continue
 		}

@@ -57,10 +57,11 @@ type laneTest struct {
 	err         error         // of the configuration check
 	wait        time.Duration // for a token
 	burst       int           // of the bucket that was asked for a token last
-	wakes       int           // how often EnforceLimits was asked for
-	gone        []string      // URLs that have answered 410 to several events
-	held        []time.Time   // what SetHeldUntil was called with
-	events      int           // how many events there were
+	unordered   bool
+	wakes       int         // how often EnforceLimits was asked for
+	gone        []string    // URLs that have answered 410 to several events
+	held        []time.Time // what SetHeldUntil was called with
+	events      int         // how many events there were
 }
 
 func newLaneTest(t testing.TB, most int) *laneTest {
@@ -78,6 +79,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 }
 
 func (lt *laneTest) MaxInFlight(*event.Work) int            { return lt.maxInFlight }
+func (lt *laneTest) Ordered(*event.Work) bool               { return !lt.unordered }
 func (lt *laneTest) Check(*event.Work, bool) Eligibility    { return lt.eligibility }
 func (lt *laneTest) SetHeldUntil(_ string, until time.Time) { lt.held = append(lt.held, until) }
 func (lt *laneTest) TakeToken(_ string, _ float64, burst int) time.Duration {
