@@ -409,13 +409,6 @@ func (s *Survey) Finish(readTo, end int64) {
 	ls.eventsRead(o, readTo)
 }
 
-// Ordered returns how many deliveries of ordered destinations are unfinished.
-func (ls *Lanes) Ordered() int {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	return ls.positions
-}
-
 // EventsRead says that the events below these positions were read.
 func (ls *Lanes) EventsRead(index int32, readTo int64) {
 	ls.mu.Lock()
