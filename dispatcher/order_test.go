@@ -223,7 +223,8 @@ func TestAfterAFailure(t *testing.T) {
 				w.outcomes(count(2, event.Delivered))
 				time.Sleep(time.Minute)
 				got := s.all()
-				if n := len(got); name != "block until there is no order" && string(got[n-2].body) != `{"k":"k","n":2}` || string(got[n-1].body) != `{"k":"k","n":3}` {
+				if n := len(got); name != "block until there is no order" &&
+					(string(got[n-2].body) != `{"k":"k","n":2}` || string(got[n-1].body) != `{"k":"k","n":3}`) {
 					t.Errorf("the last requests are %s, %s", got[n-2].body, got[n-1].body)
 				}
 				if offset := w.committed(stream.Partition{Topic: stream.Events}); offset != 3 {
