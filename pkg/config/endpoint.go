@@ -164,6 +164,11 @@ type Destination struct {
 	kinds.Settings
 }
 
+// BlocksAfterFailure reports whether a delivery that has failed for good holds up those behind it.
+func (d *Destination) BlocksAfterFailure() bool {
+	return d.Ordering != nil && d.Ordering.WhenFailed != kinds.SkipFailure
+}
+
 // RateLimit is a token bucket for the attempts at one destination.
 type RateLimit struct {
 	PerSecond float64 `json:"per_second" in:"" minimum:"0.1" maximum:"10000" description:"Deliveries per second. Required if there is no limit yet."`

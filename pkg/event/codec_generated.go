@@ -224,6 +224,7 @@ func (x *Outcome) appendWire(b []byte) []byte {
 	}
 	b = appendString(b, 12, string(x.SkipReason))
 	b = appendInt(b, 13, int64(protowire.EncodeBool(x.WasParked)))
+	b = appendString(b, 14, x.Behind)
 	return b
 }
 
@@ -258,6 +259,8 @@ func (x *Outcome) decodeWire(msg []byte) error {
 			x.SkipReason = Reason(b)
 		case 13:
 			x.WasParked = n != 0
+		case 14:
+			x.Behind = string(b)
 		}
 		return nil
 	})

@@ -215,6 +215,7 @@ func deliveriesTable() *table[*deliveryRow] {
 		column.LowCardinality("reason", func(x r) string { return string(x.Reason) }),
 		column.LowCardinality("skipped", func(x r) string { return string(x.SkipReason) }),
 		column.Typed("code", "UInt16", func(x r) uint16 { return uint16(x.Code) }),
+		column.Text("behind", func(x r) string { return x.Behind }),
 		column.Timestamp("next_at", func(x r) time.Time { return x.NextAt }),
 		column.Timestamp("last_at", func(x r) time.Time { return x.At }),
 		column.Text("run", func(x r) string { return x.Run }),

@@ -18,7 +18,7 @@ type DeliveryKey struct {
 	Dest  string
 }
 
-const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, next_at, last_at, run"
+const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, behind, next_at, last_at, run"
 
 // SelectDeliveries selects the columns that ScanDelivery scans.
 func SelectDeliveries() *ch.Query { return new(ch.Query).Add(deliveryColumns + " FROM deliveries") }
@@ -29,7 +29,7 @@ func SelectVersions() *ch.Query { return new(ch.Query).Add(deliveryColumns + ", 
 // ScanDelivery scans a row, its last columns into more.
 func ScanDelivery(rows driver.Rows, more ...any) (d event.Delivery, of id.ID, err error) {
 	var code uint16
-	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code,
+	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.Behind,
 		&d.NextAttemptAt, &d.LastAt, &d.Run}, more...)...)
 	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.TimeFromColumn(d.NextAttemptAt), column.TimeFromColumn(d.LastAt)
 	return d, of, err
