@@ -131,7 +131,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a.router = frame.NewRouter(frame.RouterConfig{
 		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantRules,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
-		Public: newPublic(&cfg, &deps, deprecated).servePublic, Announce: deprecated.announce,
+		Public: newPublic(&cfg, &deps, deprecated, x.catalogue).servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)
 	a.handler = a.front.Wrap(a.router.Serve)
 	return a, nil

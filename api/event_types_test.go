@@ -206,3 +206,41 @@ func TestImportOfAnExport(t *testing.T) {
 		t.Errorf("a refused import has changed something:\n%s", got)
 	}
 }
+
+// The catalogue is public only if the account says so, without internal types, and draws what people have written as text.
+func TestPublicCatalogue(t *testing.T) {
+	c := newClient(t)
+	for _, path := range []string{"/catalogue", "/catalogue/openapi.json"} {
+		c.as("").do("GET", path, nil).wantError(404, "not_found", "")
+	}
+	c.do("PUT", "/v1/event_types/shown.one", `{"group":"<b>","description":"<script>x</script> [l](javascript:x)","schema":
+		{"$defs":{"m":{"type":"integer","description":"<i>in cents</i>"},"b":true},"type":"object","properties":{
+		"amount":{"$ref":"#/$defs/m"},"any":{"$ref":"#/$defs/b"}}},"example":{"amount":"</pre>"}}`).want(200)
+	c.do("PUT", "/v1/event_types/shown.odd", `{"schema":{"x-extensible-enum":3,"minimum":1}}`).want(200)
+	c.do("PUT", "/v1/event_types/hidden.one", `{"internal":true,"schema":true}`).want(200)
+	c.do("PATCH", "/v1/settings/catalogue", `{"title":"`+strings.Repeat("x", 101)+`"}`).
+		wantError(400, "invalid_request", "title")
+	if got := c.do("PATCH", "/v1/settings/catalogue", `{"public":true,"title":"Example Ltd"}`).want(200); got.get(
+		"public") != true {
+		t.Errorf("%s", got.raw)
+	}
+	page := string(c.as("").do("GET", "/catalogue", nil).want(200).raw)
+	for _, want := range []string{"<h1>Example Ltd</h1>", "&lt;script&gt;x", "[l](javascript:x)", "&lt;i&gt;in cents",
+		`<code class="name">amount</code> <span class="type">integer</span>`, "shown.odd", "&lt;/pre&gt;"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %s in %s", want, page)
+		}
+	}
+	document := string(c.as("").do("GET", "/catalogue/openapi.json", nil).want(200).raw)
+	for _, text := range []string{page, document} {
+		if strings.Contains(text, "hidden.one") || strings.Contains(text, "x-eventrelay") {
+			t.Errorf("%s", text)
+		}
+	}
+	c.do("PATCH", "/v1/event_types/shown.odd", `{"internal":true}`).want(200)
+	if page = string(c.as("").do("GET", "/catalogue", nil).want(200).raw); strings.Contains(page, "shown.odd") {
+		t.Error("the page is that of before")
+	}
+	c.do("PATCH", "/v1/settings/catalogue", `{"public":false}`).want(200)
+	c.as("").do("GET", "/catalogue", nil).wantError(404, "not_found", "")
+}

@@ -30,6 +30,7 @@ type Configuration interface {
 	// PutEventType creates or changes a type.
 	PutEventType(ctx context.Context, account, name string, change func(*config.EventType) error) (
 		x *config.EventType, created bool, err error)
+	Account() *entity.Account
 	Settings() *config.Settings
 	UpdateCatalogue(ctx context.Context, alter func(*config.Catalogue) error) (*config.Settings, error)
 }

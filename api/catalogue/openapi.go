@@ -136,7 +136,7 @@ func Document(types []*config.EventType, title string, public bool) ([]byte, err
 		if public && x.Internal {
 			continue
 		}
-		if tag := (object{"name": x.Group}); x.Group != "" && !slices.ContainsFunc(tags, func(t any) bool {
+		if tag := (object{"name": x.Group, "description": "Events of " + x.Group + "."}); x.Group != "" && !slices.ContainsFunc(tags, func(t any) bool {
 			return t.(object)["name"] == x.Group
 		}) {
 			tags = append(tags, tag)
@@ -150,7 +150,8 @@ func Document(types []*config.EventType, title string, public bool) ([]byte, err
 	}
 	return json.MarshalIndent(object{
 		"openapi": "3.1.0", "webhooks": webhooks, "tags": tags,
-		"info": object{"title": title, "version": "1", "description": "Events that are delivered to your URL by POST."},
+		"servers": []any{object{"url": "/", "description": "The service, which sends to the URLs of receivers."}},
+		"info":    object{"title": title, "version": "1", "description": "Events that are delivered to your URL by POST."},
 	}, "", "  ")
 }
 

@@ -70,7 +70,7 @@ type CatalogueSettings struct {
 	// `true`: `/catalogue` and `/catalogue/openapi.json` show it to everybody, without internal types. Default `false`.
 	Public bool `json:"public" in:""`
 	// Heading of the page and title of the document. Default: Webhooks.
-	Title    string    `json:"title" in:"name" maxLength:"60" pattern:"@text"`
+	Title    string    `json:"title" in:"name" maxLength:"100" pattern:"@text"`
 	Warnings []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }
 

@@ -94,5 +94,5 @@ func (c endpoints) updateSettings(ctx context.Context, alter func(*Settings) err
 
 func (s *Settings) Validate() error {
 	return errors.Join(require.Range("detection.version", s.Detection.Version, 0, 1<<53),
-		require.Text("catalogue.title", s.Catalogue.Title, 0, 60), leaks.ValidateCustom(s.Detection.Rules))
+		require.Text("catalogue.title", s.Catalogue.Title, 0, 100), leaks.ValidateCustom(s.Detection.Rules))
 }
