@@ -50,6 +50,7 @@ type Endpoint struct {
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
+	Validation        string            `json:"validate,omitempty"`    // ValidateOff, ValidateWarn or ValidateReject
 	Metadata          map[string]string `json:"metadata"`
 	Tenant            string            `json:"tenant,omitempty"` // see Tenant; it never changes
 	CreatedAt         time.Time         `json:"created_at"`

@@ -154,6 +154,7 @@ func eventsTable() *table[*eventRow] {
 		column.Typed("remote_ip", "IPv6", func(x r) [16]byte { return column.IPToBytes(x.RemoteIP) }),
 		column.Text("idempotency_key", func(x r) string { return x.IdempotencyKey }),
 		column.Text("trace", func(x r) string { return x.Trace }),
+		column.Text("mismatch", func(x r) string { return x.Mismatch }),
 		column.Typed("size", "UInt32", func(x r) uint32 { return x.size }),
 		column.Text("headers", func(x r) string { return string(event.LinesOf(x.Header)) }),
 		column.RawBytes("body", func(x r) []byte { return x.Body }),

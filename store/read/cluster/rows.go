@@ -51,7 +51,7 @@ func WithPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 // SelectFullEvent selects the columns that ScanFullEvent scans.
 func SelectFullEvent() *ch.Query {
 	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
-		"remote_ip, idempotency_key, trace, headers, body, size FROM events")
+		"remote_ip, idempotency_key, trace, mismatch, headers, body, size FROM events")
 }
 
 // ScanFullEvent scans a row of an account, and the size of the body as it was received.
@@ -62,7 +62,8 @@ func ScanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, 
 	var ip [16]byte
 	var bodySize uint32
 	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
-		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &headers, &e.Body, &bodySize)
+		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &e.Mismatch,
+		&headers, &e.Body, &bodySize)
 	e.DuplicateOf = EventText(duplicate)
 	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
 	return e, int(bodySize), err
