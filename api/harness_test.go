@@ -226,6 +226,10 @@ func (f *fake) DestinationTraffic(_ context.Context, _, endpoint string, _ event
 	return event.DestinationTraffic{}, nil
 }
 
+func (f *fake) SourceStatus(context.Context, string) string {
+	return `{"lag":7,"error":"topic orders not found","at":"2026-11-20T10:00:00Z"}`
+}
+
 func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time {
 	if f.HeldFunc != nil {
 		return f.HeldFunc(dests)
