@@ -100,6 +100,8 @@ const (
 	hDuplicateOf    = "relay-duplicate-of"
 	hIdempotencyKey = "relay-idempotency-key"
 	hTrace          = "relay-trace"
+	hDeliverAt      = "relay-deliver-at"
+	hExpiresAt      = "relay-expires-at"
 )
 
 // addHeaders adds the fields that are not empty.
@@ -130,6 +132,10 @@ func (x *Event) addHeaders(to *headerText) {
 	to.end(hIdempotencyKey)
 	to.text = append(to.text, x.Trace...)
 	to.end(hTrace)
+	to.text = appendTime(to.text, x.DeliverAt)
+	to.end(hDeliverAt)
+	to.text = appendTime(to.text, x.ExpiresAt)
+	to.end(hExpiresAt)
 }
 
 // setHeader sets the field of a header. It returns false if the header has no field.
@@ -161,6 +167,10 @@ func (x *Event) setHeader(name, text string) (known bool, err error) {
 		x.IdempotencyKey = text
 	case hTrace:
 		x.Trace = text
+	case hDeliverAt:
+		x.DeliverAt, err = time.Parse(time.RFC3339Nano, text)
+	case hExpiresAt:
+		x.ExpiresAt, err = time.Parse(time.RFC3339Nano, text)
 	default:
 		return false, nil
 	}
