@@ -57,7 +57,8 @@ func TestEventRecordHeadersArePublic(t *testing.T) {
 		names = append(names, h.Key)
 	}
 	want := "relay-v relay-id relay-account relay-source relay-verdict relay-reason relay-type relay-method " +
-		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key relay-trace h:X-A h:Relay-Id h:X-A"
+		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key relay-trace " +
+		"relay-deliver-at relay-expires-at h:X-A h:Relay-Id h:X-A"
 	if got := strings.Join(names, " "); got != want {
 		t.Fatalf("headers are\n%s, want\n%s", got, want)
 	}
