@@ -1,11 +1,13 @@
 package lane
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Deliveries of an ordered destination have a place (event.Place). Of those with one slot, which are those of a key,
@@ -21,8 +23,8 @@ const (
 	turnPatience = 5 * time.Second
 	// behindRecheck is the shortest interval of re-checks of a delivery that is not at its turn.
 	behindRecheck = time.Minute
-	// maxPositions bounds the deliveries of a node that wait for their turn, 8 bytes each: at the bound, the partitions
-	// with more pause.
+	// maxPositions bounds the unfinished deliveries to ordered destinations of a node, 8 bytes each: at the bound, the
+	// partitions of events with more pause. Retry topics go on, since what they have is counted already.
 	maxPositions = 4 << 20
 	// A key that progresses and has fewer than fewHeld deliveries in memory gets up to wantedAhead more from the retry
 	// topics, all keys together maxWanted at once.
@@ -136,7 +138,7 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held, park bool) {
 	o := ls.ordersOf(partition.ID.Index)
 	s := o.turnsOf(l.dest, place.Slot, now)
 	ls.addPosition(s, place.Position)
-	if ls.positions > maxPositions && !slices.Contains(o.stalled, partition) {
+	if ls.positions > ls.maxPositions && partition.ID.Topic == stream.Events && !slices.Contains(o.stalled, partition) {
 		o.stalled = append(o.stalled, partition)
 		partition.AddStalls(1)
 	}
@@ -159,6 +161,7 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held, park bool) {
 func (ls *Lanes) EndPlace(delivery *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	delivery.placeEnded = true
 	ls.endPlace(delivery, ls.now())
 }
 
@@ -196,7 +199,7 @@ func (ls *Lanes) removePosition(o *orders, key PlaceKey, now time.Time) {
 	if !found {
 		return
 	}
-	if ls.positions--; ls.positions < maxPositions/8*7 {
+	if ls.positions--; ls.positions <= ls.maxPositions/8*7 {
 		for _, all := range ls.orders {
 			all.resume()
 		}
@@ -260,11 +263,8 @@ func (ls *Lanes) impatient() (out []*Delivery) {
 		if passed := now.Sub(s.since); passed >= 0 && passed <= turnPatience {
 			continue
 		}
-		for _, position := range s.positions { // in their order, so that they come back in it
+		for _, position := range slices.Sorted(maps.Keys(s.held)) { // in their order, so that they come back in it
 			delivery := s.held[position]
-			if delivery == nil {
-				continue
-			}
 			ls.unhold(s, position)
 			l := ls.byDest[s.dest]
 			l.deliveries--
