@@ -29,6 +29,7 @@ const (
 	// A key that progresses and has fewer than fewHeld deliveries in memory gets up to wantedAhead more from the retry
 	// topics, all keys together maxWanted at once.
 	fewHeld     = 8
+	maxHeld     = 256 // how far from its turn a delivery may wait in memory: others would take the place of nearer ones
 	wantedAhead = 64
 	maxWanted   = 1024
 )
@@ -58,7 +59,7 @@ type turns struct {
 	slot      uint16
 	positions []int64             // ascending
 	held      map[int64]*Delivery // those that wait for their turn in memory
-	since     time.Time           // when the first one became the first
+	since     time.Time           // when the first one became the first, or came to its lane
 	first     id.ID               // event of the first one; zero: it has not come to its lane
 }
 
@@ -143,10 +144,13 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held, park bool) {
 		partition.AddStalls(1)
 	}
 	if s.positions[0] == place.Position && o.ready() {
-		s.first = work.Event.ID
+		if s.first.IsZero() {
+			s.first, s.since = work.Event.ID, now // those that come with it may wait for it
+		}
 		return false, false
 	}
-	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || s.order.held >= laneQueue ||
+	ahead, _ := slices.BinarySearch(s.positions, place.Position)
+	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || ahead > maxHeld || s.order.held >= laneQueue ||
 		l.deliveries > (ls.maxDeliveries-ls.deliveries)/2 || l.bytes+delivery.Size > (ls.maxBytes-ls.bytes)/2 {
 		delivery.behind = s.first
 		return false, true

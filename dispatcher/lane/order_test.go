@@ -102,12 +102,12 @@ func TestWaitForATurnIsBounded(t *testing.T) {
 	if n, _ := lt.InMemory(); n != 2*laneQueue+1 { // those of decisions are in memory until they are recorded
 		t.Fatalf("%d are in memory", n)
 	}
-	if n := lt.byDest["ordered"].deliveries; n != laneQueue+1 {
+	if n := lt.byDest["ordered"].deliveries; n != maxHeld+1 {
 		t.Errorf("%d are in the lane", n)
 	}
 	lt.now = lt.now.Add(turnPatience + 1)
 	shed, _ := lt.EnforceLimits()
-	if len(shed) != laneQueue || lt.byDest["ordered"].deliveries != 1 {
+	if len(shed) != maxHeld || lt.byDest["ordered"].deliveries != 1 {
 		t.Errorf("%d are parked", len(shed))
 	}
 	for i, decision := range shed {
