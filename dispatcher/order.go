@@ -65,8 +65,8 @@ type wanted struct {
 }
 
 // admitWanted takes deliveries of ordered destinations out of the retry topics when their turn is near, and returns how
-// long to wait before the next call. If they are not in memory, others that are not at their turn are parked again, each
-// once, to read what is behind them.
+// long to wait before the next call. If they are not in memory, others that are not at their turn are parked again,
+// each once, to read what is behind them.
 func (d *Dispatcher) admitWanted() time.Duration {
 	w, now := &d.wanted, d.now()
 	places, fresh := d.lanes.Wanted()

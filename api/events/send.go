@@ -341,7 +341,8 @@ func acceptedRow(e *event.Event) wire.EventRow {
 	}
 	s := event.Summary{
 		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: reason,
-		NextAttemptAt: next, Source: e.Source, Proof: e.Proof(), Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)},
+		NextAttemptAt: next, Source: e.Source, Proof: e.Proof(),
+		Counts:     event.Counts{Total: len(e.Dests), Pending: len(e.Dests)},
 		Processing: event.ProcessingNone, Size: len(e.Body), Deliveries: deliveries,
 	}
 	if len(e.Dests) == 0 {

@@ -84,7 +84,7 @@ type Event struct {
 	Dests          []string   `header:"relay-dests"`        // destinations that were enabled when the event was accepted
 	DuplicateOf    string     `header:"relay-duplicate-of"` // evt_… of the first event with the same deduplication value
 	IdempotencyKey string     `header:"relay-idempotency-key"`
-	Trace          string     `header:"relay-trace"`      // traceparent of the span that accepted it; empty: it is not traced
+	Trace          string     `header:"relay-trace"`      // traceparent of the span that accepted it; empty: none
 	DeliverAt      time.Time  `header:"relay-deliver-at"` // automatic deliveries begin then; zero: at once
 	ExpiresAt      time.Time  `header:"relay-expires-at"` // no automatic attempt is made from then on; zero: none ends it
 	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
