@@ -250,3 +250,34 @@ func TestAfterAFailure(t *testing.T) {
 		w.endpoint("http://localhost:80/hook")
 	})
 }
+
+// A change of the order applies to events that are read afterwards. Those that wait keep their turns.
+func TestChangeOfOrdering(t *testing.T) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var down atomic.Bool
+		down.Store(true)
+		s := newOrderedSink(time.Millisecond, func(_ string, n int) bool { return n == 2 && down.Load() })
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		change := func(by string) {
+			next := *w.endpoint(url)
+			next.Destinations[0].Ordering = &kinds.Ordering{By: by}
+			w.view.put(&next)
+		}
+		w.accept(w.keyedEvent(0, "k", 1))
+		w.outcomes(count(1, event.Delivered))
+		change("body:$.k")
+		w.accept(w.keyedEvent(0, "k", 2), w.keyedEvent(0, "k", 3))
+		time.Sleep(time.Minute)
+		change("endpoint")
+		w.accept(w.keyedEvent(0, "k", 4)) // not behind 2 and 3, which have a slot of the key
+		w.outcomes(count(2, event.Delivered))
+		down.Store(false)
+		w.outcomes(count(4, event.Delivered))
+		last := s.all()
+		if n := len(last); string(last[n-1].body) != `{"k":"k","n":3}` || string(last[n-2].body) != `{"k":"k","n":2}` {
+			t.Errorf("the last requests are %s, %s", last[n-2].body, last[n-1].body)
+		}
+	})
+}
