@@ -77,7 +77,8 @@ func nameOf(f reflect.StructField) string {
 
 func newSettingField(group string, f reflect.StructField) settingField {
 	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: f.Tag.Get("description"),
-		kind: frame.OptionalText, Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")}
+		kind: frame.OptionalText, Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
+			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
 	long := len(f.Tag.Get("maxLength")) > len("4096") // a certificate
 	switch {
 	case f.Tag.Get("enum") != "":
