@@ -35,6 +35,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/account"
+	"github.com/eventrelay/relay/api/catalogue"
 	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/frame"
@@ -130,7 +131,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	a.router = frame.NewRouter(frame.RouterConfig{
 		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantRules,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
-		Public: newPublic(&cfg, &deps, deprecated).servePublic, Announce: deprecated.announce,
+		Public: newPublic(&cfg, &deps, deprecated, x.catalogue).servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)
 	a.handler = a.front.Wrap(a.router.Serve)
 	return a, nil
@@ -147,9 +148,10 @@ func (a *API) Run(ctx context.Context) error { return a.jobs.Run(ctx) }
 
 // areas are the areas that New needs itself, and the routes of all.
 type areas struct {
-	events *events.Area
-	jobs   *jobs.Area
-	routes []frame.Route
+	catalogue *catalogue.Catalogue
+	events    *events.Area
+	jobs      *jobs.Area
+	routes    []frame.Route
 }
 
 // scanners find secrets in texts, with the rules of each use.
@@ -200,6 +202,8 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
 		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
 	})
-	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofLeaks)
+	x.catalogue = catalogue.New(c, deps.Config, deps.Events)
+	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), x.catalogue.Routes(),
+		ofLeaks)
 	return x, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api/account"
+	"github.com/eventrelay/relay/api/catalogue"
 	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/feed"
@@ -97,6 +98,7 @@ type Configuration interface {
 	frame.Keys
 	endpoints.Endpoints
 	endpoints.Tenants
+	catalogue.Configuration
 	account.AlertSettings
 	jobs.Recoveries
 	events.Fixtures

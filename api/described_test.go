@@ -238,7 +238,8 @@ func (c *contract) checkAnswer(method, path string, status int, header http.Head
 		}
 	}
 	if o == nil {
-		isFile := strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/tools/") || path == "/scan-bot"
+		isFile := strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/tools/") ||
+			strings.HasPrefix(path, "/catalogue") || path == "/scan-bot"
 		if isFile && (status == http.StatusOK || status == http.StatusNotModified) {
 			return nil // the reference page, which shows the document, a page about leak scans, and programs to download
 		}

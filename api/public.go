@@ -13,6 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/api/catalogue"
 	"github.com/eventrelay/relay/api/reference"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -22,12 +23,14 @@ type public struct {
 	ready *Readiness
 	keys  *keySet
 	pages func() (map[string]*page, error) // by path; built at the first request
+	types *cataloguePages
 }
 
 // newPublic makes the pages of a version.
-func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable) *public {
+func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *catalogue.Catalogue) *public {
 	keys := &keySet{config: deps.Config, keyring: deps.Keyring, now: deps.Now, all: []jwk{}}
-	return &public{ready: deps.Ready, keys: keys, pages: sync.OnceValues(func() (map[string]*page, error) {
+	shown := &cataloguePages{of: types, style: cfg.Style}
+	return &public{ready: deps.Ready, keys: keys, types: shown, pages: sync.OnceValues(func() (map[string]*page, error) {
 		pages, err := publicPages(deprecated, cfg)
 		if err == nil {
 			err = addTools(pages, cfg.Version)
@@ -56,6 +59,8 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	case keySetPath:
 		return a.keys.serve(w, r)
+	case cataloguePath, documentPath:
+		return a.types.serve(w, r)
 	}
 	return a.servePage(w, r)
 }

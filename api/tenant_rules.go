@@ -46,6 +46,18 @@ var tenantRules = frame.TenantRules{
 	"POST /v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret": within,
 	"POST /v1/endpoints/{endpoint}/destinations/{destination}/purge":         within,
 
+	"GET /v1/event_types":                 within,
+	"POST /v1/event_types":                forbidden,
+	"POST /v1/event_types/import":         forbidden,
+	"GET /v1/event_types/openapi.json":    within,
+	"GET /v1/event_types/seen":            forbidden,
+	"GET /v1/event_types/{event_type}":    within,
+	"PUT /v1/event_types/{event_type}":    forbidden,
+	"PATCH /v1/event_types/{event_type}":  forbidden,
+	"DELETE /v1/event_types/{event_type}": forbidden,
+	"GET /v1/settings/catalogue":          forbidden,
+	"PATCH /v1/settings/catalogue":        forbidden,
+
 	"GET /v1/events":                     within,
 	"GET /v1/events/counts":              within,
 	"GET /v1/events/{event}":             within,

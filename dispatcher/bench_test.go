@@ -47,6 +47,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 type fixedRules struct{ lane.Eligibility }
 
 func (*fixedRules) MaxInFlight(*event.Work) int                { return 64 }
+func (r *fixedRules) Ordered(*event.Work) bool                 { return true }
 func (r *fixedRules) Check(*event.Work, bool) lane.Eligibility { return r.Eligibility }
 func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Eligibility, error) {
 	return r.Eligibility, nil

@@ -114,6 +114,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	}
 	if next.status == event.Delivered && work.Run != "" {
 		d.rules.superseded.add(lane.KeyOf(work), attempt.StartedAt)
+		d.lanes.Unblock(delivery.Slot.Partition().ID.Index, work)
 	}
 	if next.status != event.Retrying {
 		d.finishDelivery(delivery, step{}, outcome)
@@ -121,7 +122,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	}
 	nextWork := *work
 	nextWork.Attempt, nextWork.Due, nextWork.Deadline = work.Attempt+1, next.due, next.deadline
-	nextWork.Parked, nextWork.ParkedBy, nextWork.ReportedNextAt = "", 0, time.Time{}
+	nextWork.Parked, nextWork.ParkedBy, nextWork.ReportedNextAt, nextWork.Behind = "", 0, time.Time{}, ""
 	if attempt.Trace != "" {
 		nextWork.Trace = attempt.Trace
 	}
@@ -183,11 +184,11 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	d.spans.Park(work, decision.Reason, decision.DecidedAt)
 	nextWork := *work
 	nextWork.Parked, nextWork.ParkedBy = decision.Reason, decision.ParkedBy
-	nextWork.Due, nextWork.ReportedNextAt = decision.Due, decision.ReportedNextAt
+	nextWork.Due, nextWork.ReportedNextAt, nextWork.Behind = decision.Due, decision.ReportedNextAt, decision.Behind
 	var outcome *event.Outcome
 	if decision.Status != "" {
 		outcome = newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)
-		outcome.NextAt = decision.EarliestSend
+		outcome.NextAt, outcome.Behind = decision.EarliestSend, decision.Behind
 	}
 	d.finishDelivery(decision.Delivery, d.followUp(&nextWork, decision.DecidedAt), outcome)
 }
@@ -212,6 +213,11 @@ func (d *Dispatcher) followUp(nextWork *event.Work, now time.Time) step {
 func (d *Dispatcher) finishDelivery(delivery *lane.Delivery, followUp step, outcome *event.Outcome) {
 	var steps [2]step
 	n := 0
+	if work := delivery.Work; work.Place.Position > 0 && followUp.record == nil && outcome != nil {
+		if followUp = d.blocker(work, outcome); followUp.record == nil {
+			d.lanes.EndPlace(delivery)
+		}
+	}
 	if followUp.record != nil {
 		d.lanes.ForgetCopies(delivery)
 		steps[n] = followUp

@@ -154,6 +154,8 @@ type Dispatcher struct {
 
 	timerWake     chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
 	recheck       recheck       // used by the timer only
+	wanted        wanted        // used by the timer only
+	surveyWake    chan struct{} // a survey is wanted; capacity 1
 	parkWarned    atomic.Int64  // unix seconds of the last warning that deliveries are parked because of an error
 	tiersAssigned atomic.Bool   // partitions were assigned since the timer looked
 }
@@ -175,7 +177,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
 		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, tiers: stream.Tiers(),
 		tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
-		timerWake:  make(chan struct{}, 1), assignment: newAssignment(),
+		timerWake:  make(chan struct{}, 1), surveyWake: make(chan struct{}, 1), assignment: newAssignment(),
 	}
 	d.lag = func(stream.Partition) int64 { return 0 }
 	d.joinGroup = func(g stream.GroupConfig) (member, error) {
@@ -203,6 +205,12 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}, lane.Deps{
 		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.openTarget, Wake: d.wakeTimer,
 		OnGone: func(work *event.Work, url string) { d.disabler.request(work, url, event.Gone410) },
+		SurveyWanted: func() {
+			select {
+			case d.surveyWake <- struct{}{}:
+			default:
+			}
+		},
 	})
 	d.disabler.resetGone = d.lanes.ForgetGone
 	d.kinds = newKinds(deps, cfg.Version)
@@ -215,6 +223,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	d.transformations.init(cfg.MaxTransformedBody)
 	d.filters.evaluated = d.metrics.filterEvaluations
 	d.finisher = newFinisher(deps, d.metrics, d.deliveryRecorded)
+	d.finisher.onReject = d.lanes.EndPlace
 	return d, nil
 }
 
@@ -265,6 +274,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	readers, readCtx := errgroup.WithContext(ctx)
 	readers.Go(func() error { return d.intake(readCtx) })
 	readers.Go(func() error { d.timer(readCtx); return nil })
+	readers.Go(func() error { d.surveys(readCtx); return nil })
 	readers.Go(func() error { d.lanes.Run(readCtx); return nil })
 	readers.Go(func() error { d.disabler.run(readCtx); return nil })
 	err = readers.Wait()

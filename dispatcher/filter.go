@@ -32,20 +32,23 @@ type compiledFilters struct {
 	filters *filter.BodyFilters
 }
 
-// bodyMatches says for each destination of an endpoint whether its filter matches the body of an event. The zero value
-// says nothing.
+// bodyMatches says for each destination of an endpoint whether its filter matches the body of an event. Without matches
+// it says nothing.
 type bodyMatches struct {
-	endpoint *config.Endpoint
-	matches  []bool // in the order of endpoint.Destinations
+	endpoint *config.Endpoint // nil: this node does not know it
+	matches  []bool           // in the order of endpoint.Destinations
 }
 
 // evaluate evaluates the filters of the endpoint for the body of the event. Without such filters, or while this node
-// does not know the endpoint, it returns the zero value.
+// does not know the endpoint, it returns no matches.
 func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
 	endpoint, presence := view.Endpoint(ev.Endpoint)
 	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
-	if presence != entity.Present || !slices.ContainsFunc(endpoint.Destinations, onBody) {
+	switch {
+	case presence != entity.Present:
 		return bodyMatches{}
+	case !slices.ContainsFunc(endpoint.Destinations, onBody):
+		return bodyMatches{endpoint: endpoint}
 	}
 	b.evaluated.Inc()
 	return bodyMatches{endpoint, b.compiled(endpoint).Match(ev.Body)}
@@ -67,6 +70,22 @@ func (b *bodyFilters) compiled(endpoint *config.Endpoint) *filter.BodyFilters {
 	b.endpoints[endpoint.ID] = compiledFilters{endpoint.Rev, fresh}
 	b.conditions += fresh.Conditions()
 	return fresh
+}
+
+// place returns the place of a delivery in the order of its destination. Events that its filter excludes have none.
+func (m bodyMatches) place(work *event.Work, offset int64) event.Place {
+	if m.endpoint == nil || work.Trigger == event.TriggerTest {
+		return event.Place{}
+	}
+	dest := m.endpoint.Destination(work.Dest)
+	if dest == nil || dest.Ordering == nil || work.Filtered || !dest.Filter.MatchesType(work.Event.Type) {
+		return event.Place{}
+	}
+	slot, ok := slotOfKey(work.Event, dest.Ordering)
+	if !ok {
+		return event.Place{}
+	}
+	return event.Place{Slot: slot, Position: offset + 1}
 }
 
 // setFiltered stores the result for the destination of work in it.

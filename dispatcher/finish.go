@@ -53,6 +53,7 @@ type finisher struct {
 	metrics  *metrics
 	now      func() time.Time
 	onDone   func(*lane.Delivery)
+	onReject func(*lane.Delivery) // a delivery ends because its follow-up is refused
 
 	ready   backlog // completions whose next record may be produced
 	retries backlog // completions whose record was not accepted
@@ -63,7 +64,8 @@ type finisher struct {
 func newFinisher(deps Deps, m *metrics, done func(*lane.Delivery)) *finisher {
 	return &finisher{
 		log: deps.Log, stream: deps.Stream, producer: deps.Producer, metrics: m, now: deps.Now, onDone: done,
-		ready: newBacklog(), retries: newBacklog(), single: newBacklog(), hits: newBacklog(),
+		onReject: func(*lane.Delivery) {},
+		ready:    newBacklog(), retries: newBacklog(), single: newBacklog(), hits: newBacklog(),
 	}
 }
 

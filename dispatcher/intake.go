@@ -72,6 +72,9 @@ func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) 
 			d.readRecord(slot, record)
 		}
 	}
+	if id.Topic == stream.Events {
+		d.lanes.EventsRead(id.Index, records[len(records)-1].Offset+1)
+	}
 }
 
 func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
@@ -103,6 +106,9 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 	}
 	cloneBody(work.Event)
 	delivery := &lane.Delivery{Slot: slot, Work: work, Size: sizeOf(record)}
+	if work.Place.Position > 0 {
+		d.lanes.AddPlace(delivery)
+	}
 	now := d.now()
 	if d.rules.isCancelled(work) {
 		work.Due = now // it ends now: its run may be paced over hours
@@ -142,6 +148,7 @@ func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 	for _, dest := range ev.Dests {
 		work := &event.Work{Event: ev, Dest: dest, Trigger: trigger, Attempt: 1}
 		matches.setFiltered(work)
+		work.Place = matches.place(work, slot.offset)
 		d.admit(&lane.Delivery{Slot: slot, Work: work, Size: size})
 	}
 }

@@ -63,6 +63,7 @@ func (f *finisher) replaceRecord(completion *completion, cause error) {
 		current.record = &stream.Record{Key: current.record.Key, Headers: headers}
 	default:
 		f.metrics.deadLetters.Inc()
+		f.onReject(completion.delivery)
 		dead := f.stream.DeadLetterRecord(
 			current.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", completion.description(), cause))
 		completion.steps = []step{

@@ -35,6 +35,16 @@ func (r *rules) MaxInFlight(work *event.Work) int {
 	return 0
 }
 
+// Ordered reports whether the destination is ordered, true while this node does not know it.
+func (r *rules) Ordered(work *event.Work) bool {
+	endpoint, presence := r.config.Endpoint(work.Event.Endpoint)
+	if presence != entity.Present {
+		return true
+	}
+	dest := endpoint.Destination(work.Dest)
+	return dest == nil || dest.Ordering != nil
+}
+
 // CheckLatest is Check, and resolves an unknown endpoint or recovery job: another node may have created it a moment
 // ago, or it was deleted so long ago that its tombstone is gone.
 func (r *rules) CheckLatest(ctx context.Context, work *event.Work) (lane.Eligibility, error) {

@@ -38,6 +38,7 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 	gauges("lanes", "Destinations in memory by state: all, in-flight window reduced by failures, waiting for a "+
 		"rate limit token, circuit breaker open, circuit breaker half-open.", census.States, "state")
 	gauges("parked", "Parked deliveries that this node has seen, by reason.", census.Parked, "reason")
+	gauge("ordered", "Unfinished deliveries to ordered destinations.", census.Ordered)
 	gauges("tier_records", "Records that wait in the retry topics, as of the last fetch of each partition.",
 		s.tierDepths(), "tier")
 	out <- prometheus.MustNewConstMetric(prometheus.NewDesc("relay_dispatch_backlog_age_seconds", "How far behind the "+

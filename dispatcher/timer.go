@@ -44,7 +44,7 @@ func (d *Dispatcher) releaseReady() time.Duration {
 	if wait == 0 {
 		wait = maxSleep
 	}
-	wait = min(wait, d.recheckRecovered())
+	wait = min(wait, d.recheckRecovered(), d.admitWanted())
 	for _, p := range onlyTiers(d.assignment.all()) {
 		now := d.now()
 		ready, next := p.takeReady(now, readyBatch)

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -130,6 +131,11 @@ func (t *tracker) wasDone(offset int64, leaderEpoch int32) bool {
 		}
 	}
 	return known >= 0 && known == leaderEpoch
+}
+
+// doneByEarlierOwner reports whether the commit before this assignment names a record that was not read yet as done.
+func (t *tracker) doneByEarlierOwner(offset int64) bool {
+	return slices.ContainsFunc(t.priorGaps, func(g stream.Gap) bool { return offset >= g.From && offset < g.To })
 }
 
 // span is how many offsets lie between commitOffset and the newest record.

@@ -89,6 +89,13 @@ func (w *world) EndpointByToken(token string) *config.Endpoint {
 }
 
 // Tenant implements Endpoints: there is one, with its most events a second.
+func (w *world) Mismatch(_, kind string, _ []byte) *event.Mismatch {
+	if kind != "mismatched" {
+		return nil
+	}
+	return &event.Mismatch{Version: 2, Pointer: "/a", Message: "wrong"}
+}
+
 func (w *world) Tenant(account, name string) *config.Tenant {
 	if name != "customer" {
 		return nil

@@ -57,6 +57,8 @@ type Endpoints interface {
 	// EndpointByToken returns nil for a token that no endpoint has.
 	EndpointByToken(token string) *config.Endpoint
 	Tenant(account, name string) *config.Tenant // nil: there is none
+	// Mismatch says where the body of an event does not match the schema of its type.
+	Mismatch(account, kind string, body []byte) *event.Mismatch
 }
 
 // Tripwires has URLs that look like those of endpoints and that nobody has a reason to use.
@@ -262,6 +264,9 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		e.Reason = event.NoDestination
 	}
 	e.SkipIfLoop(ep.ID)
+	if ep.Validation != config.ValidateOff {
+		e.Mismatch = g.deps.Endpoints.Mismatch(ep.Account, e.Type, e.Body).Text()
+	}
 	span.Linked(e, ep.ID, r.Header.Get("Traceparent"))
 	// The body is complete: store the event even if the provider disconnects now.
 	err = g.store(context.WithoutCancel(r.Context()), ep, p, e, req)

@@ -230,6 +230,25 @@ func TestTypeOfEachProvider(t *testing.T) {
 	f("twilio", `MessageSid=SM1`, "")
 }
 
+// A received event that does not match the schema of its type is accepted and marked, if the endpoint says so.
+func TestReceivedEventsAreMarked(t *testing.T) {
+	f := func(mode, kind string, marked bool) {
+		t.Helper()
+		w := newWorld(t, options{endpoint: func(_ *world, ep *config.Endpoint) {
+			source := "const:" + kind
+			ep.TypeSource, ep.Validation = &source, mode
+		}})
+		w.want(w.post(`{"a":1}`), 200)
+		if m := w.only().MismatchOf(); (m != nil && m.Version == 2 && m.Pointer == "/a") != marked {
+			t.Errorf("%q, %s: %+v", mode, kind, m)
+		}
+	}
+	f(config.ValidateReject, "mismatched", true)
+	f(config.ValidateWarn, "mismatched", true)
+	f(config.ValidateOff, "mismatched", false)
+	f(config.ValidateWarn, "other", false)
+}
+
 // With more endpoints than maxPrepared all are served, and the cache does not exceed the limit.
 func TestPreparedEndpointsAreBounded(t *testing.T) {
 	p := &preparer{}

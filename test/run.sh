@@ -132,7 +132,7 @@ step() {
 # why NAME picks from the output of a step that failed what says why, for the end of the run, which is read first.
 why() {
 	printf '\n%s failed, among others with:\n' "$1"
-	grep -aE '^ *(--- FAIL|FAIL|✖|panic:|fatal|WARNING: DATA RACE|[A-Za-z]*Error)|Timeout|waiting for|would change|\.go(:[0-9]+:|$)|test\.mjs:[0-9]+' |
+	grep -aE '^ *(--- FAIL|FAIL|✖|panic:|fatal|WARNING: DATA RACE|goleak:|signal:|SIGSEGV|ThreadSanitizer|race: limit|\[*Goroutine|[A-Za-z]*Error)|Timeout|waiting for|would change|\.go(:[0-9]+:|$)|test\.mjs:[0-9]+' |
 		grep -v ' node_modules/' | cut -c1-200 | tail -n 15 || true
 }
 
@@ -206,7 +206,7 @@ raced() {
 # It fails if any other test failed, or none.
 crashed() {
 	awk '
-		/^ *(SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed)/ { crash = 1 }
+		/^ *SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed/ { crash = 1 }
 		/^ *--- FAIL|DATA RACE/ { failed = 1 }
 		/^ok |^FAIL/ {
 			if ($1 == "FAIL" && (failed || !crash)) exit bad = 1

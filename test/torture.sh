@@ -11,6 +11,7 @@ parts=(
 	"days ./test/e2e TestDaysOnOneMachine$"
 	"move ./test/e2e TestMoveToCluster$"
 	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
+	"order ./test/e2e TestOrder$"
 	"leaks ./test/e2e LeaksSurviveKills|TestSDK$"
 	"drains ./test/e2e SyslogNG"
 	"tripwires ./test/e2e TestLeakScan|ScanIsTakenOver"

@@ -29,6 +29,9 @@ const (
 	maxTenant       = 64
 )
 
+// validateOff is how the API calls config.ValidateOff.
+const validateOff = "off"
+
 // endpointInput validates a request and merges it into an endpoint or one of its destinations.
 type endpointInput struct {
 	frame.Input
@@ -59,6 +62,9 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
+	if e.Validation = x.Validate; e.Validation == validateOff {
+		e.Validation = config.ValidateOff
+	}
 	in.tenant(o, key, e)
 	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -53,7 +54,8 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
-		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod, Metadata: e.Metadata, Tenant: e.Tenant,
+		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod,
+		Validate: cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
 		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
 	}

@@ -201,6 +201,8 @@ func (b *batch) parseItem(x *batchItem, path string) {
 		}
 	}
 	x.validate(members)
+	b.sender.match(b.ep, &x.parsedEvent, path)
+	b.warnings = append(b.warnings, x.warnings[:min(len(x.warnings), max(0, frame.MaxUnknownMembers-len(b.warnings)))]...)
 }
 
 // setKey reads the idempotency_key of an item; null means none.

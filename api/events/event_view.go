@@ -66,6 +66,9 @@ func (a *events) detailOf(by frame.Viewer, d *event.Detail, failures map[string]
 		v.PayloadErasedAt, why = web.Time(erasedAt), why.erased(v.NextAttemptAt)
 	}
 	setWhy(&v.EventBase, why)
+	if m := e.MismatchOf(); m != nil && erasedAt.IsZero() {
+		v.Mismatch = &wire.Mismatch{Version: m.Version, Pointer: m.Pointer, Message: m.Message}
+	}
 	if e.Source == event.SourceAPI {
 		v.Data = envelopeData(e.Body)
 	}

@@ -48,6 +48,8 @@ func TestWhy(t *testing.T) {
 	f(event.Pending, event.BreakerOpen, next, "held: the circuit breaker is open after consecutive failures; next "+
 		"probe at "+
 		"2026-08-21T22:24:36.005Z")
+	f(event.Held, event.Behind, never, "held: its destination is ordered, and an earlier event of its key is not "+
+		"delivered yet")
 	// a reason of a newer version
 	f(event.Held, "quarantined", next, "held: quarantined; next attempt at 2026-08-21T22:24:36.005Z")
 	f(event.Failed, event.AttemptsExhausted, never, "failed: all attempts of the retry policy are used up")
@@ -330,7 +332,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		superseded purged job_stopped job_cancelled run_stopped deadline
 		attempts_exhausted not_retryable gone_410 receiver_aborted receiver_disabled payload_expired too_large
 		transform_failed
-		undecodable paced lane_full manual breaker_open`)
+		undecodable paced lane_full manual breaker_open behind`)
 	for _, r := range all {
 		if text := wire.Reasons[event.Reason(r)]; text == "" {
 			t.Errorf("%s is not explained", r)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,7 +29,8 @@ type parsedEvent struct {
 	eventType string
 	data      []byte // the bytes in the body; syntax and depth are valid
 	warnings  []frame.Warning
-	refusal   error // the 400, nil if the body is valid
+	mismatch  string // see event.Event
+	refusal   error  // the 400, nil if the body is valid
 }
 
 // sender accepts events of the account's own applications, single or in batches, and test events.
@@ -83,6 +85,7 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	s := parseSend(buf.Bytes())
+	a.match(ep, &s, "")
 	if s.refusal == nil && !ep.Enabled {
 		s.refusal = errDisabled()
 	}
@@ -201,6 +204,35 @@ func (s *parsedEvent) validate(members []web.Member) {
 	}
 }
 
+// match compares the data of a valid event with the schema of its type, if the endpoint says so. path is the place of
+// the event in the request.
+func (a *sender) match(ep *config.Endpoint, s *parsedEvent, path string) {
+	if ep.Validation == config.ValidateOff || s.refusal != nil {
+		return
+	}
+	m := a.ConfigReader.Mismatch(ep.Account, s.eventType, s.data)
+	if m == nil {
+		return
+	}
+	param := "data"
+	for _, name := range m.Path {
+		if _, err := strconv.Atoi(name); err == nil {
+			param += "[" + name + "]"
+		} else {
+			param = web.JoinPath(param, name)
+		}
+	}
+	param = web.TruncateParam(param)
+	message := fmt.Sprintf("does not match version %d of the schema of %s at %q: %s", m.Version, s.eventType,
+		web.TruncateParam(m.Pointer), m.Message)
+	if ep.Validation == config.ValidateReject {
+		s.refusal = web.Invalid(param, "%s", message)
+		return
+	}
+	s.mismatch = m.Text()
+	s.warnings = append(s.warnings, frame.Warning{Param: web.JoinPath(path, param), Message: message})
+}
+
 // newSentEvent builds the event; its envelope is its body from now on.
 func newSentEvent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) *event.Event {
 	template := newEventTemplate(r, ep)
@@ -228,6 +260,7 @@ func newEventTemplate(r *http.Request, ep *config.Endpoint) eventTemplate {
 // newEvent returns an event of the request with its id, type and body.
 func (x eventTemplate) newEvent(d id.ID, s *parsedEvent) *event.Event {
 	e := x.Event
+	e.Mismatch = s.mismatch
 	e.ID, e.Type, e.Body = d, s.eventType, appendEnvelope(nil, d, s.eventType, s.data)
 	return &e
 }

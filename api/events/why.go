@@ -49,6 +49,9 @@ func deliveryWhy(x *event.Delivery, attempts []event.AttemptRow, failed *wire.Tr
 	if failed != nil {
 		return explain(x.Status, x.Reason, x.NextAttemptAt, failedOperation(failed))
 	}
+	if x.Reason == event.Behind && halt == "" {
+		return explain(x.Status, x.Reason, time.Time{}, behindText(x))
+	}
 	cause := ""
 	for i := range slices.Backward(attempts) {
 		if attempts[i].Destination == x.Destination {
@@ -171,7 +174,15 @@ func rowWhy(s *event.Summary, halts map[string]string) explained {
 	case halts[first.Destination] != "":
 		return deliveryWhy(first, nil, nil, halts[first.Destination])
 	}
-	return explain(s.Status, first.Reason, first.NextAttemptAt, "")
+	return explain(s.Status, first.Reason, first.NextAttemptAt, behindText(first))
+}
+
+// behindText says for which event a delivery waits in the order of its destination, empty if it does not.
+func behindText(x *event.Delivery) string {
+	if x.Reason != event.Behind || x.Behind == "" {
+		return ""
+	}
+	return "behind " + x.Behind
 }
 
 // erased changes the explanation of an event or a delivery whose payload was erased. If that ended it, the sentence

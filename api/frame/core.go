@@ -52,7 +52,15 @@ type ConfigReader interface {
 	Tenant(account, name string) *config.Tenant
 	// TenantEndpoints returns the endpoints of a tenant, oldest first; none if there is no such tenant.
 	TenantEndpoints(account, name string) []*config.Endpoint
+	Catalogue
 	Sync(ctx context.Context) error
+}
+
+// Catalogue reads the types of events.
+type Catalogue interface {
+	EventType(account, name string) *config.EventType
+	// Mismatch says where the data of an event does not match the schema of its type.
+	Mismatch(account, kind string, data []byte) *event.Mismatch
 }
 
 // Now is the time in milliseconds, as in ids and answers.

@@ -57,9 +57,8 @@ func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, e
 	if err != nil {
 		return nil, err
 	}
-	style += string(css)
 	v := &view{spec: d, Languages: languages, ErrorTypes: types, base: base}
-	v.Style = template.CSS(style) //nolint:gosec // our own files
+	v.Style = template.CSS(style + string(css)) //nolint:gosec // our own files
 	for _, t := range v.Tags {
 		for _, o := range t.Operations {
 			if err := v.addErrors(o); err != nil {
@@ -67,28 +66,35 @@ func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, e
 			}
 		}
 	}
+	pages := &Pages{Policy: v.policy()}
+	if pages.Operations, err = v.draw("operations", v); err == nil {
+		pages.Errors, err = v.draw("errors", v)
+	}
+	return pages, err
+}
+
+// policy is the content security policy: everything that the page needs is in it, and it runs no script, so the hash of
+// its style is all that is allowed.
+func (v *view) policy() string {
+	sum := sha256.Sum256([]byte(v.Style))
+	return "sandbox; default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// draw executes one of the templates.
+func (v *view) draw(name string, data any) ([]byte, error) {
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"markdown": markdown, "fields": v.fieldsOf, "parameters": v.parameters, "sample": v.sample, "body": d.body,
+		"markdown": markdown, "fields": v.fieldsOf, "parameters": v.parameters, "sample": v.sample, "body": v.body,
 		"errors": errorsOf, "languages": func() any { return languages },
-		"schema": func(s *schema) field { return d.field("", "", s) }, "lower": strings.ToLower,
+		"schema": func(s *schema) field { return v.field("", "", s) }, "lower": strings.ToLower,
 		"webhook": v.webhook,
 	}).ParseFS(files, "page.html")
 	if err != nil {
 		return nil, err
 	}
-	// Everything that the page needs is in it, and it runs no script: the hash of its style is all that is allowed.
-	sum := sha256.Sum256([]byte(style))
-	pages := &Pages{Policy: "sandbox; default-src 'none'; style-src 'sha256-" +
-		base64.StdEncoding.EncodeToString(sum[:]) + "'; img-src data:; base-uri 'none'; form-action 'none'; " +
-		"frame-ancestors 'none'"}
-	for name, to := range map[string]*[]byte{"operations": &pages.Operations, "errors": &pages.Errors} {
-		var b bytes.Buffer
-		if err := t.ExecuteTemplate(&b, name, v); err != nil {
-			return nil, err
-		}
-		*to = b.Bytes()
-	}
-	return pages, nil
+	var b bytes.Buffer
+	err = t.ExecuteTemplate(&b, name, data)
+	return b.Bytes(), err
 }
 
 // field is a field of an object, or a parameter.

@@ -15,7 +15,7 @@ import (
 
 var (
 	bold = regexp.MustCompile(`\*\*([^*]+)\*\*`)
-	link = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
+	link = regexp.MustCompile(`\[([^\]]+)\]\(((?:https?://|[/#])[^)\s]+)\)`)
 	page = regexp.MustCompile(`<code>(/docs/[a-z]+|/openapi\.(?:json|yaml))</code>`)
 )
 

@@ -149,8 +149,12 @@ type Endpoint struct {
 	ScanPayloads bool `json:"scan_payloads" in:"" inref:"ScanPayloads"`
 	// Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a
 	// `POST`: no provider signs the method.
-	KeepMethod bool              `json:"keep_method" in:"" inref:"KeepMethod"`
-	Metadata   map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
+	KeepMethod bool `json:"keep_method" in:"" inref:"KeepMethod"`
+	// What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts
+	// it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are
+	// always accepted.
+	Validate string            `json:"validate" in:"" enum:"off,warn,reject" inref:"EventValidation"`
+	Metadata map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
 	// Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
 	Tenant string `json:"tenant,omitempty" in:"own" ref:"TenantName"`
 	// URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see

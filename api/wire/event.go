@@ -177,7 +177,9 @@ type Event struct {
 	ExpiresAt         web.Time   `json:"expires_at"`
 	Deliveries        []Delivery `json:"deliveries"`
 	AttemptsTruncated bool       `json:"attempts_truncated"`
-	Receipt           *Receipt   `json:"receipt"`
+	// Where the data does not match the newest schema of its type, if the endpoint has `validate`; `null`: nowhere.
+	Mismatch *Mismatch `json:"mismatch"`
+	Receipt  *Receipt  `json:"receipt"`
 	// Only for an event that was sent through the API: its `data`.
 	Data json.RawMessage `json:"data,omitempty" ref:"EventData"`
 }

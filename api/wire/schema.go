@@ -42,11 +42,13 @@ var (
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
+		EventType{}, List[EventType]{}, EventTypesImported{}, EventTypesSeen{}, CatalogueSettings{},
 	}
 	requests = []any{
 		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
 		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
-		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{},
+		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, EventType{},
+		CatalogueSettings{},
 	}
 )
 

@@ -16,7 +16,8 @@ type Why struct {
 	// When something happens next: an attempt, a probe of the circuit breaker, or, for `payload_erased`, the end of the
 	// delivery. `null` if nothing is planned.
 	Until web.Time `json:"until" nullable:"true"`
-	// What happened last, such as `attempt 2 failed (HTTP 503)`; `null` if it is not known.
+	// What happened last, such as `attempt 2 failed (HTTP 503)`, or for which event it waits, such as
+	// `behind evt_06e9…`; `null` if it is not known.
 	Cause *string `json:"cause" example:"attempt 2 failed (HTTP 503)"`
 }
 
@@ -73,6 +74,7 @@ var Reasons = map[event.Reason]string{
 	event.Paced:               "the destination's rate limit delays it",
 	event.Manual:              "paused by hand, delivered when unpaused",
 	event.BreakerOpen:         "the circuit breaker is open after consecutive failures",
+	event.Behind:              "its destination is ordered, and an earlier event of its key is not delivered yet",
 }
 
 // Halt says why a delivery with that status gets no other attempt; empty if it gets one, or has ended.
@@ -108,6 +110,8 @@ func (w Why) Parts(status event.Status) (lead, rest string) {
 	switch {
 	case w.Code == string(event.Manual):
 		return "held", reason
+	case w.Code == string(event.Behind) && cause != "":
+		return "held", cause + " in the order of its destination"
 	case w.Code == string(event.BreakerOpen):
 		return "held", w.until(reason, "next probe at")
 	case status == event.Delivered && reason != "": // the endpoint only observes signatures

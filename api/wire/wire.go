@@ -46,7 +46,7 @@ type Warning struct {
 // Deleted is the answer to DELETE.
 type Deleted struct {
 	ID      string `json:"id"`
-	Object  string `json:"object" enum:"endpoint,destination,drain,domain,tripwire,dsn,fixture,tenant,key,portal_link"`
+	Object  string `json:"object" enum:"endpoint,destination,drain,domain,tripwire,dsn,fixture,tenant,key,event_type,portal_link"`
 	Deleted bool   `json:"deleted" const:"true"`
 }
 

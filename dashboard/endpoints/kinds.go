@@ -52,7 +52,8 @@ func (p *destinationPage) Kind() string {
 // Groups are the groups of fields of the destination's kind.
 func (p *destinationPage) Groups() (all []settingGroup) {
 	for _, g := range settingGroups {
-		if kind := p.Kind(); g.Name == kind || kind == "" && !slices.Contains(kinds.Names(), g.Name) {
+		kind := p.Kind()
+		if g.Name == kind || g.Name == "ordering" || kind == "" && !slices.Contains(kinds.Names(), g.Name) {
 			all = append(all, g)
 		}
 	}
@@ -120,7 +121,8 @@ func setSettings(x *frame.Edit) {
 			entered = entered || strings.TrimSpace(x.Value(f.Name)) != ""
 			stored = stored || x.Stored.Get(f.Name) != ""
 		}
-		if stored && (!entered || g.Name == "auth" && x.Value("auth.type") == "") {
+		if stored && (!entered || g.Name == "auth" && x.Value("auth.type") == "" ||
+			g.Name == "ordering" && x.Value("ordering.by") == "") {
 			x.Body[g.Name] = nil
 			continue
 		}

@@ -7,6 +7,7 @@ type Census struct {
 	Sending    int            // workers, at most MaxSending; each has at most one running request
 	States     map[string]int // number of lanes by state
 	Parked     map[string]int // number of deliveries by reason
+	Ordered    int            // unfinished deliveries of ordered destinations
 }
 
 // Census counts the lanes by state and their parked deliveries by reason.
@@ -17,7 +18,7 @@ func (ls *Lanes) Census() Census {
 	c := Census{
 		Deliveries: ls.deliveries, Bytes: ls.bytes, Sending: min(ls.workers, ls.maxSending),
 		States: map[string]int{"all": len(ls.byDest), "window_reduced": 0, "rate_limited": 0, "open": 0, "half_open": 0},
-		Parked: make(map[string]int, len(parkReasons)),
+		Parked: make(map[string]int, len(parkReasons)), Ordered: ls.positions,
 	}
 	for _, reason := range parkReasons {
 		c.Parked[string(reason)] = 0

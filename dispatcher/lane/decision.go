@@ -33,6 +33,8 @@ type Delivery struct {
 	Reserved int       // those of Size that are for a transformed body
 	ReadyAt  time.Time // in a retry topic: when it leaves that topic
 	ParkedAt time.Time // in a retry topic: when its record was appended
+
+	behind id.ID // event whose turn it is; zero: unknown
 }
 
 // DeliveryKey names a delivery, whichever of its attempts and records is meant.
@@ -90,6 +92,7 @@ type Decision struct {
 	EarliestSend   time.Time // for Park: an estimate of when it is sent; zero if unknown
 	ReportedNextAt time.Time // for Park: next time that the last outcome reported; before it, Reason is not reported again
 	ParkedBy       uint32    // id of the lane that parked it
+	Behind         string    // for Park: event for which it waits, evt_…; empty if unknown
 	Err            error     // why the delivery could not be checked or sent
 }
 
@@ -109,6 +112,8 @@ type Eligibility struct {
 type Rules interface {
 	// MaxInFlight returns max_in_flight of the destination, 0 when this node does not know it.
 	MaxInFlight(work *event.Work) int
+	// Ordered reports whether the destination is ordered, as far as this node knows.
+	Ordered(work *event.Work) bool
 	// Check never waits. It evaluates a body filter only if readBody is set.
 	Check(work *event.Work, readBody bool) Eligibility
 	// CheckLatest is Check with readBody. If the endpoint or recovery job is unknown, it waits until this node has applied
@@ -137,6 +142,9 @@ func (ls *Lanes) Admit(delivery *Delivery) Decision {
 			return Decision{Action: Dropped, Delivery: delivery}
 		}
 		return Decision{Action: End, Delivery: delivery, DecidedAt: ls.now()}
+	}
+	if delivery.Work.Place.Blocks {
+		return ls.admitBlocker(delivery)
 	}
 	reason := ls.enqueue(delivery)
 	switch {
@@ -215,16 +223,23 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 }
 
 // EnforceLimits ends the pauses of partitions that waited long enough for a lane. When more than half of the memory is
-// used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. again is how long to
+// used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. It takes those out that
+// wait for their turn for too long. again is how long to
 // wait before the next call; 0: until Deps.Wake is called.
 func (ls *Lanes) EnforceLimits() (shed []Decision, again time.Duration) {
 	deliveries, again := ls.enforceLimits()
-	for _, delivery := range deliveries {
+	park := func(delivery *Delivery, reason event.Reason) {
 		if !delivery.Slot.BeginDelivery() {
 			ls.freeMemory(delivery)
-			continue
+			return
 		}
-		shed = append(shed, ls.parkOrEnd(delivery, event.LaneFull, ls.rules.Check(delivery.Work, false)))
+		shed = append(shed, ls.parkOrEnd(delivery, reason, ls.rules.Check(delivery.Work, false)))
+	}
+	for _, delivery := range deliveries {
+		park(delivery, event.LaneFull)
+	}
+	for _, delivery := range ls.impatient() {
+		park(delivery, event.Behind)
 	}
 	return shed, again
 }

@@ -57,10 +57,11 @@ type laneTest struct {
 	err         error         // of the configuration check
 	wait        time.Duration // for a token
 	burst       int           // of the bucket that was asked for a token last
-	wakes       int           // how often EnforceLimits was asked for
-	gone        []string      // URLs that have answered 410 to several events
-	held        []time.Time   // what SetHeldUntil was called with
-	events      int           // how many events there were
+	unordered   bool
+	wakes       int         // how often EnforceLimits was asked for
+	gone        []string    // URLs that have answered 410 to several events
+	held        []time.Time // what SetHeldUntil was called with
+	events      int         // how many events there were
 }
 
 func newLaneTest(t testing.TB, most int) *laneTest {
@@ -78,6 +79,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 }
 
 func (lt *laneTest) MaxInFlight(*event.Work) int            { return lt.maxInFlight }
+func (lt *laneTest) Ordered(*event.Work) bool               { return !lt.unordered }
 func (lt *laneTest) Check(*event.Work, bool) Eligibility    { return lt.eligibility }
 func (lt *laneTest) SetHeldUntil(_ string, until time.Time) { lt.held = append(lt.held, until) }
 func (lt *laneTest) TakeToken(_ string, _ float64, burst int) time.Duration {
@@ -594,7 +596,7 @@ func TestCensus(t *testing.T) {
 	lt.parkOne(lt.delivery("half", ""), event.BreakerOpen)
 	want := Census{Deliveries: 7, Bytes: 7000, Sending: 3,
 		States: map[string]int{"all": 7, "window_reduced": 1, "rate_limited": 1, "open": 1, "half_open": 1},
-		Parked: map[string]int{"lane_full": 0, "paced": 0, "breaker_open": 2, "manual": 0}}
+		Parked: map[string]int{"lane_full": 0, "paced": 0, "behind": 0, "breaker_open": 2, "manual": 0}}
 	if d := cmp.Diff(want, lt.Census()); d != "" {
 		t.Error(d)
 	}

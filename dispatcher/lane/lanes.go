@@ -35,6 +35,7 @@ type Lanes struct {
 	setHeld                 func(string, time.Time) // see HeldMarker
 	wakeTimer               func()
 	onGone                  func(*event.Work, string)
+	surveyWanted            func()        // see Deps
 	startWorker             func(*Lane)   // starts a worker of the lane
 	waitChanged             chan struct{} // wakes Run when the first wait changes; capacity 1
 	freed                   chan struct{} // memory was freed; capacity 1
@@ -52,6 +53,11 @@ type Lanes struct {
 	recovered       []string // see Recovered
 	anyHung         bool     // a lane hangs or is paused
 	changesRead     time.Time
+	orders          map[int32]*orders // of ordered destinations, by the number of their partitions
+	positions       int               // in all of them
+	holding         map[*turns]struct{}
+	wanting         map[*turns]struct{}
+	newWanted       bool
 }
 
 // Config bounds what all lanes of a node hold and send together: deliveries, their bytes, and running requests.
@@ -72,6 +78,8 @@ type Deps struct {
 	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with the URL of
 	// the request. It must not wait.
 	OnGone func(work *event.Work, url string)
+	// SurveyWanted asks for Surveys to be called soon; nil: there is nothing to survey.
+	SurveyWanted func()
 }
 
 // New makes Lanes and starts nothing. Call SetStartWorker before the first Admit, and Run beside it.
@@ -81,7 +89,8 @@ func New(cfg Config, deps Deps) *Lanes {
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, open: deps.Open,
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
 		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
-		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1),
+		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1), surveyWanted: deps.SurveyWanted,
+		orders: make(map[int32]*orders), holding: make(map[*turns]struct{}), wanting: make(map[*turns]struct{}),
 	}
 	if deps.Held != nil {
 		ls.setHeld = deps.Held.SetHeldUntil
@@ -178,7 +187,13 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 		partition.lastDest, partition.streak = l.dest, 1
 	}
 	q := l.queueOf(delivery.Work)
+	held, behind := l.awaitTurn(delivery, now)
 	switch {
+	case held:
+		ls.countQueued(l, delivery)
+		return ""
+	case behind:
+		return event.Behind
 	case q == &l.live && (l.breaker.blocks(now) || l.breaker.yields(delivery.Work, now)):
 		return event.BreakerOpen
 	case l.token.waiting(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.maxQueued):
@@ -192,6 +207,13 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 		l.pausePartition(partition, now)
 	}
 	q.PushBack(delivery)
+	ls.countQueued(l, delivery)
+	l.startWorkers(1)
+	return ""
+}
+
+// countQueued counts a delivery that waits in a lane.
+func (ls *Lanes) countQueued(l *Lane, delivery *Delivery) {
 	l.deliveries++
 	l.bytes += delivery.Size
 	ls.deliveries++
@@ -200,8 +222,15 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 		ls.memoryLow = true
 		ls.wakeTimer()
 	}
-	l.startWorkers(1)
-	return ""
+}
+
+// dropQueued uncounts one whose partition has left the node.
+func (ls *Lanes) dropQueued(l *Lane, delivery *Delivery) {
+	l.deliveries--
+	l.bytes -= delivery.Size
+	ls.deliveries--
+	ls.bytes -= delivery.Size
+	ls.unrecorded.remove(delivery)
 }
 
 // mayRun reports whether a lane may have running workers when all lanes together have total.
@@ -231,13 +260,12 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 					q.PushBack(delivery)
 					continue
 				}
-				l.deliveries--
-				l.bytes -= delivery.Size
-				ls.deliveries--
-				ls.bytes -= delivery.Size
-				ls.unrecorded.remove(delivery)
+				ls.dropQueued(l, delivery)
 			}
 		}
+	}
+	for index := range indexes {
+		ls.dropOrders(index, dropped)
 	}
 	signal(ls.freed)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -31,7 +32,7 @@ const changeInterval = time.Second
 const hungAfter = 15 * time.Second
 
 // parkReasons are the reasons for which deliveries are parked.
-var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual}
+var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual, event.Behind}
 
 // parking counts the parked deliveries of a lane. Their records carry laneID. A record with another id was parked by
 // an earlier owner and counts once it is parked again. So a new owner has counted all of them after one re-check
@@ -44,6 +45,8 @@ type parking struct {
 	// hung or was paused; zero: none does.
 	hungUntil time.Time
 	hung      *hungDelivery // one of those, to notice changes of the configuration
+	// behindUntil is until when deliveries wait that were parked because it was not their turn; hung is also one of these.
+	behindUntil time.Time
 }
 
 // hungDelivery is a delivery that was parked because its lane hung or was paused, with what Rules.Check needs of its
@@ -94,7 +97,11 @@ func (l *Lane) parkLocked(delivery *Delivery, reason event.Reason, now time.Time
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
 		Due: now.Add(wait), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
 	}
-	if work.Parked == reason && (work.ReportedNextAt.IsZero() || now.Before(work.ReportedNextAt)) {
+	if reason == event.Behind && !delivery.behind.IsZero() {
+		decision.Behind = delivery.behind.Text(id.Event)
+	}
+	reported := decision.Behind == "" || decision.Behind == work.Behind
+	if work.Parked == reason && reported && (work.ReportedNextAt.IsZero() || now.Before(work.ReportedNextAt)) {
 		return decision
 	}
 	switch reason {
@@ -117,6 +124,12 @@ func (l *Lane) parkLocked(delivery *Delivery, reason event.Reason, now time.Time
 func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wait, earliest time.Duration) {
 	ls := l.lanes
 	earliest = RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, RecheckBudget)
+	if reason == event.Behind {
+		wait = max(RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, HungRecheckBudget), behindRecheck)
+		l.parking.behindUntil = later(l.parking.behindUntil, now.Add(wait))
+		l.watch(work, reason)
+		return wait, wait // all the same, so that they come back in their order
+	}
 	wait = earliest
 	hangs := !isRequested(work) && l.hangs(reason, now)
 	if hangs {
@@ -140,11 +153,16 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 		return wait, earliest
 	}
 	l.parking.hungUntil = later(l.parking.hungUntil, now.Add(wait))
-	if l.parking.hung == nil {
-		l.parking.hung, ls.anyHung = newHungDelivery(work, reason), true
-		ls.wakeTimer()
-	}
+	l.watch(work, reason)
 	return wait, earliest
+}
+
+// watch keeps one delivery that was parked for long, to notice changes of the configuration.
+func (l *Lane) watch(work *event.Work, reason event.Reason) {
+	if l.parking.hung == nil {
+		l.parking.hung, l.lanes.anyHung = newHungDelivery(work, reason), true
+		l.lanes.wakeTimer()
+	}
 }
 
 func newHungDelivery(work *event.Work, reason event.Reason) *hungDelivery {
@@ -176,7 +194,9 @@ func (l *Lane) recordRecovery(now time.Time) {
 		l.lanes.recovered = append(l.lanes.recovered, l.dest)
 		l.lanes.wakeTimer()
 	}
-	l.parking.hungUntil, l.parking.hung = time.Time{}, nil
+	if l.parking.hungUntil = (time.Time{}); !now.Before(l.parking.behindUntil) {
+		l.parking.hung = nil
+	}
 }
 
 // Recovered returns the destinations of lanes that hung or were paused and have recovered since the last call, and how
@@ -185,6 +205,7 @@ func (ls *Lanes) Recovered() (destinations []string, parked int, again time.Dura
 	for l, delivery := range ls.hungLanes() {
 		if delivery.changed(ls.rules) {
 			ls.mu.Lock()
+			l.parking.hungUntil, l.parking.behindUntil = later(l.parking.hungUntil, l.parking.behindUntil), time.Time{}
 			l.recordRecovery(ls.now())
 			ls.mu.Unlock()
 		}
@@ -215,7 +236,7 @@ func (ls *Lanes) hungLanes() map[*Lane]*hungDelivery {
 	ls.changesRead, ls.anyHung = now, false
 	hung := make(map[*Lane]*hungDelivery)
 	for _, l := range ls.byDest {
-		if now.After(l.parking.hungUntil) {
+		if now.After(l.parking.hungUntil) && now.After(l.parking.behindUntil) {
 			l.parking.hung = nil
 		}
 		if l.parking.hung != nil {
@@ -264,7 +285,7 @@ func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 // parkedStatus is the status of a parked delivery.
 func parkedStatus(work *event.Work, reason event.Reason) event.Status {
 	switch {
-	case reason == event.Manual || reason == event.BreakerOpen:
+	case reason == event.Manual || reason == event.BreakerOpen || reason == event.Behind:
 		return event.Held
 	case work.Attempt > 1:
 		return event.Retrying // it failed before, and waits for its next attempt

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
@@ -156,6 +157,9 @@ func (m *mover) rejectImpossible(ctx context.Context, log Partitions) error {
 		return web.Invalid("partition", "must be from 0 to %d; relay migrate --partitions adds some", partitions-1)
 	case int32(m.request.Partition) == m.endpoint.Partition:
 		return web.WrongState("partition", "the endpoint is already in this partition")
+	case m.request.Leave && m.isOrdered():
+		return web.WrongState("", "a destination of the endpoint is ordered, and the deliveries that are left behind would be "+
+			"overtaken; move it without --leave")
 	case m.request.Leave:
 		return nil
 	case m.endpoint.Paused:
@@ -169,6 +173,10 @@ func (m *mover) rejectImpossible(ctx context.Context, log Partitions) error {
 		}
 	}
 	return nil
+}
+
+func (m *mover) isOrdered() bool {
+	return slices.ContainsFunc(m.endpoint.Destinations, func(d config.Destination) bool { return d.Ordering != nil })
 }
 
 func (m *mover) countOpen(ctx context.Context) (dispatcher.OpenRecords, error) {

@@ -76,6 +76,7 @@ type Control struct {
 	endpoints
 	callers
 	tenants
+	catalogue
 	jobs.Jobs
 	requests
 	leak.Findings
@@ -127,6 +128,7 @@ func build(cfg Config, deps Deps, log conflog.Config) (*Control, error) {
 		passwords: argon.NewHasher(), usedKeys: make(chan usedKey, 16),
 	}
 	c := &Control{core.Core, core, endpoints{core}, callers{core}, tenants{core},
+		catalogue{core, &compiledSchemas{}},
 		jobs.New(core.Core, cfg.RunProgressTimeout), requests{core}, leak.NewFindings(core.Core),
 		leak.NewTripwires(core.Core, callers{core}.KeyFingerprint),
 		alerting.Store{Core: core.Core}, notices{core}, documents{core}}

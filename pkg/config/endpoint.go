@@ -51,6 +51,7 @@ type Endpoint struct {
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
+	Validation        string            `json:"validate,omitempty"`    // ValidateOff, ValidateWarn or ValidateReject
 	Metadata          map[string]string `json:"metadata"`
 	Tenant            string            `json:"tenant,omitempty"` // see Tenant; it never changes
 	CreatedAt         time.Time         `json:"created_at"`
@@ -163,6 +164,11 @@ type Destination struct {
 	// why the service disabled the destination, for example gone_410
 	StateReason string `json:"state_reason,omitempty"`
 	kinds.Settings
+}
+
+// BlocksAfterFailure reports whether a delivery that has failed for good holds up those behind it.
+func (d *Destination) BlocksAfterFailure() bool {
+	return d.Ordering != nil && d.Ordering.WhenFailed != kinds.SkipFailure
 }
 
 // RateLimit is a token bucket for the attempts at one destination.

@@ -42,6 +42,9 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
 		case *Tenant:
 			v.Tenant, v.ID = "customer-1", TenantID(v.Account, "customer-1")
+		case *EventType:
+			v.Name, v.ID = "order.paid", EventTypeID(v.Account, "order.paid")
+			v.SetSchema([]byte(`{"maxItems":3}`), nil, n.Clock().UTC())
 		case *jobs.Recovery:
 			v.State, v.RatePerSecond = jobs.RecoveryReady, 1
 		case *leak.Drain:

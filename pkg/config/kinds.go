@@ -77,6 +77,9 @@ var kindTable = &entity.Table{
 	entity.KindPortalSession: entity.Row[PortalSession]("portal_session", conflog.AuditRequested,
 		expiresInAnyOrder, conflog.Bounds{MaxCount: MaxPortalSessions, ErrCount: ErrTooManyPortalSessions,
 			AllowGrowthWhenFull: true}).AtLevel(3),
+	entity.KindEventType: entity.Row[EventType]("event_type", conflog.AuditAll, exported,
+		conflog.Bounds{MaxCount: MaxEventTypes, ErrCount: ErrTooManyEventTypes, MaxBytes: MaxEventTypesBytes,
+			ErrBytes: ErrEventTypesFull}).AtLevel(3),
 }
 
 func (*LogSecret) EntityKind() entity.Kind     { return entity.KindLog }
@@ -91,6 +94,7 @@ func (*Action) EntityKind() entity.Kind        { return entity.KindAction }
 func (*Fixture) EntityKind() entity.Kind       { return entity.KindFixture }
 func (*Tenant) EntityKind() entity.Kind        { return entity.KindTenant }
 func (*PortalSession) EntityKind() entity.Kind { return entity.KindPortalSession }
+func (*EventType) EntityKind() entity.Kind     { return entity.KindEventType }
 
 // LogSecret is the value of the first record of the configuration log, which pkg/conflog creates. The secret is sealed.
 type LogSecret struct {

@@ -14,6 +14,13 @@ import (
 type Settings struct {
 	entity.Meta
 	Detection Detection `json:"detection"`
+	Catalogue Catalogue `json:"catalogue,omitzero"`
+}
+
+// Catalogue says who may see the catalogue of event types.
+type Catalogue struct {
+	Public bool   `json:"public,omitempty"` // everybody may, but for internal types
+	Title  string `json:"title,omitempty"`
 }
 
 // Detection is what an account looks for in log lines and stored events beside the built-in rules.
@@ -57,8 +64,7 @@ func (c endpoints) CustomRules() (rules []leaks.Custom, revision int64) {
 // UpdateDetection changes what the account looks for. alter gets a copy that it may modify; version and time are set
 // here. When another writer wins, alter is called again with a newer copy. Its error is returned unchanged.
 func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) error) (*Settings, error) {
-	first := func() *Settings { s := *c.Settings(); return &s }
-	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, func(s *Settings) error {
+	return c.updateSettings(ctx, func(s *Settings) error {
 		was, err := entity.CopyOf(c.Core, s)
 		if err != nil {
 			return err
@@ -73,10 +79,20 @@ func (c endpoints) UpdateDetection(ctx context.Context, alter func(*Detection) e
 		}
 		return nil
 	})
+}
+
+// UpdateCatalogue changes who may see the catalogue.
+func (c endpoints) UpdateCatalogue(ctx context.Context, alter func(*Catalogue) error) (*Settings, error) {
+	return c.updateSettings(ctx, func(s *Settings) error { return alter(&s.Catalogue) })
+}
+
+func (c endpoints) updateSettings(ctx context.Context, alter func(*Settings) error) (*Settings, error) {
+	first := func() *Settings { s := *c.Settings(); return &s }
+	s, w, err := entity.UpdateOrCreate(ctx, c.Core, first, alter)
 	return entity.Awaited(ctx, c.Core, s, w, err)
 }
 
 func (s *Settings) Validate() error {
 	return errors.Join(require.Range("detection.version", s.Detection.Version, 0, 1<<53),
-		leaks.ValidateCustom(s.Detection.Rules))
+		require.Text("catalogue.title", s.Catalogue.Title, 0, 100), leaks.ValidateCustom(s.Detection.Rules))
 }

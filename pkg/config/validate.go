@@ -60,6 +60,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		require.Text("name", e.Name, 1, require.MaxName), require.OneOf("provider", e.Provider, verify.Providers()...),
 		require.Range("destinations", len(e.Destinations), e.FewestDestinations(), require.MaxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
+		require.OneOf("validate", e.Validation, ValidateOff, ValidateWarn, ValidateReject),
 		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
 	}
 	if e.Description != nil {

@@ -100,6 +100,7 @@ const (
 	hDuplicateOf    = "relay-duplicate-of"
 	hIdempotencyKey = "relay-idempotency-key"
 	hTrace          = "relay-trace"
+	hMismatch       = "relay-mismatch"
 )
 
 // addHeaders adds the fields that are not empty.
@@ -130,6 +131,8 @@ func (x *Event) addHeaders(to *headerText) {
 	to.end(hIdempotencyKey)
 	to.text = append(to.text, x.Trace...)
 	to.end(hTrace)
+	to.text = append(to.text, x.Mismatch...)
+	to.end(hMismatch)
 }
 
 // setHeader sets the field of a header. It returns false if the header has no field.
@@ -161,6 +164,8 @@ func (x *Event) setHeader(name, text string) (known bool, err error) {
 		x.IdempotencyKey = text
 	case hTrace:
 		x.Trace = text
+	case hMismatch:
+		x.Mismatch = text
 	default:
 		return false, nil
 	}
@@ -224,6 +229,7 @@ func (x *Outcome) appendWire(b []byte) []byte {
 	}
 	b = appendString(b, 12, string(x.SkipReason))
 	b = appendInt(b, 13, int64(protowire.EncodeBool(x.WasParked)))
+	b = appendString(b, 14, x.Behind)
 	return b
 }
 
@@ -258,6 +264,8 @@ func (x *Outcome) decodeWire(msg []byte) error {
 			x.SkipReason = Reason(b)
 		case 13:
 			x.WasParked = n != 0
+		case 14:
+			x.Behind = string(b)
 		}
 		return nil
 	})

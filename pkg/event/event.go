@@ -14,6 +14,7 @@
 package event
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -84,7 +85,8 @@ type Event struct {
 	Dests          []string   `header:"relay-dests"`        // destinations that were enabled when the event was accepted
 	DuplicateOf    string     `header:"relay-duplicate-of"` // evt_… of the first event with the same deduplication value
 	IdempotencyKey string     `header:"relay-idempotency-key"`
-	Trace          string     `header:"relay-trace"` // traceparent of the span that accepted it; empty: it is not traced
+	Trace          string     `header:"relay-trace"`    // traceparent of the span that accepted it; empty: it is not traced
+	Mismatch       string     `header:"relay-mismatch"` // a Mismatch as JSON; empty: none was found, or looked for
 	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
 	// empty: every group. Record does not encode it: records made from this one are for every group.
 	OnlyGroup string
@@ -92,6 +94,40 @@ type Event struct {
 	Body      []byte
 	// Unknown are headers that a newer version has written. Record writes them again, so that a retry keeps them.
 	Unknown []stream.Header
+}
+
+// Mismatch says where the data of an event does not match the schema of its type. It may hold names from the payload,
+// and is erased with it.
+type Mismatch struct {
+	Version int      `json:"version"` // of the schema
+	Pointer string   `json:"pointer"` // JSON pointer into the data
+	Message string   `json:"message"`
+	Path    []string `json:"-"` // Pointer in parts; not stored
+}
+
+// maxMismatch bounds the text of a mismatch, in bytes: a name in its path may be as long as a body.
+const maxMismatch = 2000
+
+// Text returns the mismatch as Event.Mismatch has it; "" for none.
+func (m *Mismatch) Text() string {
+	if m == nil {
+		return ""
+	}
+	short := *m
+	if len(short.Pointer) > maxMismatch {
+		short.Pointer = ""
+	}
+	text, _ := json.Marshal(short) // it holds texts and a number
+	return string(text)
+}
+
+// MismatchOf returns the mismatch of an event, nil for none.
+func (e *Event) MismatchOf() *Mismatch {
+	var m Mismatch
+	if e.Mismatch == "" || json.Unmarshal([]byte(e.Mismatch), &m) != nil {
+		return nil
+	}
+	return &m
 }
 
 // Field is one header line.
@@ -129,7 +165,7 @@ const version = "1"
 //
 // All values share one allocation, and so do all names: an event has about thirty of each, and every event passes here.
 func (e *Event) Record() *stream.Record {
-	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Dests)*destText, 0
+	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Mismatch)+len(e.Dests)*destText, 0
 	for _, f := range e.Header {
 		size += len(f.Value)
 		names += len(hHeader) + len(f.Name)

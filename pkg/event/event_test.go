@@ -120,7 +120,7 @@ func TestWorkRoundTrip(t *testing.T) {
 		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
 		ParkedBy: 0xfedcba98, ReportedNextAt: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed,
 		PriorReason: event.Gone410, Trace: "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
-		FilterRev: 7, Filtered: true,
+		FilterRev: 7, Filtered: true, Place: event.Place{Slot: 65535, Position: 9, Blocks: true}, Behind: "evt_1",
 	}
 	everyFieldIsSet(t, *w)
 	for _, w := range []*event.Work{w, {Event: w.Event, Dest: "dst_2", Attempt: 1}} {
@@ -216,7 +216,7 @@ func TestOutcomeRoundTrip(t *testing.T) {
 		Reason: event.LaneFull,
 		Code:   503, NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
 		Run: "run_1", SkipReason: event.Purged,
-		WasParked: true,
+		WasParked: true, Behind: "evt_1",
 		Attempt: &event.Attempt{
 			ID: newID(t), StartedAt: time.UnixMilli(1_800_000_000_000).UTC(), Trigger: event.TriggerRetry, OK: true, Code: 503,
 			ErrorCode: event.CodeHTTPStatus, ErrorMessage: "503 Service Unavailable", Duration: 1500 * time.Microsecond,

@@ -76,6 +76,7 @@ type WorkHead struct {
 	Event     id.ID
 	Dest, Run string
 	Due       time.Time
+	Place     Place
 }
 
 // DecodeWorkHead reads the head of a record of commands or retry.*. It returns an error for the same records as
@@ -89,7 +90,8 @@ func DecodeWorkHead(r *stream.Record) (WorkHead, error) {
 	if err != nil {
 		return WorkHead{}, err
 	}
-	return WorkHead{Event: h.ID, Dest: wire.Dest, Run: wire.Run, Due: fromMilli(wire.Due)}, nil
+	return WorkHead{Event: h.ID, Dest: wire.Dest, Run: wire.Run, Due: fromMilli(wire.Due),
+		Place: wire.place()}, nil
 }
 
 // OutcomeHead is an outcome without the details of the request. DecodeOutcomeHead allocates only for a trigger other

@@ -32,6 +32,8 @@ type Outcome struct {
 	SkipReason Reason `wire:"12"`
 	// WasParked is set when the delivery was parked before; earlier outcomes then reported it as waiting.
 	WasParked bool `wire:"13"`
+	// Behind is the event for which a delivery of an ordered destination waits, with the reason Behind: evt_…; empty: unknown.
+	Behind string `wire:"14"`
 }
 
 // Record encodes the outcome; its key is the endpoint.

@@ -102,7 +102,8 @@ type Delivery struct {
 	Destination   string
 	Status        Status
 	Reason        Reason
-	Code          int // HTTP status of the last attempt
+	Code          int    // HTTP status of the last attempt
+	Behind        string // for the reason Behind: the event for which it waits; empty if it is not known
 	Attempts      int
 	LastAt        time.Time
 	NextAttemptAt time.Time

@@ -72,6 +72,7 @@ const (
 const (
 	Manual      Reason = "manual"
 	BreakerOpen Reason = "breaker_open"
+	Behind      Reason = "behind" // not at its turn in the order of its destination
 )
 
 // Trigger says why an attempt was made.

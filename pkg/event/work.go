@@ -43,6 +43,17 @@ type Work struct {
 	Filtered  bool
 	// Trace is the traceparent of the attempt before; empty: there was none, or it was not traced.
 	Trace string
+	Place Place
+	// Behind is the event for which a parked delivery of an ordered destination waits, as it was reported; empty: none.
+	Behind string
+}
+
+// Place is the place of a delivery among those of its destination that have an order. The zero value is none.
+type Place struct {
+	Slot     uint16 // of its key; keys may share a slot
+	Position int64  // the event's offset in its partition of the topic events, plus 1
+	// Blocks: the delivery has failed for good, and those after it wait until a person acts.
+	Blocks bool
 }
 
 // WasParked reports whether the delivery was parked since its last attempt. One that waits because its node could not
@@ -66,7 +77,13 @@ type workWire struct {
 	FilterRev      int64   `json:"fr,omitempty"`
 	Filtered       bool    `json:"ff,omitempty"`
 	Trace          string  `json:"tc,omitempty"`
+	Slot           uint16  `json:"os,omitempty"`
+	Position       int64   `json:"op,omitempty"`
+	Blocks         bool    `json:"ob,omitempty"`
+	Behind         string  `json:"oe,omitempty"`
 }
+
+func (w workWire) place() Place { return Place{w.Slot, w.Position, w.Blocks} }
 
 // Record encodes the item. The body is not copied.
 func (w *Work) Record() (*stream.Record, error) {
@@ -75,7 +92,8 @@ func (w *Work) Record() (*stream.Record, error) {
 		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy,
 		ReportedNextAt: unixMilli(w.ReportedNextAt),
 		Prior:          w.Prior, PriorReason: w.PriorReason, FilterRev: w.FilterRev, Filtered: w.Filtered,
-		Trace: w.Trace,
+		Trace: w.Trace, Slot: w.Place.Slot, Position: w.Place.Position, Blocks: w.Place.Blocks,
+		Behind: w.Behind,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode work item: %w", err)
@@ -101,6 +119,7 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 		Deadline: fromMilli(wire.Deadline), Run: wire.Run, Parked: wire.Parked, ParkedBy: wire.ParkedBy,
 		ReportedNextAt: fromMilli(wire.ReportedNextAt), Prior: wire.Prior, PriorReason: wire.PriorReason,
 		FilterRev: wire.FilterRev, Filtered: wire.Filtered, Trace: wire.Trace,
+		Place: wire.place(), Behind: wire.Behind,
 	}, nil
 }
 

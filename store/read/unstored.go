@@ -159,7 +159,7 @@ func (u *unstoredRows) readDeliveries(ctx context.Context, r *Reader, q *ch.Quer
 
 func deliveryOf(o *event.Outcome) event.Delivery {
 	return event.Delivery{Destination: o.Dest, Status: o.Status, Reason: o.Reason, Code: o.Code,
-		NextAttemptAt: o.NextAt, LastAt: o.At, Run: o.Run}
+		Behind: o.Behind, NextAttemptAt: o.NextAt, LastAt: o.At, Run: o.Run}
 }
 
 // exceptAttempts appends a condition that leaves the attempts out, so that they can be counted here.

@@ -180,8 +180,8 @@ type payloadTable struct {
 var payloadTables = []payloadTable{
 	{
 		"events",
-		"SELECT DISTINCT id FROM events WHERE (body != '' OR headers != '' OR query != '') AND account = ",
-		"ALTER TABLE events UPDATE body = '', headers = '', query = '' WHERE account = ",
+		"SELECT DISTINCT id FROM events WHERE (body != '' OR headers != '' OR query != '' OR mismatch != '') AND account = ",
+		"ALTER TABLE events UPDATE body = '', headers = '', query = '', mismatch = '' WHERE account = ",
 	},
 	{
 		"attempts",

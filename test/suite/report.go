@@ -91,6 +91,9 @@ func (r *reporter) apply(e testEvent) error {
 		p = &runningPackage{tests: map[string]*runningTest{}}
 		r.running[e.Package] = p
 	}
+	if strings.Contains(e.Output, "ThreadSanitizer: CHECK failed") {
+		e.Test = "" // go test ascribes it to the last test, which may have passed: its output is not printed
+	}
 	t := p.tests[e.Test]
 	if t == nil {
 		t = &runningTest{}

@@ -71,11 +71,25 @@ func TestReportShowsWhatFailed(t *testing.T) {
 			`TestBeside: t.Log("beside") `),
 		"panics/p_test.go": testFile("p", `TestPanics: t.Log("before"); panic("at once") `),
 		"broken/b_test.go": testFile("b", `TestBroken: undefined() `),
+		"crashes/c_test.go": `package c
+
+import ("fmt"; "os"; "testing")
+
+func TestPasses(t *testing.T) {
+	t.Cleanup(func() { fmt.Println("ThreadSanitizer: CHECK failed: some.cpp:346"); go os.Exit(66); select {} })
+}`,
+		"ends/c_test.go": `package c
+
+import ("fmt"; "os"; "testing")
+
+func TestMain(m *testing.M) { m.Run(); fmt.Println("ThreadSanitizer: CHECK failed: at the end"); os.Exit(66) }
+
+func TestEnds(t *testing.T) {}`,
 	})
 	shown, records, figures := report(t, root)
 	for _, want := range []string{"ok   example.test/m/passes", ", 2 tests\n",
 		"skipped TestSkipped: needs a printer\n", "FAIL example.test/m/fails", "why", "panic: at once", "before",
-		"undefined: undefined", "FAIL example.test/m/broken"} {
+		"undefined: undefined", "FAIL example.test/m/broken", "CHECK failed: some.cpp:346", "CHECK failed: at the end"} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the report lacks %q", want)
 		}

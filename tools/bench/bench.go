@@ -105,6 +105,7 @@ type options struct {
 
 	endpoints  int  // busy endpoints; 0 = one, or endpointsPerNode for each node of a cluster
 	configured int  // additional idle endpoints
+	tenants    bool // each of them has a tenant of its own
 	backlog    int  // events of paused endpoints that wait in the log
 	stored     int  // events of the last day that are in the store before the load
 	partitions int  // of the topics; 0 = the relay's default
@@ -149,6 +150,7 @@ func (o *options) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&o.quiet, "quiet", false, "do not print a progress line each second")
 	fs.IntVar(&o.configured, "configured", 0, "number of additional idle endpoints; --data-dir keeps them "+
 		"for the next run")
+	fs.BoolVar(&o.tenants, "tenants", false, "with --configured: each of these endpoints has a tenant of its own")
 	fs.IntVar(&o.stored, "stored", 0, "number of events of the last 24 hours that the store has before the load")
 	fs.IntVar(&o.partitions, "partitions", 0, "partitions of the started relay's topics; 0 = its default")
 	fs.IntVar(&o.serve, "serve", 0, "start this many serve nodes with separate engine processes, instead of dev")
@@ -272,6 +274,9 @@ func (o *options) settings() string {
 		if x.n > 0 {
 			s += fmt.Sprintf(", %d %s", x.n, x.what)
 		}
+	}
+	if o.tenants {
+		s += " of as many tenants"
 	}
 	if o.sameHost {
 		s += ", a slow destination at the same host and port"

@@ -21,6 +21,8 @@ var pairs = []pair{
 		"flat", "flat --endpoints {n}", 1000},
 	{"configured", "many idle endpoints, against none",
 		"flat", "flat --configured {n}", 100_000},
+	{"tenants", "idle endpoints of as many tenants, against as many without tenants",
+		"flat --configured {n}", "flat --configured {n} --tenants", 100_000},
 	{"partitions", "64 endpoints on many partitions, against four partitions",
 		"flat --endpoints 64 --partitions 4", "flat --endpoints 64 --partitions {n}", 64},
 	{"backlog", "events of other, paused endpoints that wait in the log, against none",

@@ -60,7 +60,7 @@ func (b *benchRun) createIdleEndpoints(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, made, err := addIdleCopies(had, keys, b.o.configured)
+	text, made, err := addIdleCopies(had, keys, b.o.configured, b.o.tenants)
 	if err != nil || made == 0 {
 		return err
 	}
@@ -93,8 +93,9 @@ func (b *benchRun) runRelay(ctx context.Context, words ...string) ([]byte, error
 	return out, nil
 }
 
-// addIdleCopies returns an export with wanted idle endpoints, and how many of them are new.
-func addIdleCopies(export []byte, keys *seal.Keyring, wanted int) (text []byte, made int, err error) {
+// addIdleCopies returns an export with wanted idle endpoints, and how many of them are new. With tenants, each new one
+// belongs to a tenant of its own.
+func addIdleCopies(export []byte, keys *seal.Keyring, wanted int, tenants bool) (text []byte, made int, err error) {
 	var lines []exportLine
 	var model *config.Endpoint
 	head, err := document.Read(bytes.NewReader(export), func(kind string, value json.RawMessage) error {
@@ -122,6 +123,16 @@ func addIdleCopies(export []byte, keys *seal.Keyring, wanted int) (text []byte, 
 		e, err := copyEndpoint(model, keys, int32(made)%head.Partitions)
 		if err != nil {
 			return nil, 0, err
+		}
+		if tenants {
+			t := config.Tenant{Tenant: e.ID, Own: e.ID, Endpoints: []string{e.ID}}
+			t.Account, t.CreatedAt, t.UpdatedAt = e.Account, e.CreatedAt, e.UpdatedAt
+			t.ID, e.Tenant = config.TenantID(e.Account, t.Tenant), t.Tenant
+			value, err := json.Marshal(t)
+			if err != nil {
+				return nil, 0, err
+			}
+			lines = append(lines, exportLine{"tenant", value})
 		}
 		value, err := json.Marshal(e)
 		if err != nil {

@@ -149,18 +149,26 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := must.Get(exportOfOne(keys))(t)
-	text, made, err := addIdleCopies(one, keys, 9)
+	text, made, err := addIdleCopies(one, keys, 9, true)
 	if err != nil || made != 8 {
 		t.Fatalf("%d made: %v", made, err)
 	}
 	seen, partitions := map[string]bool{}, map[int32]int{}
 	head, err := document.Read(bytes.NewReader(text), func(kind string, value json.RawMessage) error {
+		if kind == "tenant" {
+			var x config.Tenant
+			err := json.Unmarshal(value, &x)
+			return errors.Join(err, x.Validate())
+		}
 		if kind != "endpoint" {
 			return nil
 		}
 		var e config.Endpoint
 		if err := json.Unmarshal(value, &e); err != nil {
 			return err
+		}
+		if e.ID != "ep_1" && e.Tenant != e.ID {
+			t.Errorf("%s belongs to %q", e.ID, e.Tenant)
 		}
 		token, err := keys.OpenString(e.ID, seal.FieldToken, e.Token)
 		if hash := sha256.Sum256([]byte(token)); err != nil || e.ID != "ep_1" && !bytes.Equal(e.TokenHash, hash[:]) {
@@ -179,10 +187,10 @@ func TestIdleCopiesAreDistinct(t *testing.T) {
 		partitions[e.Partition]++
 		return nil
 	})
-	if err != nil || head.Entities != 10 || len(partitions) != 4 {
+	if err != nil || head.Entities != 18 || len(partitions) != 4 {
 		t.Errorf("%d entities, partitions %v: %v", head.Entities, partitions, err)
 	}
-	if _, made, err := addIdleCopies(text, keys, 9); err != nil || made != 0 {
+	if _, made, err := addIdleCopies(text, keys, 9, true); err != nil || made != 0 {
 		t.Errorf("%d made although they are there: %v", made, err)
 	}
 }

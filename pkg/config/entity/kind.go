@@ -37,6 +37,7 @@ const (
 	KindFixture
 	KindTenant
 	KindPortalSession
+	KindEventType
 	NumKinds // number of kinds, the log's own included
 )
 

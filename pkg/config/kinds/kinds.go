@@ -19,6 +19,8 @@ import (
 type Settings struct {
 	Auth      *Auth      `json:"auth,omitempty" in:"null" description:"How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it." label:"Authentication"`
 	HTTPBatch *HTTPBatch `json:"http_batch,omitempty" in:"null" description:"Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event." label:"Batches"`
+	// Ordering is of destinations of any kind.
+	Ordering *Ordering `json:"ordering,omitempty" in:"null" description:"One delivery at a time for each key, in the order in which its events were accepted. Merged member by member; null ends it." label:"Order"`
 	// Each further member is a kind, whose destinations have no URL of their own.
 	Kafka *Kafka `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member." label:"Kafka"`
 	S3    *S3    `json:"s3,omitempty" in:"null" description:"A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member." label:"S3"`
@@ -95,7 +97,7 @@ func (s *Settings) Validate(c Checks) (err error) {
 		switch {
 		case err != nil:
 			return
-		case of != "" && name != of:
+		case of != "" && name != of && name != "ordering":
 			err = &Fault{name, "cannot be used with " + of}
 			return
 		}

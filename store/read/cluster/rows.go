@@ -18,7 +18,7 @@ type DeliveryKey struct {
 	Dest  string
 }
 
-const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, next_at, last_at, run"
+const deliveryColumns ch.SQL = "SELECT id, dest, status, reason, code, behind, next_at, last_at, run"
 
 // SelectDeliveries selects the columns that ScanDelivery scans.
 func SelectDeliveries() *ch.Query { return new(ch.Query).Add(deliveryColumns + " FROM deliveries") }
@@ -29,7 +29,7 @@ func SelectVersions() *ch.Query { return new(ch.Query).Add(deliveryColumns + ", 
 // ScanDelivery scans a row, its last columns into more.
 func ScanDelivery(rows driver.Rows, more ...any) (d event.Delivery, of id.ID, err error) {
 	var code uint16
-	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code,
+	err = rows.Scan(append([]any{&of, &d.Destination, (*string)(&d.Status), (*string)(&d.Reason), &code, &d.Behind,
 		&d.NextAttemptAt, &d.LastAt, &d.Run}, more...)...)
 	d.Code, d.NextAttemptAt, d.LastAt = int(code), column.TimeFromColumn(d.NextAttemptAt), column.TimeFromColumn(d.LastAt)
 	return d, of, err
@@ -51,7 +51,7 @@ func WithPending(e *event.Event, ds []event.Delivery) []event.Delivery {
 // SelectFullEvent selects the columns that ScanFullEvent scans.
 func SelectFullEvent() *ch.Query {
 	return new(ch.Query).Add("SELECT id, endpoint, type, source, verdict, reason, duplicate_of, dests, method, query, " +
-		"remote_ip, idempotency_key, trace, headers, body, size FROM events")
+		"remote_ip, idempotency_key, trace, mismatch, headers, body, size FROM events")
 }
 
 // ScanFullEvent scans a row of an account, and the size of the body as it was received.
@@ -62,7 +62,8 @@ func ScanFullEvent(rows driver.Rows, account string) (e *event.Event, size int, 
 	var ip [16]byte
 	var bodySize uint32
 	err = rows.Scan(&e.ID, &e.Endpoint, &e.Type, (*string)(&e.Source), (*string)(&e.Verdict), (*string)(&e.Reason),
-		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &headers, &e.Body, &bodySize)
+		&duplicate, &e.Dests, &e.Method, &e.Query, &ip, &e.IdempotencyKey, &e.Trace, &e.Mismatch,
+		&headers, &e.Body, &bodySize)
 	e.DuplicateOf = EventText(duplicate)
 	e.RemoteIP, e.Header = column.IPFromBytes(ip), event.Lines(headers).Fields()
 	return e, int(bodySize), err

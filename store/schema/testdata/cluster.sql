@@ -241,6 +241,14 @@ DROP VIEW IF EXISTS relay.mv_event_keys ON CLUSTER 'relay';
 
 DROP VIEW IF EXISTS relay.mv_events_by_endpoint ON CLUSTER 'relay';
 
+ALTER TABLE relay.deliveries ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS behind String CODEC(ZSTD(1)) AFTER code;
+
+ALTER TABLE relay.deliveries_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS behind String CODEC(ZSTD(1)) AFTER code;
+
+ALTER TABLE relay.events ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS mismatch String CODEC(ZSTD(1)) AFTER trace;
+
+ALTER TABLE relay.events_all ON CLUSTER 'relay' ADD COLUMN IF NOT EXISTS mismatch String CODEC(ZSTD(1)) AFTER trace;
+
 ALTER TABLE relay.events ON CLUSTER 'relay' ADD INDEX IF NOT EXISTS by_text toValidUTF8(lower(concat(body, headers, base32Encode(concat(toString(toDateTime(ts)), id))))) TYPE ngrambf_v1(4, 65536, 1, 0) GRANULARITY 1;
 
 ALTER TABLE relay.events ON CLUSTER 'relay' MATERIALIZE INDEX by_text SETTINGS mutations_sync = 0;

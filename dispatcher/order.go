@@ -1,0 +1,191 @@
+package dispatcher
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+const (
+	// surveyPause is the pause before a survey that failed is made again.
+	surveyPause = time.Second
+	// maxWantedPause bounds the pause between two searches for wanted deliveries that are not in memory.
+	maxWantedPause = 5 * time.Second
+)
+
+// slotOfKey is the slot of the key of an event; ok is false for an event without the key, which has no order.
+func slotOfKey(ev *event.Event, ordering *kinds.Ordering) (slot uint16, ok bool) {
+	keyOf, err := ordering.KeyOf()
+	if err != nil { // a newer version wrote it
+		return 0, false
+	}
+	header := make(http.Header, len(ev.Header))
+	for _, f := range ev.Header {
+		header.Add(f.Name, f.Value)
+	}
+	key, ok := keyOf(header, ev.Body)
+	hash := fnv.New32a()
+	hash.Write([]byte(key))
+	sum := hash.Sum32()
+	return uint16(sum>>16 ^ sum), ok
+}
+
+// blocker is the record that keeps those after a delivery waiting that has failed for good; it has none if the next
+// one may go.
+func (d *Dispatcher) blocker(work *event.Work, outcome *event.Outcome) step {
+	endpoint, _ := d.config.Endpoint(work.Event.Endpoint)
+	if outcome.Status != event.Failed || outcome.Reason == event.PayloadExpired || endpoint == nil {
+		return step{}
+	}
+	if dest := endpoint.Destination(work.Dest); dest == nil || !dest.BlocksAfterFailure() {
+		return step{}
+	}
+	now, next := d.now(), *work
+	next.Place.Blocks, next.Parked, next.ParkedBy, next.ReportedNextAt = true, event.Behind, 0, time.Time{}
+	next.Due = now.Add(lane.MinRecheck)
+	return d.followUp(&next, now)
+}
+
+// wanted is how the timer searches for deliveries whose turn is near.
+type wanted struct {
+	last  time.Time
+	pause time.Duration
+}
+
+// admitWanted takes deliveries of ordered destinations out of the retry topics when their turn is near, and returns how
+// long to wait before the next call.
+func (d *Dispatcher) admitWanted() time.Duration {
+	w, now := &d.wanted, d.now()
+	places, fresh := d.lanes.Wanted()
+	if fresh {
+		w.pause = recheckTick
+	}
+	if len(places) == 0 {
+		return maxSleep
+	}
+	if passed := now.Sub(w.last); passed >= 0 && passed < w.pause {
+		return w.pause - passed
+	}
+	taken := 0
+	for _, p := range onlyTiers(d.assignment.all()) {
+		of := places[p.id.Index]
+		if of == nil {
+			continue
+		}
+		for _, delivery := range p.takeParked(now.Add(maxDelay), maxWaiting, func(delivery *lane.Delivery) bool {
+			return delivery.Work.Place.Position > 0 && of[lane.KeyOfPlace(delivery.Work)]
+		}) {
+			d.admit(delivery)
+			taken++
+		}
+	}
+	w.last = now
+	if w.pause = min(2*w.pause, maxWantedPause); taken > 0 {
+		w.pause = recheckTick
+	}
+	return w.pause
+}
+
+// surveys makes the surveys of the lanes until ctx ends.
+func (d *Dispatcher) surveys(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.surveyWake:
+		}
+		for all := d.lanes.Surveys(); len(all) > 0 && ctx.Err() == nil; all = d.lanes.Surveys() {
+			for _, survey := range all {
+				if err := d.makeSurvey(ctx, survey); err != nil && ctx.Err() == nil {
+					d.log.LogAttrs(ctx, slog.LevelWarn, "cannot read what waits for ordered destinations, trying again",
+						slog.Int("partition", int(survey.Index())), slog.Any("error", err))
+					wait.For(ctx, surveyPause)
+				}
+			}
+		}
+	}
+}
+
+// makeSurvey reads the records of the retry topics that this node has not read yet. Those that it has read are known to
+// the lanes.
+func (d *Dispatcher) makeSurvey(ctx context.Context, survey *lane.Survey) error {
+	log, err := stream.NewReader(d.stream, "order")
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	topics := []string{stream.Events}
+	for _, t := range d.tiers {
+		topics = append(topics, t.Topic)
+	}
+	starts, err := log.Starts(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	ends, err := log.Ends(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	parts := make(map[stream.Partition]*partition)
+	var ranges []stream.Range
+	for _, topic := range topics {
+		id := stream.Partition{Topic: topic, Index: survey.Index()}
+		p := d.assignment.partition(id)
+		if p == nil {
+			return errors.New("a partition is not assigned yet")
+		}
+		if parts[id] = p; topic == stream.Events {
+			continue
+		}
+		if from := max(p.nextOffset(), starts[id], 0); from < ends[id] {
+			ranges = append(ranges, stream.Range{Partition: id, From: from, To: ends[id]})
+		}
+	}
+	if len(ranges) > 0 {
+		err = log.ReadRanges(ctx, ranges, func(id stream.Partition, records []*stream.Record) error {
+			for _, record := range records {
+				work, err := event.DecodeWorkHead(record)
+				if err == nil && work.Place.Position > 0 && parts[id].isUnread(record.Offset, record.LeaderEpoch) {
+					survey.Add(work.Dest, work.Place)
+				}
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		events := stream.Partition{Topic: stream.Events, Index: survey.Index()}
+		survey.Finish(max(parts[events].nextOffset(), starts[events]), ends[events])
+	}
+	return err
+}
+
+// nextOffset is the offset of the next record that is read.
+func (p *partition) nextOffset() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tracker.next
+}
+
+// isUnread reports whether the record has yet to be read, and was not finished before.
+func (p *partition) isUnread(offset int64, leaderEpoch int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return offset >= p.tracker.next && !p.tracker.doneByEarlierOwner(offset) &&
+		(p.predecessor == nil || !p.predecessor.wasDone(offset, leaderEpoch))
+}
+
+// wasDone reports whether a partition that was lost had finished the record.
+func (p *partition) wasDone(offset int64, leaderEpoch int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tracker.wasDone(offset, leaderEpoch)
+}

@@ -1,0 +1,247 @@
+package dispatcher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// orderedSink is a destination that fails some requests and watches the order of those that it accepts. Bodies are
+// {"k":"key","n":number}.
+type orderedSink struct {
+	sink
+	fails func(key string, n int) bool
+}
+
+func newOrderedSink(takes time.Duration, fails func(key string, n int) bool) *orderedSink {
+	s := &orderedSink{fails: fails}
+	s.answer = func(_ int, r received) int {
+		time.Sleep(takes)
+		key, n := keyed(r.body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.fails(key, n) {
+			return 500
+		}
+		return 200
+	}
+	return s
+}
+
+func keyed(body []byte) (key string, n int) {
+	fmt.Sscanf(strings.NewReplacer(`{"k":"`, "", `","n":`, " ", "}", "").Replace(string(body)), "%s %d", &key, &n)
+	return key, n
+}
+
+// keyedEvent makes an event of a key.
+func (w *world) keyedEvent(partition int32, key string, n int) *event.Event {
+	ev := w.newEvent(fmt.Sprintf(`{"k":"%s","n":%d}`, key, n))
+	ev.ID = must.Get(w.ids.New(partition))(w.tb)
+	return ev
+}
+
+// ordered makes the first destination of the test endpoint ordered by the key of the body.
+func (w *world) ordered(whenFailed string, urls ...string) *config.Endpoint {
+	endpoint := w.endpoint(urls...)
+	endpoint.Destinations[0].Ordering = &kinds.Ordering{By: "body:$.k", WhenFailed: whenFailed}
+	return endpoint
+}
+
+// checkOrder checks that the first success of each event came after that of the one before it with the same key.
+// outcomes are in the order in which they were recorded.
+func checkOrder(t *testing.T, requests []received, ok func(received) bool) map[string]int {
+	t.Helper()
+	last := map[string]int{}
+	for _, r := range requests {
+		key, n := keyed(r.body)
+		switch {
+		case !ok(r) || n <= last[key]:
+		case n != last[key]+1:
+			t.Fatalf("event %d of %s was delivered after event %d", n, key, last[key])
+		default:
+			last[key] = n
+		}
+	}
+	return last
+}
+
+// Ten keys have failures, and the node is stopped, dies before it commits, and their endpoint moves to another
+// partition. The events of each key are delivered in their order, one at a time.
+func TestOrderSurvivesEverything(t *testing.T) {
+	const keys, perKey = 10, 90
+	run := func(t *testing.T, w *bubbleWorld, crash func() func()) {
+		random := rand.New(rand.NewPCG(1, 2))
+		s := newOrderedSink(20*time.Millisecond, func(string, int) bool { return random.IntN(10) < 3 })
+		var succeeded []received
+		answer := s.answer
+		s.answer = func(n int, r received) int {
+			status := answer(n, r)
+			if status == 200 {
+				s.mu.Lock()
+				succeeded = append(succeeded, r)
+				s.mu.Unlock()
+			}
+			return status
+		}
+		url, _ := w.serve(80, s)
+		endpoint := w.ordered(kinds.BlockAfterFailure, url)
+		accept := func(partition int32, from, to int) {
+			for n := from; n <= to; n++ {
+				for k := range keys {
+					w.accept(w.keyedEvent(partition, fmt.Sprint("key", k), n))
+				}
+			}
+		}
+		d, stop := w.start(testConfig())
+		accept(0, 1, perKey/3)
+		time.Sleep(8 * time.Second)
+		stop()
+		_, stop = w.start(testConfig())
+		accept(0, perKey/3+1, 2*perKey/3)
+		time.Sleep(7 * time.Second)
+		restarted := crash()
+		time.Sleep(3 * time.Second)
+		stop()
+		restarted()
+		d, _ = w.start(testConfig())
+		time.Sleep(3 * time.Second)
+
+		moving := *endpoint
+		moving.Partition, moving.Move = 1, &config.PartitionMove{From: 0, Until: time.Now().Add(time.Hour)}
+		w.view.put(&moving)
+		accept(1, 2*perKey/3+1, perKey)
+		log := must.Get(stream.NewReader(w.stream, "test"))(t)
+		defer log.Close()
+		survey := NewSurvey(log, endpoint.ID, []int32{0})
+		for must.Get(survey.Refresh(t.Context()))(t).Any() {
+			time.Sleep(time.Second)
+		}
+		moved := moving
+		moved.Move = nil
+		w.view.put(&moved)
+		w.outcomesOf(1, count(keys*perKey/3, event.Delivered))
+		for key, n := range checkOrder(t, succeeded, func(received) bool { return true }) {
+			if n != perKey {
+				t.Errorf("%d of %d events of %s were delivered", n, perKey, key)
+			}
+		}
+		if left := d.lanes.Census().Ordered; left != 0 {
+			t.Errorf("%d positions are left", left)
+		}
+	}
+	t.Run("restarts", func(t *testing.T) {
+		bubble(t, 2, func(t *testing.T, w *bubbleWorld) { run(t, w, func() func() { return func() {} }) })
+	})
+	t.Run("crash", func(t *testing.T) {
+		kafkaBubble(t, 2, func(t *testing.T, w *bubbleWorld) { run(t, w, w.refuseCommits) })
+	})
+}
+
+// A key whose event fails for days is parked, and the offsets of its events are committed. Other keys and destinations
+// go on, also after a restart.
+func TestBlockedKeyIsParked(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var down atomic.Bool
+		down.Store(true)
+		s := newOrderedSink(time.Millisecond, func(key string, _ int) bool { return key == "bad" && down.Load() })
+		url, _ := w.serve(80, s)
+		endpoint := w.ordered(kinds.BlockAfterFailure, url)
+		endpoint.RetryPolicy.IntervalSeconds = 600
+		_, stop := w.start(testConfig())
+		const n = 1500
+		for i := range n {
+			w.accept(w.keyedEvent(0, "bad", i+1))
+		}
+		for i := range 10 {
+			w.accept(w.keyedEvent(0, "good", i+1))
+		}
+		w.outcomes(count(10, event.Delivered))
+		time.Sleep(time.Minute)
+		if offset := w.committed(stream.Partition{Topic: stream.Events}); offset != n+10 {
+			t.Errorf("%d is committed of %d events", offset, n+10)
+		}
+		behind := 0
+		for _, outcome := range w.outcomes(count(n-1, event.Held)) {
+			if outcome.Reason == event.Behind && outcome.Behind == "" {
+				t.Fatal("it is not said behind which event")
+			}
+			behind++
+		}
+		stop()
+		w.start(testConfig())
+		w.accept(w.keyedEvent(0, "good", 11))
+		w.outcomes(count(11, event.Delivered))
+		down.Store(false)
+		began := time.Now()
+		w.outcomes(count(n+11, event.Delivered))
+		checkOrder(t, s.all(), func(r received) bool { return true })
+		if passed := time.Since(began); passed > 15*time.Minute {
+			t.Errorf("the key needed %v", passed)
+		}
+	})
+}
+
+// What follows a delivery that has failed for good.
+func TestAfterAFailure(t *testing.T) {
+	f := func(name, whenFailed string, act func(*bubbleWorld, *event.Event)) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				var down atomic.Bool
+				down.Store(true)
+				s := newOrderedSink(time.Millisecond, func(_ string, n int) bool { return n == 1 && down.Load() })
+				url, _ := w.serve(80, s)
+				endpoint := w.ordered(whenFailed, url)
+				endpoint.RetryPolicy.MaxAttempts = 2
+				_, stop := w.start(testConfig())
+				first := w.keyedEvent(0, "k", 1)
+				w.accept(first, w.keyedEvent(0, "k", 2), w.keyedEvent(0, "k", 3))
+				w.outcomes(count(1, event.Failed))
+				time.Sleep(10 * time.Minute)
+				if act != nil {
+					if got := len(s.all()); got != 2 {
+						t.Fatalf("%d requests before the person acts", got)
+					}
+					stop()
+					w.start(testConfig())
+					time.Sleep(10 * time.Minute)
+					if got := len(s.all()); got != 2 {
+						t.Fatalf("%d requests after a restart", got)
+					}
+					down.Store(false)
+					act(w, first)
+				}
+				w.outcomes(count(2, event.Delivered))
+				time.Sleep(time.Minute)
+				got := s.all()
+				if n := len(got); name != "block until there is no order" &&
+					(string(got[n-2].body) != `{"k":"k","n":2}` || string(got[n-1].body) != `{"k":"k","n":3}`) {
+					t.Errorf("the last requests are %s, %s", got[n-2].body, got[n-1].body)
+				}
+				if offset := w.committed(stream.Partition{Topic: stream.Events}); offset != 3 {
+					t.Errorf("%d is committed", offset)
+				}
+			})
+		})
+	}
+	f("skip", kinds.SkipFailure, nil)
+	f("block until a replay", kinds.BlockAfterFailure, func(w *bubbleWorld, first *event.Event) {
+		w.command(&event.Work{Event: first, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Prior: event.Failed,
+			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)})
+	})
+	f("block until it is skip", kinds.BlockAfterFailure, func(w *bubbleWorld, _ *event.Event) {
+		w.ordered(kinds.SkipFailure, "http://localhost:80/hook")
+	})
+	f("block until there is no order", kinds.BlockAfterFailure, func(w *bubbleWorld, _ *event.Event) {
+		w.endpoint("http://localhost:80/hook")
+	})
+}

@@ -1,0 +1,312 @@
+// Package schema checks bodies of events against JSON Schemas (2020-12) that people have written. What a check costs is
+// bounded before it runs: a schema holds no reference to another document or to itself, so the number of its rules with
+// all references resolved is finite, and each looks at each value of a body at most once.
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+)
+
+const (
+	// MaxBytes is the length of a schema.
+	MaxBytes = 64 << 10
+	// maxRules bounds the values of a schema after each reference is replaced by what it names.
+	maxRules = 20_000
+	// maxDepth bounds the levels of a schema, references included.
+	maxDepth = 64
+	// maxWork bounds the rules times the values of a body, and the patterns times its bytes. It is some seconds of one
+	// core if each rule looks at each value; what schemas usually ask for is far below.
+	maxWork = 10_000_000
+	// maxNumber is the length of a number that is compared exactly; longer ones are compared as float64.
+	maxNumber = 40
+	// maxMessage bounds the message of a fault, in bytes.
+	maxMessage = 300
+)
+
+// Schema is a compiled schema.
+type Schema struct {
+	compiled        *jsonschema.Schema
+	rules, patterns int
+}
+
+// Fault says where a body does not match its schema.
+type Fault struct {
+	Path    []string // names and indexes that lead to the value
+	Message string   // such as "got string, want number"
+}
+
+// ErrTooCostly means that a body is too large for its schema.
+var ErrTooCostly = errors.New("the body has too many values for the number of rules in the schema")
+
+// Compile reads a schema. Its errors are for the person who has written it, to follow the name of the parameter.
+func Compile(text []byte) (*Schema, error) {
+	if len(text) > MaxBytes {
+		return nil, fmt.Errorf("has more than %d bytes", MaxBytes)
+	}
+	doc, _, err := decode(text)
+	if err != nil {
+		return nil, errors.New("is not valid JSON")
+	}
+	s := &Schema{}
+	if err := s.count(doc, doc, 0); err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	const name = "schema:event"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, fmt.Errorf("is not a JSON Schema: %w", plain(err))
+	}
+	if s.compiled, err = c.Compile(name); err != nil {
+		return nil, fmt.Errorf("is not a JSON Schema: %w", plain(err))
+	}
+	return s, nil
+}
+
+// noLoader loads no other document.
+type noLoader struct{}
+
+func (noLoader) Load(string) (any, error) { return nil, errors.New("is another document") }
+
+// plain returns an error of the compiler as one short line.
+func plain(err error) error {
+	if invalid, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if v, ok := errors.AsType[*jsonschema.ValidationError](invalid.Err); ok {
+			f := faultOf(v)
+			return fmt.Errorf("/%s: %s", strings.Join(f.Path, "/"), f.Message)
+		}
+	}
+	return errors.New(shorten(err.Error()))
+}
+
+// named are the keywords that would make what a schema refers to depend on more than a path in it.
+var named = []string{"$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$vocabulary"}
+
+// count counts the rules and patterns of v, a part of the schema doc, with all references resolved.
+func (s *Schema) count(doc, v any, depth int) error {
+	if s.rules++; s.rules > maxRules || depth > maxDepth {
+		return fmt.Errorf("has more than %d values or %d levels, with what its references name, or refers to itself",
+			maxRules, maxDepth)
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if err := s.count(doc, item, depth+1); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			ref, isText := v[name].(string)
+			switch {
+			case isText && slices.Contains(named, name):
+				return fmt.Errorf("must not contain %s; refer to a part of the schema by $ref with its path, such as "+
+					"#/$defs/address", name)
+			case isText && name == "$ref":
+				target, err := resolve(doc, ref)
+				if err != nil {
+					return err
+				}
+				if err := s.count(doc, target, depth+1); err != nil {
+					return err
+				}
+			case isText && name == "pattern":
+				s.patterns++
+			case name == "patternProperties":
+				all, _ := v[name].(map[string]any)
+				s.patterns += len(all)
+			}
+			if name == "$defs" || name == "definitions" {
+				continue // counted where they are referred to
+			}
+			if err := s.count(doc, v[name], depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resolve returns the part of a document that a local reference names.
+func resolve(doc any, ref string) (any, error) {
+	path, ok := strings.CutPrefix(ref, "#")
+	if !ok || path != "" && path[0] != '/' {
+		return nil, fmt.Errorf("refers to %s; $ref must be the path of a part of the schema, such as #/$defs/address",
+			strconv.Quote(shorten(ref)))
+	}
+	if plain, err := url.PathUnescape(path); err == nil {
+		path = plain
+	}
+	at := doc
+	for _, token := range Tokens(path) {
+		switch x := at.(type) {
+		case map[string]any:
+			at, ok = x[token]
+		case []any:
+			var i int
+			i, err := strconv.Atoi(token)
+			if ok = err == nil && i >= 0 && i < len(x); ok {
+				at = x[i]
+			}
+		default:
+			ok = false
+		}
+		if !ok {
+			return nil, fmt.Errorf("refers to %s, which is not in it", strconv.Quote(shorten(ref)))
+		}
+	}
+	return at, nil
+}
+
+// Canonical returns a JSON text without spaces and with its members in order, so that equal values are equal texts.
+func Canonical(text []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(v)
+}
+
+// Check returns where a body does not match, nil if it matches, or ErrTooCostly. The body must be valid JSON.
+func (s *Schema) Check(body []byte) (*Fault, error) {
+	v, values, err := decode(body)
+	if err != nil {
+		return &Fault{Message: "is not JSON"}, nil
+	}
+	if s.rules*values > maxWork || s.patterns*len(body) > maxWork {
+		return nil, ErrTooCostly
+	}
+	err = s.compiled.Validate(v)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return faultOf(invalid), nil
+	}
+	return nil, err
+}
+
+// decode reads JSON and returns the number of its values. Numbers become exact ones where that is cheap.
+func decode(text []byte) (v any, values int, err error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, 0, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, 0, errors.New("data follows the value")
+	}
+	v = bounded(v, &values)
+	return v, values, nil
+}
+
+// bounded replaces numbers that are costly to compare, such as 1e999999999, and counts the values.
+func bounded(v any, values *int) any {
+	*values++
+	switch x := v.(type) {
+	case map[string]any:
+		for name, item := range x {
+			x[name] = bounded(item, values)
+		}
+	case []any:
+		for i, item := range x {
+			x[i] = bounded(item, values)
+		}
+	case json.Number:
+		if len(x) > maxNumber || strings.ContainsAny(string(x), "eE") {
+			f, _ := x.Float64() // beyond the range it is infinite
+			return min(max(f, -math.MaxFloat64), math.MaxFloat64)
+		}
+	}
+	return v
+}
+
+// faultOf returns the first fault of several, by path: the order in which members are checked is random.
+func faultOf(err *jsonschema.ValidationError) *Fault {
+	var first *Fault
+	var walk func(*jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		switch e.ErrorKind.(type) {
+		case *kind.AnyOf, *kind.OneOf: // its causes are those of each alternative
+		default:
+			if len(e.Causes) > 0 {
+				for _, cause := range e.Causes {
+					walk(cause)
+				}
+				return
+			}
+		}
+		f := &Fault{Path: e.InstanceLocation, Message: textOf(e.ErrorKind)}
+		if first == nil || slices.Compare(f.Path, first.Path) < 0 ||
+			slices.Equal(f.Path, first.Path) && f.Message < first.Message {
+			first = f
+		}
+	}
+	walk(err)
+	first.Path = slices.Clone(first.Path)
+	return first
+}
+
+// textOf returns what is wrong, without texts of the body: they may be secret.
+func textOf(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Pattern:
+		return shorten("does not match the pattern " + k.Want)
+	case *kind.PropertyNames:
+		return "the name of a member does not match propertyNames"
+	case *kind.AdditionalProperties:
+		slices.Sort(k.Properties)
+	}
+	return shorten(k.LocalizedString(message.NewPrinter(language.English)))
+}
+
+func shorten(s string) string {
+	s = strings.ToValidUTF8(s, "")
+	if len(s) <= maxMessage {
+		return s
+	}
+	n := maxMessage
+	for !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// Pointer returns the path of a fault as a JSON pointer.
+func (f *Fault) Pointer() string {
+	var b strings.Builder
+	for _, token := range f.Path {
+		b.WriteString("/" + Escape(token))
+	}
+	return b.String()
+}
+
+// Escape returns a name as it stands in a JSON pointer.
+func Escape(token string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(token) }
+
+// Tokens returns the names of a JSON pointer.
+func Tokens(pointer string) []string {
+	if pointer == "" {
+		return nil
+	}
+	tokens := strings.Split(pointer[1:], "/")
+	for i, t := range tokens {
+		tokens[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(t)
+	}
+	return tokens
+}

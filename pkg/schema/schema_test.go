@@ -1,0 +1,108 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// check returns the fault of a body as text, empty if it matches.
+func check(t *testing.T, schema, body string) string {
+	t.Helper()
+	s, err := Compile([]byte(schema))
+	if err != nil {
+		t.Fatalf("%s: %v", schema, err)
+	}
+	f, err := s.Check([]byte(body))
+	if err != nil || f == nil {
+		return fmt.Sprint("", err)
+	}
+	return f.Pointer() + " " + f.Message
+}
+
+func TestCheck(t *testing.T) {
+	const order = `{"type":"object","required":["id"],"additionalProperties":false,
+		"$defs":{"money":{"type":"integer","minimum":1}},
+		"properties":{"id":{"type":"string","pattern":"^o_"},"a/b":{"type":"array","items":{"$ref":"#/$defs/money"}},
+		"how":{"enum":["card","cash"]},"either":{"anyOf":[{"type":"null"},{"type":"string"}]}}}`
+	for body, want := range map[string]string{
+		`{"id":"o_1","a/b":[1,2],"how":"card"}`: "<nil>",
+		`{"a/b":[1]}`:                           " missing property 'id'",
+		`{"id":"o_1","a/b":[1,"x"]}`:            "/a~1b/1 got string, want integer",
+		`{"id":"o_1","a/b":[0]}`:                "/a~1b/0 minimum: got 0, want 1",
+		`{"id":"secret"}`:                       "/id does not match the pattern ^o_",
+		`{"id":"o_1","how":"gold"}`:             "/how value must be one of 'card', 'cash'",
+		`{"id":"o_1","either":1}`:               "/either 'anyOf' failed",
+		`{"id":"o_1","z":1,"y":1}`:              " additional properties 'y', 'z' not allowed",
+		`{"id":1,"how":1,"either":1}`:           "/either 'anyOf' failed",
+		`{"id":"o_1","a/b":[1e999999999]}`:      "<nil>",
+		`not JSON`:                              " is not JSON",
+	} {
+		for range 5 { // the order of members is random
+			if got := check(t, order, body); got != want {
+				t.Errorf("%s: %q, want %q", body, got, want)
+			}
+		}
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	deep := strings.Repeat(`{"not":`, 70) + "{}" + strings.Repeat("}", 70)
+	double := `{"$defs":{`
+	for i := range 20 {
+		double += fmt.Sprintf(`"d%d":{"allOf":[{"$ref":"#/$defs/d%d"},{"$ref":"#/$defs/d%d"}]},`, i, i+1, i+1)
+	}
+	double += `"d20":{}},"$ref":"#/$defs/d0"}`
+	for schema, want := range map[string]string{
+		`{`:                                     "JSON",
+		`{"type":"text"}`:                       "/type: 'anyOf' failed",
+		`[]`:                                    "not a JSON Schema",
+		`{"pattern":"("}`:                       "not a JSON Schema",
+		`{"$ref":"https://x/y"}`:                "$ref must be the path",
+		`{"$ref":"other.json"}`:                 "$ref must be the path",
+		`{"$ref":"#/$defs/none"}`:               "not in it",
+		`{"$id":"https://x/y"}`:                 "$id",
+		`{"$dynamicRef":"#x"}`:                  "$dynamicRef",
+		`{"$schema":"https://x/y"}`:             "not a JSON Schema",
+		`{"properties":{"child":{"$ref":"#"}}}`: "refers to itself",
+		deep:                                    "levels",
+		double:                                  "values",
+		`"` + strings.Repeat("x", MaxBytes) + `"`: "bytes",
+	} {
+		if _, err := Compile([]byte(schema)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %s", schema, err, want)
+		}
+	}
+}
+
+// A check ends soon whatever the schema and the body are.
+func TestCostIsBounded(t *testing.T) {
+	nots := `{"allOf":[` + strings.Repeat(`{"not":{"items":{"type":"string"}}},`, 1000) + `{}]}`
+	patterns := `{"patternProperties":{`
+	for i := range 200 {
+		patterns += fmt.Sprintf(`"(a|b|c)*%dx$":{},`, i)
+	}
+	patterns += `"z":{}}}`
+	numbers := `[` + strings.Repeat("1e400000,", 100) + `1]`
+	for name, x := range map[string]struct{ schema, body string }{
+		"values":   {nots, `[` + strings.Repeat("1,", 500_000) + `1]`},
+		"patterns": {patterns, `{"` + strings.Repeat("abc", 300_000) + `":1}`},
+		"numbers":  {`{"items":{"multipleOf":0.01,"maximum":1e999999999}}`, numbers},
+		"unique":   {`{"uniqueItems":true}`, numbers},
+	} {
+		s, err := Compile([]byte(x.schema))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		begin := time.Now()
+		_, err = s.Check([]byte(x.body))
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Errorf("%s: %v", name, took)
+		}
+		if costly := errors.Is(err, ErrTooCostly); costly != (name == "values" || name == "patterns") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
