@@ -109,6 +109,7 @@ func TestKindsOfDestinations(t *testing.T) {
 	f(dest("1"), `{"kafka":{"plaintext":true}}`, "kafka.brokers")
 	all := endpoint + "/destinations"
 	f(all, `{}`, "url")
+	f(all, `{"ordering":{"by":"endpoint"}}`, "url")
 	f(all, `{"kafka":{}}`, "kafka.brokers")
 	f(all, `{"kafka":{"brokers":["kafka.example.com"],"topic":"a"}}`, "kafka.brokers")
 	f(all, `{"kafka":{"brokers":["10.0.0.1:9092"],"topic":"a"}}`, "kafka.brokers")
@@ -130,6 +131,36 @@ func TestKindsOfDestinations(t *testing.T) {
 		t.Errorf("%s", bucket.raw)
 	}
 	f(endpoint+"/destinations/"+bucket.text("id"), `{"s3":{"region":"elsewhere"}}`, "s3.secret_access_key")
+}
+
+// The order of a destination, of any kind.
+func TestOrderingOfADestination(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h",
+		"ordering": map[string]any{"by": "body:$.data.id"}}, map[string]any{
+		"kafka":    map[string]any{"brokers": []string{"kafka.example.com:9093"}, "topic": "orders"},
+		"ordering": map[string]any{"by": "endpoint", "when_failed": "skip"}}}})
+	if created.text("destinations.0.ordering.when_failed") != "block" ||
+		created.text("destinations.1.ordering.when_failed") != "skip" {
+		t.Errorf("%s", created.raw)
+	}
+	dest := "/v1/endpoints/" + created.text("id") + "/destinations/" + created.text("destinations.0.id")
+	for body, param := range map[string]string{
+		`{"ordering":{"by":"data.id"}}`:             "ordering.by",
+		`{"ordering":{"by":"body:$.a|header:X-B"}}`: "ordering.by",
+		`{"ordering":{"by":"header:no name"}}`:      "ordering.by",
+		`{"ordering":{"by":null}}`:                  "ordering.by",
+		`{"ordering":{"when_failed":"stop"}}`:       "ordering.when_failed",
+		`{"ordering":"endpoint"}`:                   "ordering",
+	} {
+		c.do("PATCH", dest, body).wantError(400, "invalid_request", param)
+	}
+	if c.do("PATCH", dest, `{"ordering":{"when_failed":"skip"}}`).want(200).text("ordering.by") != "body:$.data.id" {
+		t.Error("it was not merged")
+	}
+	if c.do("PATCH", dest, `{"ordering":null}`).want(200).get("ordering") != nil {
+		t.Error("null does not end it")
+	}
 }
 
 // The secrets of a source are sealed, masked and kept, and its brokers are checked. Its answer has the status.
@@ -166,35 +197,5 @@ func TestSourceOfAnEndpoint(t *testing.T) {
 	}
 	if c.do("PATCH", endpoint, `{"source":null}`).want(200).get("source") != nil {
 		t.Error("it has a source still")
-	}
-}
-
-// The order of a destination, of any kind.
-func TestOrderingOfADestination(t *testing.T) {
-	c := newClient(t)
-	created := c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h",
-		"ordering": map[string]any{"by": "body:$.data.id"}}, map[string]any{
-		"kafka":    map[string]any{"brokers": []string{"kafka.example.com:9093"}, "topic": "orders"},
-		"ordering": map[string]any{"by": "endpoint", "when_failed": "skip"}}}})
-	if created.text("destinations.0.ordering.when_failed") != "block" ||
-		created.text("destinations.1.ordering.when_failed") != "skip" {
-		t.Errorf("%s", created.raw)
-	}
-	dest := "/v1/endpoints/" + created.text("id") + "/destinations/" + created.text("destinations.0.id")
-	for body, param := range map[string]string{
-		`{"ordering":{"by":"data.id"}}`:             "ordering.by",
-		`{"ordering":{"by":"body:$.a|header:X-B"}}`: "ordering.by",
-		`{"ordering":{"by":"header:no name"}}`:      "ordering.by",
-		`{"ordering":{"by":null}}`:                  "ordering.by",
-		`{"ordering":{"when_failed":"stop"}}`:       "ordering.when_failed",
-		`{"ordering":"endpoint"}`:                   "ordering",
-	} {
-		c.do("PATCH", dest, body).wantError(400, "invalid_request", param)
-	}
-	if c.do("PATCH", dest, `{"ordering":{"when_failed":"skip"}}`).want(200).text("ordering.by") != "body:$.data.id" {
-		t.Error("it was not merged")
-	}
-	if c.do("PATCH", dest, `{"ordering":null}`).want(200).get("ordering") != nil {
-		t.Error("null does not end it")
 	}
 }

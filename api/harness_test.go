@@ -43,6 +43,7 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -65,7 +66,7 @@ var (
 func TestMain(m *testing.M) {
 	code, err := withConfiguration(m.Run)
 	if err == nil && code == 0 {
-		err = goleak.Find()
+		err = goleak.Find(kit.FetchManager)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
