@@ -118,7 +118,8 @@ func nameOf(f reflect.StructField) string {
 
 func newSettingField(group string, f reflect.StructField) settingField {
 	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: hintOf(f.Tag.Get("description")),
-		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText, Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")}
+		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText,
+		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")}
 	if strings.HasPrefix(x.Example, "*") { // the mask of a secret
 		x.Example = ""
 	}
