@@ -14,11 +14,14 @@ import (
 type settingGroup struct {
 	Name, Title, Hint string
 	Fields            []settingField
+	Form              *frame.Form
+	Open              bool
 }
 
 // settingField is the field of a setting of a kind, made from its tags.
 type settingField struct {
 	Name, Label, Hint string
+	Example           string
 	Words             []string // of a select
 	Check, Area       bool
 	Optional          bool // a select may have no word
@@ -28,14 +31,49 @@ type settingField struct {
 // settingGroups are those of all kinds.
 var settingGroups = func() (all []settingGroup) {
 	for _, f := range wire.Members(reflect.TypeFor[kinds.Settings]()) {
-		g := settingGroup{Name: nameOf(f), Title: f.Tag.Get("label"), Hint: f.Tag.Get("description")}
-		for _, inner := range wire.Members(f.Type.Elem()) {
-			g.Fields = append(g.Fields, newSettingField(g.Name, inner))
-		}
-		all = append(all, g)
+		all = append(all, newSettingGroup("", f))
 	}
 	return all
 }()
+
+// sourceGroup is that of the source of an endpoint.
+var sourceGroup = newSettingGroup("source.", wire.Members(reflect.TypeFor[kinds.Source]())[0])
+
+func newSettingGroup(prefix string, f reflect.StructField) settingGroup {
+	g := settingGroup{Name: prefix + nameOf(f), Title: f.Tag.Get("label"), Hint: hintOf(f.Tag.Get("description"))}
+	for _, inner := range wire.Members(f.Type.Elem()) {
+		g.Fields = append(g.Fields, newSettingField(g.Name, inner))
+	}
+	return g
+}
+
+// in returns the group with the fields of a form. It is open if a field has a value; a select always has one.
+func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
+	g.Form = f
+	g.Open = open || slices.ContainsFunc(g.Fields, func(x settingField) bool {
+		return (x.Words == nil || x.Optional) && f.Value(x.Name) != ""
+	})
+	return g
+}
+
+// hintOf is what a description says to people who fill in a form.
+func hintOf(description string) string {
+	hint, _, _ := strings.Cut(description, " Merged member by member")
+	return strings.Replace(hint, "Masked in responses; its mask means unchanged.", "Left as it is shown, it stays.", 1)
+}
+
+// SourceGroup is the group of fields of the endpoint's source.
+func (p *endpointPage) SourceGroup() settingGroup { return sourceGroup.in(p.Form, false) }
+
+// setSource sets the source. It ends when its topic and brokers are empty.
+func setSource(x *frame.Edit) {
+	switch {
+	case x.Value("source.kafka.topic") != "" || x.Value("source.kafka.brokers") != "":
+		x.Set(sourceGroup.table())
+	case x.Stored.Get("source.kafka.topic") != "":
+		x.Body["source"] = nil
+	}
+}
 
 // Kind is the kind of the destination that the page shows or adds, empty for a webhook.
 func (p *destinationPage) Kind() string {
@@ -49,12 +87,15 @@ func (p *destinationPage) Kind() string {
 	return ""
 }
 
-// Groups are the groups of fields of the destination's kind.
+// Groups are the groups of fields of the destination: first that of its kind.
 func (p *destinationPage) Groups() (all []settingGroup) {
+	kind := p.Kind()
 	for _, g := range settingGroups {
-		kind := p.Kind()
-		if g.Name == kind || g.Name == "ordering" || kind == "" && !slices.Contains(kinds.Names(), g.Name) {
-			all = append(all, g)
+		switch {
+		case g.Name == kind:
+			all = slices.Insert(all, 0, g.in(p.Form, true))
+		case g.Name == "ordering", kind == "" && !slices.Contains(kinds.Names(), g.Name):
+			all = append(all, g.in(p.Form, false))
 		}
 	}
 	return all
@@ -76,9 +117,13 @@ func nameOf(f reflect.StructField) string {
 }
 
 func newSettingField(group string, f reflect.StructField) settingField {
-	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: f.Tag.Get("description"),
-		kind: frame.OptionalText, Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
+	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: hintOf(f.Tag.Get("description")),
+		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText,
+		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
 			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
+	if strings.HasPrefix(x.Example, "*") { // the mask of a secret
+		x.Example = ""
+	}
 	long := len(f.Tag.Get("maxLength")) > len("4096") // a certificate
 	switch {
 	case f.Tag.Get("enum") != "":
@@ -93,11 +138,6 @@ func newSettingField(group string, f reflect.StructField) settingField {
 		x.Area = long
 	}
 	return x
-}
-
-// IsOpen reports whether some field has a value.
-func (g settingGroup) IsOpen(f *frame.Form) bool {
-	return slices.ContainsFunc(g.Fields, func(x settingField) bool { return f.Value(x.Name) != "" })
 }
 
 // Options are the words of a select.
