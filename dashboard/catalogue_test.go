@@ -71,6 +71,8 @@ func TestEventTypes(t *testing.T) {
 			t.Errorf("%s: %s %s %s", x.path, call.Method, call.Path, call.Body)
 		}
 	}
+	r.api.on("GET /v1/events", http.StatusOK, emptyList)
+	b.get("/app/events").want(200, `list="types"`, `<datalist id="types"><option value="orders/paid"></datalist>`)
 	r.api.on("PATCH /v1/event_types/orders%2Fpaid", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"schema: is not valid JSON","param":"schema"}}`)
 	b.post("/app/event-types/orders%2Fpaid", url.Values{"nonce": {nonce}, "schema": {"{"}}).want(400, "Is not valid JSON")

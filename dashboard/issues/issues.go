@@ -49,8 +49,13 @@ type listData struct {
 	Status string
 }
 
-// Statuses are the tabs of the list.
-func (listData) Statuses() []string { return []string{"open", "acknowledged", "resolved"} }
+// Statuses are the tabs of the list, and the choices of the form.
+func (listData) Statuses() []frame.Option { return statuses }
+
+func (issuePage) Statuses() []frame.Option { return statuses }
+
+var statuses = []frame.Option{{Value: "open", Text: "Open"}, {Value: "acknowledged", Text: "Acknowledged"},
+	{Value: "resolved", Text: "Resolved"}}
 
 func list(v *frame.Visit) error {
 	status := v.R.URL.Query().Get("status")
@@ -69,12 +74,6 @@ func list(v *frame.Visit) error {
 type issuePage struct {
 	*issueData
 	Form *frame.Form
-}
-
-// Statuses are the choices of the form.
-func (issuePage) Statuses() []frame.Option {
-	return []frame.Option{{Value: "open", Text: "Open"}, {Value: "acknowledged", Text: "Acknowledged"},
-		{Value: "resolved", Text: "Resolved"}}
 }
 
 var fields = frame.FieldTable{{frame.TextField, "status note"}, {frame.TrimmedField, "assignee"}}
