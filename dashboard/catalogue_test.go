@@ -39,8 +39,8 @@ func answerCatalogue(r *rig) *rig {
 func TestEventTypes(t *testing.T) {
 	r := answerCatalogue(newRig(t))
 	b := r.signedIn()
-	page := b.get("/app/event-types").want(200, `href="/app/event-types/orders%2Fpaid"`, "Orders", "deprecated", "other.one",
-		`href="/catalogue"`)
+	page := b.get("/app/event-types").want(200, `href="/app/event-types/orders%2Fpaid"`, "Orders", "deprecated",
+		"other.one", `href="/catalogue"`)
 	if strings.Contains(page.body, "<b>order</b>") {
 		t.Error("a description is not text")
 	}
@@ -60,7 +60,8 @@ func TestEventTypes(t *testing.T) {
 			`{"deprecated":false,"schema":{"type":"array"}}`, "/app/event-types/orders%2Fpaid",
 			url.Values{"description": {"An <b>order</b>"}, "group": {"Orders"}, "schema": {`{"type":"array"}`},
 				"example": {"{\r\n  \"a\": 1\r\n}"}}},
-		{"/app/event-types/orders%2Fpaid/delete", "DELETE /v1/event_types/orders%2Fpaid", "", "/app/event-types", url.Values{}},
+		{"/app/event-types/orders%2Fpaid/delete", "DELETE /v1/event_types/orders%2Fpaid", "", "/app/event-types",
+			url.Values{}},
 		{"/app/settings/catalogue", "PATCH /v1/settings/catalogue", `{"public":true,"title":"T"}`, "/app/event-types",
 			url.Values{"title": {"T"}, "public": {"true"}}},
 	} {
@@ -92,7 +93,8 @@ func TestIssues(t *testing.T) {
 		t.Errorf("%s", call.Body)
 	}
 	b.get("/app/issues/iss_2").want(404, "no such issue")
-	r.api.on("GET /v1/overview", 200, `{"at":"2026-08-21T22:24:30.000Z","needs":{"issues":{"total":1,"data":[`+oneIssue+`]},
+	r.api.on("GET /v1/overview", 200, `{"at":"2026-08-21T22:24:30.000Z","needs":{"issues":{"total":1,"data":[`+
+		oneIssue+`]},
 		"alerts":{"total":1,"data":[{"rule":"delivery_failed","endpoint_id":"ep_1","destination_id":"dst_1",
 		"state":"firing","value":"attempts_exhausted","fired_at":"2026-08-21T22:24:36.123Z"}]}}}`)
 	start := b.get("/app").want(200, "is answered 503, 7\u00a0times", `href="/app/issues/iss_1"`)

@@ -85,7 +85,7 @@ type Event struct {
 	Dests          []string   `header:"relay-dests"`        // destinations that were enabled when the event was accepted
 	DuplicateOf    string     `header:"relay-duplicate-of"` // evt_… of the first event with the same deduplication value
 	IdempotencyKey string     `header:"relay-idempotency-key"`
-	Trace          string     `header:"relay-trace"`    // traceparent of the span that accepted it; empty: it is not traced
+	Trace          string     `header:"relay-trace"`    // traceparent of the span that accepted it; empty: none
 	Mismatch       string     `header:"relay-mismatch"` // a Mismatch as JSON; empty: none was found, or looked for
 	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
 	// empty: every group. Record does not encode it: records made from this one are for every group.
@@ -165,7 +165,8 @@ const version = "1"
 //
 // All values share one allocation, and so do all names: an event has about thirty of each, and every event passes here.
 func (e *Event) Record() *stream.Record {
-	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Mismatch)+len(e.Dests)*destText, 0
+	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Mismatch)+
+		len(e.Dests)*destText, 0
 	for _, f := range e.Header {
 		size += len(f.Value)
 		names += len(hHeader) + len(f.Name)
