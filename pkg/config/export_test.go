@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
