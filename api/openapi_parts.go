@@ -21,8 +21,8 @@ import (
 var openapiParts embed.FS
 
 // partNames lists the parts in the order of the document.
-var partNames = []string{"info", "endpoints", "tenants", "event_types", "verification", "destinations", "sending", "stream",
-	"events",
+var partNames = []string{"info", "endpoints", "tenants", "event_types", "verification", "destinations", "sending",
+	"stream", "events",
 	"processing", "replays", "recoveries", "drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection",
 	"fixtures", "issues", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
 
