@@ -190,8 +190,9 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		return nil, err
 	}
 	ofAccount := account.New(&account.Deps{
-		Core: c, Alerts: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier, Egress: deps.Egress,
-		Usage: deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
+		Core: c, Alerts: deps.Config, Issues: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier,
+		Egress: deps.Egress,
+		Usage:  deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
 		AlertDomains: cfg.AlertDomains, Version: cfg.Version,
 	})
 	ofLeaks, needs := newLeaks(cfg, deps, c, scan.leaks)

@@ -103,7 +103,8 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 		"domain": c.domain("routes.example.com").text("id"),
 		"scan":   c.scan("scan.example.com").text("id"),
 		"dsn":    c.dsn("routes").text("id"),
-		"tenant": c.tenant("routes"), "event_type": c.eventType("routes"), "key": "nope", "link": "nope",
+		"tenant": c.tenant("routes"), "event_type": c.eventType("routes"), "issue": c.issue("http_500"),
+		"key": "nope", "link": "nope",
 		"fixture": c.fixture(`{}`).text("id"), "tripwire": c.tripwire("key").text("id")}
 	unknown := map[string]string{}
 	for name := range known {

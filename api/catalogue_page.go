@@ -62,11 +62,15 @@ func (c *cataloguePages) draw() (map[string]*page, error) {
 			return nil, fmt.Errorf("read the look of the catalogue: %w", err)
 		}
 	}
-	html, policy, err := reference.Catalogue(title, style, types)
+	drawn := make([]reference.EventType, len(types))
+	for i, x := range types {
+		drawn[i] = reference.EventType(x)
+	}
+	html, policy, err := reference.Catalogue(title, style, drawn)
 	if err != nil {
 		return nil, fmt.Errorf("draw the catalogue: %w", err)
 	}
-	drawn, text := newPage("text/html; charset=utf-8", html), newPage("application/json", document)
-	drawn.policy = policy
-	return map[string]*page{cataloguePath: &drawn, documentPath: &text}, nil
+	shown, text := newPage("text/html; charset=utf-8", html), newPage("application/json", document)
+	shown.policy = policy
+	return map[string]*page{cataloguePath: &shown, documentPath: &text}, nil
 }

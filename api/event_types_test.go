@@ -207,7 +207,8 @@ func TestImportOfAnExport(t *testing.T) {
 	}
 }
 
-// The catalogue is public only if the account says so, without internal types, and draws what people have written as text.
+// The catalogue is public only if the account says so, without internal types, and draws what people have written as
+// text.
 func TestPublicCatalogue(t *testing.T) {
 	c := newClient(t)
 	for _, path := range []string{"/catalogue", "/catalogue/openapi.json"} {

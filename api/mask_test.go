@@ -170,7 +170,7 @@ func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 		"{dsn_id}":     dsn.text("id"),
 		"{finding_id}": c.finding(), "{fixture_id}": c.fixture(`{}`).text("id"),
 		"{tripwire_id}": c.tripwire("url").text("id"), "{tenant_name}": c.tenant("masked"),
-		"{event_type_name}": c.eventType("masked"),
+		"{event_type_name}": c.eventType("masked"), "{issue_id}": c.issue("http_501"),
 	}
 	// Twilio signs the ingest URL, so the explanation of a signature contains it.
 	c.do("PATCH", "/v1/endpoints/"+name,

@@ -64,7 +64,9 @@ const exampleDomain = "dom_zj5n7rbw3ye9d6c8m2v0x4ktq1"
 func (c *client) fill(path, body string) (string, string) {
 	c.t.Helper()
 	ep := c.endpoint(map[string]any{"destinations": []any{"https://example.com/a", "https://example.com/b"}})
-	ids := map[string]string{"{tenant_name}": c.tenant("example"), "{event_type_name}": c.eventType("example"), "{endpoint_id}": ep.text("id"),
+	ids := map[string]string{"{tenant_name}": c.tenant("example"),
+		"{event_type_name}": c.eventType("example"), "{issue_id}": c.issue("http_502"),
+		"{endpoint_id}":    ep.text("id"),
 		"{destination_id}": ep.text("destinations.0.id")}
 	if strings.Contains(path, "{event_id}") {
 		ids["{event_id}"] = c.send(ep.text("id"))

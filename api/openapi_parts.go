@@ -22,9 +22,10 @@ import (
 var openapiParts embed.FS
 
 // partNames lists the parts in the order of the document.
-var partNames = []string{"info", "endpoints", "tenants", "event_types", "verification", "destinations", "sending", "stream", "events",
+var partNames = []string{"info", "endpoints", "tenants", "event_types", "verification", "destinations", "sending",
+	"stream", "events",
 	"processing", "replays", "recoveries", "drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection",
-	"fixtures", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
+	"fixtures", "issues", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
 
 // leakParts are those whose operations are left out with the routes of leaks.
 var leakParts = []string{"drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection"}

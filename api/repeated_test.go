@@ -12,6 +12,7 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 	name := c.endpoint(nil).text("id")
 	in := strings.NewReplacer("{event_id}", c.send(name), "{recovery_id}", c.recovery(name).text("id"),
 		"{tenant_name}", c.tenant("repeated"), "{event_type_name}", c.eventType("repeated"),
+		"{issue_id}", c.issue("http_503"),
 		"{finding_id}", c.finding())
 	document := &contract{source: readYAML(t, documentFile(t))}
 	tried := 0

@@ -25,8 +25,18 @@ func (discardingAccepter) AcceptAll(_ context.Context, es []*event.Event, _ *con
 // BenchmarkSend1KB measures one send of 1 KB from the router to the answer, without net/http's server and without
 // the log.
 func BenchmarkSend1KB(b *testing.B) {
+	benchmarkSend(b, "off")
+}
+
+// BenchmarkSend1KBValidated is the same with a schema of the type.
+func BenchmarkSend1KBValidated(b *testing.B) { benchmarkSend(b, "reject") }
+
+func benchmarkSend(b *testing.B, validate string) {
 	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = discardingAccepter{} })
-	ep := c.endpoint(nil).text("id")
+	ep := c.endpoint(map[string]any{"validate": validate}).text("id")
+	c.do("PUT", "/v1/event_types/order.paid", `{"schema":{"type":"object","required":["items"],"properties":{"items":{
+		"type":"array","items":{"type":"object","required":["sku"],"properties":{"sku":{"type":"string"},
+		"n":{"type":"integer"},"price":{"type":"number"}}}}}}}`).want(200)
 	body := `{"type":"order.paid","data":{"items":[` +
 		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 26), ",") + `]}}`
 	h := c.api.Handler()

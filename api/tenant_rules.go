@@ -46,6 +46,10 @@ var tenantRules = frame.TenantRules{
 	"POST /v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret": within,
 	"POST /v1/endpoints/{endpoint}/destinations/{destination}/purge":         within,
 
+	"GET /v1/issues":           forbidden,
+	"GET /v1/issues/{issue}":   forbidden,
+	"PATCH /v1/issues/{issue}": forbidden,
+
 	"GET /v1/event_types":                 within,
 	"POST /v1/event_types":                forbidden,
 	"POST /v1/event_types/import":         forbidden,

@@ -31,10 +31,12 @@ import (
 	"sync"
 
 	"github.com/eventrelay/relay/dashboard/account"
+	"github.com/eventrelay/relay/dashboard/catalogue"
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/events"
 	"github.com/eventrelay/relay/dashboard/fixtures"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/issues"
 	"github.com/eventrelay/relay/dashboard/jobs"
 	"github.com/eventrelay/relay/dashboard/overview"
 	"github.com/eventrelay/relay/dashboard/portal"
@@ -67,6 +69,8 @@ func areas() []frame.Area {
 		events.Area(),
 		jobs.Area(),
 		fixtures.Area(),
+		catalogue.Area(),
+		issues.Area(),
 		portal.Area(),
 	}, leakAreas(), []frame.Area{account.Area()})
 }
@@ -103,6 +107,8 @@ var menu = []frame.MenuGroup{
 		{Path: "/app/events", Name: "Events", Icon: "events"},
 		{Path: "/app/replays", Name: "Replays", Icon: "replay"},
 		{Path: "/app/recoveries", Name: "Recoveries", Icon: "recover"},
+		{Path: "/app/issues", Name: "Issues", Icon: "failed"},
+		{Path: "/app/event-types", Name: "Event types", Icon: "check"},
 		{Path: "/app/fixtures", Name: "Fixtures", Icon: "fixture"},
 	}},
 	{Heading: "Leaks", Items: []frame.MenuItem{

@@ -445,6 +445,7 @@ func newAlerts(n *Node) (runFunc, error) {
 		alert.Config{Node: n.settings.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
 		alert.Deps{
 			Log: n.log, Stream: n.stream, Config: n.control, Notices: n.control, History: n.control,
+			Issues:  n.control,
 			Keyring: n.keyring, Sender: n.notifier, Now: n.control.Now, Metrics: n.registry,
 			Usage: allowance{n.usage, n.control}, Events: n.reader,
 		})

@@ -120,8 +120,8 @@ type Unstored struct {
 	FlushBegan func() bool
 }
 
-// WithoutPayload returns a copy of e without header, body, query and mismatch: what a read shows of an event whose payload was
-// erased.
+// WithoutPayload returns a copy of e without header, body, query and mismatch: what a read shows of an event whose
+// payload was erased.
 func WithoutPayload(e *event.Event) *event.Event {
 	bare := *e
 	bare.Header, bare.Body, bare.Query, bare.Mismatch = nil, nil, "", ""

@@ -131,15 +131,14 @@ var notInOperationID = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
 // Document returns the OpenAPI document of types. The public one has no internal types, and nothing of our own.
 func Document(types []*config.EventType, title string, public bool) ([]byte, error) {
-	webhooks, tags, ids := object{}, []any{}, map[string]bool{}
+	webhooks, tags, ids, groups := object{}, []any{}, map[string]bool{}, map[string]bool{}
 	for _, x := range types {
 		if public && x.Internal {
 			continue
 		}
-		if tag := (object{"name": x.Group, "description": "Events of " + x.Group + "."}); x.Group != "" && !slices.ContainsFunc(tags, func(t any) bool {
-			return t.(object)["name"] == x.Group
-		}) {
-			tags = append(tags, tag)
+		if x.Group != "" && !groups[x.Group] {
+			groups[x.Group] = true
+			tags = append(tags, object{"name": x.Group, "description": "Events of " + x.Group + "."})
 		}
 		id := notInOperationID.ReplaceAllString(x.Name, "_")
 		for n := 2; ids[id]; n++ {

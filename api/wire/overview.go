@@ -57,6 +57,8 @@ type CriticalFinding struct {
 type OverviewNeeds struct {
 	// Alerts that fire.
 	Alerts Counted[*Alert] `json:"alerts"`
+	// Open issues, the last failure first.
+	Issues Counted[*Issue] `json:"issues"`
 	// Destinations that are held, and those that the service has disabled; then those that are paused.
 	Destinations Counted[WaitingDestination] `json:"destinations"`
 	// Recovery jobs that wait for approval.

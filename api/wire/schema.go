@@ -43,12 +43,13 @@ var (
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
 		EventType{}, List[EventType]{}, EventTypesImported{}, EventTypesSeen{}, CatalogueSettings{},
+		Issue{}, List[Issue]{},
 	}
 	requests = []any{
 		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
 		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
 		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, EventType{},
-		CatalogueSettings{},
+		CatalogueSettings{}, Issue{},
 	}
 )
 

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -268,12 +269,12 @@ func presetOf(provider string) *verify.Scheme {
 	return nil
 }
 
-// modeOff is the choice not to verify signatures, beside the modes of the API.
+// modeOff is the choice not to verify signatures, beside the modes of the API, and not to validate events.
 const modeOff = "off"
 
 // settingsFields are the settings of an endpoint.
 var settingsFields = frame.FieldTable{
-	{frame.TextField, "name provider response.content_type response.body"},
+	{frame.TextField, "name provider validate response.content_type response.body"},
 	{frame.OptionalText, "description type_source alerts.muted_until"},
 	{frame.Checkbox, "enabled paused scan_payloads keep_method alerts.enabled"},
 	{frame.NumberField, "response.status"},
@@ -298,6 +299,7 @@ var otherSettings = frame.FieldTable{
 // settingsValues returns what the fields of an endpoint's settings show. Their names are the API's parameters.
 func settingsValues(e *model.Endpoint) url.Values {
 	shown := *e
+	shown.Validate = cmp.Or(shown.Validate, modeOff) // a new one has none yet
 	if shown.Verification == nil {
 		shown.Verification = &wire.Verification{Mode: modeOff, ToleranceSeconds: int(verify.DefaultTolerance.Seconds())}
 	}
@@ -447,6 +449,8 @@ func settingsChoices(off frame.Option) map[string][]frame.Option {
 			frame.PlainOptions(verify.Encodings()...)...),
 		"response.content_type": frame.PlainOptions("application/json", "text/plain", "text/xml", "application/xml"),
 		"alerts.channels":       channelOptions(),
+		"validate": {{Value: modeOff, Text: "Off"}, {Value: "warn", Text: "Warn: accept and mark"},
+			{Value: "reject", Text: "Reject: refuse what is sent, mark what is received"}},
 		"retry_policy.strategy": frame.PlainOptions(retry.StrategyNames()...),
 	}
 }

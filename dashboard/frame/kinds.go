@@ -17,6 +17,7 @@ const (
 	RecoveriesPath   = "/app/recoveries"
 	NewRecoveryPath  = RecoveriesPath + "/new"
 	FindingsPath     = "/app/findings"
+	IssuesPath       = "/app/issues"
 	AlertHistoryPath = "/app/alerts/history"
 	KeysPath         = "/app/settings/keys"
 	AgentsPath       = "/app/settings/agents"
@@ -49,6 +50,8 @@ var kinds = []kind{
 	{"domain", "dom_", "/app/domains", "/v1/domains", "There is no such domain."},
 	{"tripwire", "trw_", "/app/tripwires", "/v1/tripwires", "There is no such tripwire. It may have been deleted."},
 	{"scan", "scn_", "/app/scans", "/v1/scans", "There is no such scan. The newest hundred are kept."},
+	{"issue", "iss_", IssuesPath, "/v1/issues", "There is no such issue. It is removed 30 days after the last failure."},
+	{"event_type", "event type ", "/app/event-types", "/v1/event_types", "There is no such event type."}, // it has no id
 	{"", "act_", "/app/confirm", "", ""},
 }
 

@@ -8,11 +8,13 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -47,6 +49,21 @@ type view struct {
 	Assets   *assets
 	Asked    int          // changes of agents that wait for a person
 	Portal   *PortalVisit // a page of the portal
+	visit    *Visit
+}
+
+// EventTypes are names of the catalogue, for fields in which a person enters one.
+func (x view) EventTypes() []string { return x.visit.EventTypes() }
+
+// EventTypes are the newest names of the catalogue that the visitor may see; none if it cannot be read.
+func (v *Visit) EventTypes() (names []string) {
+	var list wire.List[wire.EventType]
+	if v.GetSoon("/v1/event_types", url.Values{"limit": {"100"}}, &list) == nil {
+		for _, x := range list.Data {
+			names = append(names, x.Name)
+		}
+	}
+	return names
 }
 
 // pages are the templates that a dashboard executes, with its own functions.
@@ -108,7 +125,7 @@ func (v *Visit) Page(name string, data any) error {
 		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, Portal: v.Portal,
 		CanWrite: v.CanWrite(), Menu: v.menuShown(),
 		Path: v.R.URL.Path, Version: v.Config.Version,
-		AsOf: v.AsOf, Assets: v.assets,
+		AsOf: v.AsOf, Assets: v.assets, visit: v,
 	}
 	if block == "layout" {
 		switch {

@@ -30,6 +30,7 @@ type Need struct {
 
 	facts []string
 	state bool // a fact is the state of the destination
+	issue bool // a fact is an issue of it
 }
 
 // Causes are what is wrong, by destination: its state, and each alert that fires for it. An alert that is about no
@@ -97,7 +98,8 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 	}
 	stateIsKnown := a.Rule == "destination_state" && c.state
 	rateIsKnown := a.Rule == "failure_rate" && x.requests[c.DestinationID].Failed > 0
-	if text := a.Text(); !stateIsKnown && !rateIsKnown {
+	issueIsKnown := c.issue && slices.Contains(saidByIssues, a.Rule)
+	if text := a.Text(); !stateIsKnown && !rateIsKnown && !issueIsKnown {
 		c.facts = append(c.facts, strings.ToLower(text[:1])+text[1:])
 	}
 	if x.v.CanWrite() {
@@ -106,6 +108,35 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 	c.link(a.EventsPath(), "Show events")
 	return c
 }
+
+// NameOfIssue is the endpoint and the destination.
+func NameOfIssue(x *wire.Issue) string {
+	return cmp.Or(frame.TextOf(x.EndpointName), x.EndpointID) + " → " +
+		cmp.Or(frame.TextOf(x.DestinationName), x.DestinationID)
+}
+
+// CauseText is the cause of an issue in words.
+func CauseText(cause string) string {
+	if status, isStatus := strings.CutPrefix(cause, "http_"); isStatus && len(status) == 3 {
+		return "is answered " + status
+	}
+	return strings.ReplaceAll(cause, "_", " ")
+}
+
+// AddIssue says how often a destination has failed for a cause. Alerts about its failures say no more than that.
+func (x *Causes) AddIssue(i *wire.Issue) {
+	c := x.at(i.DestinationID, NameOfIssue(i))
+	c.Path = cmp.Or(c.Path, frame.DestinationPageOf(i.EndpointID, i.DestinationID))
+	if c.Since.IsZero() || time.Time(i.FirstSeenAt).Before(time.Time(c.Since)) {
+		c.Since = i.FirstSeenAt
+	}
+	c.issue = true
+	c.facts = append(c.facts, CauseText(i.Cause)+", "+frame.Plural(i.Count, "time", "times"))
+	c.link(frame.PageOf(i.ID), "Open the issue")
+}
+
+// saidByIssues are the rules of alerts that an issue of their destination replaces.
+var saidByIssues = []string{"delivery_failed", "consecutive_failures", "failure_rate"}
 
 // link adds a link, unless the cause has one of that name; an empty path is none. Links are in the order of names.
 func (c *Need) link(path, name string) {

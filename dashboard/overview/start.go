@@ -123,7 +123,7 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 	}{
 		{len(asked) - len(shown), frame.AgentsPath, "changes of agents"},
 		{hidden(&n.Recoveries), frame.RecoveriesPath, "recoveries"}, {more, frame.EndpointsPath, "destinations"},
-		{hidden(&n.Alerts), frame.AlertHistoryPath, "alerts"},
+		{hidden(&n.Alerts), frame.AlertHistoryPath, "alerts"}, {hidden(&n.Issues), frame.IssuesPath, "issues"},
 	} {
 		if x.more > 0 {
 			total += x.more
@@ -172,6 +172,9 @@ func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Ac
 			continue
 		}
 		x.AddWaiting(model.NameOfWaiting(&d), &d)
+	}
+	for _, i := range o.Needs.Issues.Data {
+		x.AddIssue(i)
 	}
 	for _, a := range alerts {
 		x.AddAlert(a, a.Subject())

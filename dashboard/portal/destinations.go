@@ -124,13 +124,13 @@ func valuesOf(d *model.Destination, offered []frame.Option) url.Values {
 	return values
 }
 
-// typesSeen are the types of the newest events, in the order of their names.
+// typesSeen are the types of the catalogue and of the newest events, in the order of their names.
 func typesSeen(v *frame.Visit) (all []frame.Option) {
 	var list wire.List[*model.EventRow]
 	if v.GetSoon("/v1/events", url.Values{"limit": {"200"}}, &list) != nil {
 		return nil // the page offers no types then
 	}
-	var names []string
+	names := v.EventTypes()
 	for _, e := range list.Data {
 		if name := frame.TextOf(e.Type); name != "" {
 			names = append(names, name)

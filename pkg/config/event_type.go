@@ -50,8 +50,9 @@ const (
 	MaxEventExample = 32 << 10
 	// MaxVersion is the largest number of a version.
 	MaxVersion = 1 << 30
-	// MaxTypeDescription and MaxTypeGroup are lengths in characters.
-	MaxTypeDescription, MaxTypeGroup = 2000, 100
+	// MaxTypeDescription is the length of a description in characters, MaxTypeGroup that of a group.
+	MaxTypeDescription = 2000
+	MaxTypeGroup       = 100
 )
 
 // Errors of these bounds.

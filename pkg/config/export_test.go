@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/document"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
@@ -42,6 +43,8 @@ func oneOfEach(t *testing.T, n *testNode) {
 			v.Email, v.ID, v.Scope = "ops@example.com", UserID("ops@example.com"), Read
 		case *Tenant:
 			v.Tenant, v.ID = "customer-1", TenantID(v.Account, "customer-1")
+		case *alerting.Issue:
+			v.Add(1, v.CreatedAt, v.CreatedAt, nil)
 		case *EventType:
 			v.Name, v.ID = "order.paid", EventTypeID(v.Account, "order.paid")
 			v.SetSchema([]byte(`{"maxItems":3}`), nil, n.Clock().UTC())

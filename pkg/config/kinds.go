@@ -80,6 +80,10 @@ var kindTable = &entity.Table{
 	entity.KindEventType: entity.Row[EventType]("event_type", conflog.AuditAll, exported,
 		conflog.Bounds{MaxCount: MaxEventTypes, ErrCount: ErrTooManyEventTypes, MaxBytes: MaxEventTypesBytes,
 			ErrBytes: ErrEventTypesFull}).AtLevel(3),
+	// What was counted is not audited, and must be possible when the configuration is full.
+	entity.KindIssue: entity.Row[alerting.Issue]("issue", conflog.AuditRequested, exported|expiresInAnyOrder,
+		conflog.Bounds{MaxCount: alerting.MaxIssues, ErrCount: alerting.ErrTooManyIssues,
+			AllowGrowthWhenFull: true}).AtLevel(3),
 }
 
 func (*LogSecret) EntityKind() entity.Kind     { return entity.KindLog }

@@ -194,6 +194,8 @@ func (x *OutcomeHead) decodeWire(msg []byte) error {
 			x.Status = statusOf(b)
 		case 6:
 			x.Reason = b
+		case 7:
+			x.Code = int(n)
 		case 8:
 			x.NextAt = fromMilli(n)
 		case 9:
@@ -217,6 +219,8 @@ func (x *AttemptHead) decodeWire(msg []byte) error {
 			x.Trigger = triggerOf(b)
 		case 4:
 			x.OK = n != 0
+		case 6:
+			x.ErrorCode = b
 		}
 		return nil
 	})

@@ -167,7 +167,8 @@ const version = "1"
 //
 // All values share one allocation, and so do all names: an event has about thirty of each, and every event passes here.
 func (e *Event) Record() *stream.Record {
-	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Mismatch)+len(e.Dests)*destText, 0
+	size, names := recordText+len(e.Type)+len(e.Query)+len(e.IdempotencyKey)+len(e.Trace)+len(e.Mismatch)+
+		len(e.Dests)*destText, 0
 	for _, f := range e.Header {
 		size += len(f.Value)
 		names += len(hHeader) + len(f.Name)

@@ -101,6 +101,7 @@ type OutcomeHead struct {
 	Dest        []byte    `wire:"3"`
 	Status      Status    `wire:"5,intern"`
 	Reason      []byte    `wire:"6"`
+	Code        int       `wire:"7"`
 	NextAt      time.Time `wire:"8"`
 	At          time.Time `wire:"9"`
 	Run         []byte    `wire:"10"`
@@ -112,6 +113,8 @@ type AttemptHead struct {
 	Attempt id.ID   `wire:"1"` // of the request; zero when none was made
 	Trigger Trigger `wire:"3,intern"`
 	OK      bool    `wire:"4"` // the request succeeded
+	// ErrorCode says why it has no answer; it shares the record's memory.
+	ErrorCode []byte `wire:"6"`
 }
 
 // DecodeOutcomeHead reads a record of the topic outcomes.

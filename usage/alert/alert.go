@@ -109,6 +109,7 @@ type Deps struct {
 	Config  Configuration
 	Notices Notices
 	History History
+	Issues  Issues // nil: no issues are kept
 	Keyring *seal.Keyring
 	Sender  Sender
 	Usage   Usage  // nil = there is no allowance
@@ -144,6 +145,7 @@ type Alerts struct {
 	ownsFirst           atomic.Bool               // this node owns partition 0 and evaluates the account rules
 	full                atomic.Bool               // an alert did not fire since there is no room, which was logged
 	partitions          map[int32]*partitionState // owned by the goroutine of consume
+	issuesCheckedAt     time.Time                 // owned by the goroutine of consume
 	processingCheckedAt time.Time                 // owned by the goroutine of runAccountRules
 }
 

@@ -95,7 +95,7 @@ func (a *Alerts) applyPending(
 	for p := range assigned {
 		delete(commits, p) // from an earlier assignment
 		if a.partitions[p.Index] == nil || p.Topic == stream.Outcomes {
-			a.partitions[p.Index] = newPartitionState(p.Index)
+			a.partitions[p.Index] = a.newPartition(p.Index)
 		}
 	}
 	for p, m := range assigned { // after the loop above: a new state has no offset of the partition's other topic
@@ -140,6 +140,15 @@ func (a *Alerts) requeueAssigned(
 		}
 	}
 	return true
+}
+
+// newPartition returns the state of a partition without records.
+func (a *Alerts) newPartition(index int32) *partitionState {
+	part := newPartitionState(index)
+	if a.deps.Issues != nil {
+		part.countedUntil = a.countedUntil
+	}
+	return part
 }
 
 // rebuild rebuilds the state of partitions from the records before their committed offset, without evaluating them.

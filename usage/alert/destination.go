@@ -30,6 +30,7 @@ type destinationState struct {
 	heldSince     time.Time // since when its circuit breaker is known to be open; zero: it is not
 	goneAt        time.Time // when it last gave an answer that disables it
 	lastOutcomeAt time.Time // time of its last outcome
+	succeededAt   time.Time // time of its last request that succeeded
 }
 
 // observe adds one outcome. Tests that a user sent by hand do not count. span is the window of the failure rate.
@@ -39,7 +40,7 @@ func (d *destinationState) observe(outcome *event.OutcomeHead, span time.Duratio
 		d.rate.resize(span)
 		d.rate.add(outcome.At, outcome.OK)
 		if d.failures++; outcome.OK {
-			d.failures, d.heldSince = 0, time.Time{}
+			d.failures, d.heldSince, d.succeededAt = 0, time.Time{}, outcome.At
 		}
 	}
 	switch {

@@ -22,6 +22,9 @@ type partitionState struct {
 	nextOffset    map[string]int64             // by topic: the offset to read next
 	latest        map[string]time.Time         // by topic: the latest time that a record reported
 	endAtStart    map[string]int64             // by topic: the end of the log when the state was built
+	failing       map[string]*failing          // by id of the issue
+	// countedUntil returns the offset before which outcomes are counted in an issue; nil: no issues are kept.
+	countedUntil func(issue string, partition int32) int64
 }
 
 // rejectionCounter counts the rejected signatures of one endpoint.
@@ -33,7 +36,7 @@ type rejectionCounter struct {
 func newPartitionState(partition int32) *partitionState {
 	return &partitionState{partition: partition, destinations: map[string]*destinationState{},
 		rejections: map[string]*rejectionCounter{}, nextOffset: map[string]int64{},
-		latest: map[string]time.Time{}, endAtStart: map[string]int64{}}
+		latest: map[string]time.Time{}, endAtStart: map[string]int64{}, failing: map[string]*failing{}}
 }
 
 // position returns the position up to which a topic of the partition was read.
@@ -50,6 +53,7 @@ func (part *partitionState) addOutcome(r *stream.Record, span time.Duration) (
 		return "", nil, false, err
 	}
 	part.setLatest(stream.Outcomes, outcome.At)
+	part.countFailure(&outcome, string(r.Key), r.Offset)
 	dest = part.destinations[string(outcome.Dest)]
 	if dest == nil {
 		dest = &destinationState{endpoint: string(r.Key)}

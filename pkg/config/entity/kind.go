@@ -38,6 +38,7 @@ const (
 	KindTenant
 	KindPortalSession
 	KindEventType
+	KindIssue
 	NumKinds // number of kinds, the log's own included
 )
 

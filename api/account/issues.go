@@ -1,0 +1,108 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+
+	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// issues serves what fails at destinations, by cause.
+type issues struct {
+	frame.Resource[alerting.Issue, *alerting.Issue, *wire.Issue]
+}
+
+var issueStatuses = []string{alerting.IssueOpen, alerting.IssueAcknowledged, alerting.IssueResolved}
+
+func newIssues(c *frame.Core, in entity.Access) *issues {
+	a := &issues{}
+	a.Resource = frame.Resource[alerting.Issue, *alerting.Issue, *wire.Issue]{
+		Core: c, Config: in, Object: "issue", Kept: true, Keep: keepIssues, Own: frame.Methods{"one PATCH": a.patch},
+		Views: func(_ context.Context, _ *config.Key, all ...*alerting.Issue) ([]*wire.Issue, error) {
+			return frame.ViewsOf(all, a.view), nil
+		},
+	}
+	return a
+}
+
+// keepIssues reads the filters of a list.
+func keepIssues(q *frame.Query) func(*alerting.Issue) bool {
+	filters := map[string][]string{}
+	for _, name := range []string{"status", "endpoint_id", "destination_id"} {
+		filters[name] = q.List(name)
+	}
+	for _, status := range filters["status"] {
+		if !slices.Contains(issueStatuses, status) {
+			q.Fail("status", "must be open, acknowledged or resolved")
+		}
+	}
+	matches := func(name, value string) bool { return len(filters[name]) == 0 || slices.Contains(filters[name], value) }
+	return func(x *alerting.Issue) bool {
+		return matches("status", x.Status) && matches("endpoint_id", x.Endpoint) && matches("destination_id", x.Destination)
+	}
+}
+
+func (a *issues) view(x *alerting.Issue) *wire.Issue {
+	v := &wire.Issue{ID: x.ID, Object: "issue", EndpointID: x.Endpoint, DestinationID: x.Destination, Cause: x.Cause,
+		Status: x.Status, FirstSeenAt: web.Time(x.FirstAt), LastSeenAt: web.Time(x.LastAt), Count: x.Count,
+		Events: x.Events, Reopened: x.Reopened, ResolvedAt: web.Time(x.ResolvedAt), Assignee: x.Assignee, Note: x.Note,
+		CreatedAt: web.Time(x.CreatedAt), UpdatedAt: web.Time(x.UpdatedAt)}
+	if v.Events == nil {
+		v.Events = []string{}
+	}
+	if e := a.PresentEndpoint(x.Endpoint, x.Account); e != nil {
+		v.EndpointName = &e.Name
+		if d := e.Destination(x.Destination); d != nil {
+			v.DestinationName = d.Name
+		}
+	}
+	return v
+}
+
+func (a *issues) patch(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	x, err := a.InPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.Body(r)
+	if err != nil {
+		return err
+	}
+	var in *frame.Input
+	after, err := entity.Update(r.Context(), a.Config, x.ID, func(x *alerting.Issue) error {
+		in = &frame.Input{}
+		o, v := in.NewObject("", body), a.view(x)
+		o.Decode(v)
+		o.WarnUnknown()
+		x.Assignee, x.Note = v.Assignee, v.Note
+		x.SetStatus(v.Status, a.Now())
+		return in.Err
+	})
+	if errors.Is(err, config.ErrNotFound) {
+		return web.Missing("there is no such issue")
+	}
+	if err != nil {
+		return err
+	}
+	return a.Answer(w, r, key, http.StatusOK, after, in.Warnings)
+}
+
+// addNeeds adds the open issues to what needs a person.
+func (a *issues) addNeeds(to *wire.OverviewNeeds, account string) {
+	to.Issues.Data = []*wire.Issue{}
+	open, _ := entity.List(a.Config, account, 0, math.MaxInt, func(x *alerting.Issue) bool {
+		return x.Status == alerting.IssueOpen
+	})
+	slices.SortFunc(open, func(a, b *alerting.Issue) int { return b.LastAt.Compare(a.LastAt) })
+	for _, x := range open {
+		to.Issues.Add(a.view(x))
+	}
+}

@@ -1,0 +1,130 @@
+// Package catalogue has the pages of event types.
+package catalogue
+
+import (
+	"embed"
+	"net/url"
+	"slices"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Area returns the pages of this package.
+func Area() frame.Area {
+	return frame.Area{Pages: files, Routes: []frame.Route{
+		{"GET", listPath, frame.Reader, frame.WithNewForm(list)},
+		{"POST", listPath, frame.Writer, frame.Submit(create)},
+		{"POST", "/app/settings/catalogue", frame.Writer, frame.Submit(publish)},
+		{"GET", onePath, frame.Reader, frame.Show(read, show)},
+		{"POST", onePath, frame.Writer, frame.Change(read, save)},
+		{"POST", onePath + "/delete", frame.Writer, frame.Button("DELETE "+oneAPI, nil, listPath,
+			"Deleted. Its events are no longer validated.")},
+	}}
+}
+
+//go:embed pages
+var files embed.FS
+
+const (
+	listPath = "/app/event-types"
+	onePath  = listPath + "/{event_type}"
+	oneAPI   = "/v1/event_types/{event_type}"
+)
+
+// typeData is an event type of the API.
+type typeData struct{ wire.EventType }
+
+var read = frame.ReadAt[typeData](oneAPI)
+
+// Path is the page of the type.
+func (x *typeData) Path() string { return pathOf(x.Name) }
+
+func pathOf(name string) string { return listPath + "/" + url.PathEscape(name) }
+
+// listData is a page of the catalogue.
+type listData struct {
+	frame.ListPage[*typeData]
+	Form     *frame.Form
+	Unknown  []wire.EventTypeSeen // recent types that the catalogue does not have
+	Settings wire.CatalogueSettings
+	Publish  *frame.Form
+}
+
+func list(v *frame.Visit, f *frame.Form) error {
+	p := listData{Form: f}
+	var err error
+	if p.ListPage, err = frame.ReadList[*typeData](v, "/v1/event_types", listPath, nil, nil); err != nil {
+		return err
+	}
+	var seen wire.EventTypesSeen
+	if _, err := v.TryGet("/v1/event_types/seen", nil, &seen); err != nil && !frame.IsUnavailable(err) {
+		return err
+	}
+	p.Unknown = slices.DeleteFunc(seen.Types, func(x wire.EventTypeSeen) bool { return x.Known })
+	if err := v.Get("/v1/settings/catalogue", nil, &p.Settings); err != nil {
+		return err
+	}
+	p.Publish = frame.NewForm(publishFields.Values(p.Settings), "")
+	return v.Page("event-types", p)
+}
+
+func create(v *frame.Visit, f *frame.Form) error {
+	name := f.Value("name")
+	return v.Ask("POST /v1/event_types", f, frame.Object{"name": name}, nil, func() error { return list(v, f) },
+		frame.Opens(v, pathOf(name), "Created. Describe its data."))
+}
+
+var publishFields = frame.FieldTable{{frame.TextField, "title"}, {frame.Checkbox, "public"}}
+
+func publish(v *frame.Visit, f *frame.Form) error {
+	if err := v.Do("PATCH /v1/settings/catalogue", f, publishFields.All(f), nil); err != nil {
+		return err
+	}
+	return v.Redirect(listPath, "Saved")
+}
+
+// typePage is the data of the page of one type.
+type typePage struct {
+	*typeData
+	Form *frame.Form
+}
+
+var fields = frame.FieldTable{{frame.TextField, "description group"}, {frame.Checkbox, "deprecated internal"},
+	{frame.JSONField, "schema example"}}
+
+// values returns what the fields show. An object without members is shown, too.
+func (x *typeData) values() url.Values {
+	values := fields.Values(x)
+	for name, raw := range map[string][]byte{"schema": x.Schema, "example": x.Example} {
+		if values.Set(name, frame.Indented(raw)); string(raw) == "null" {
+			values.Set(name, "")
+		}
+	}
+	return values
+}
+
+func show(v *frame.Visit, x *typeData) error {
+	return v.Page("event-type", typePage{x, frame.NewForm(x.values(), "")})
+}
+
+func save(v *frame.Visit, f *frame.Form, x *typeData) error {
+	return v.Ask("PATCH "+oneAPI, f, fields.Changes(f, x.values()), nil,
+		func() error { return v.Page("event-type", typePage{x, f}) }, frame.Opens(v, x.Path(), "Saved"))
+}
+
+// shownVersion is a version as people read it.
+type shownVersion struct {
+	Version   int
+	Text      string
+	CreatedAt web.Time
+}
+
+// Earlier are the versions before the newest, newest first.
+func (x *typeData) Earlier() (all []shownVersion) {
+	for _, e := range slices.Backward(x.Versions[:max(0, len(x.Versions)-1)]) {
+		all = append(all, shownVersion{e.Version, frame.Indented(e.Schema), e.CreatedAt})
+	}
+	return all
+}

@@ -1,0 +1,118 @@
+package alert
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+)
+
+// fakeIssues are issues in memory.
+type fakeIssues map[string]*alerting.Issue
+
+func (m fakeIssues) Issue(id string) *alerting.Issue { return m[id] }
+
+func (m fakeIssues) Issues(keep func(*alerting.Issue) bool) (all []*alerting.Issue) {
+	for _, x := range m {
+		if keep(x) {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+func (m fakeIssues) ChangeIssue(_ context.Context, id string, alter func(*alerting.Issue) error) error {
+	x := m[id]
+	if x == nil {
+		x = &alerting.Issue{}
+		x.ID = id
+	}
+	changed := *x
+	m[id] = &changed
+	return alter(&changed)
+}
+
+// issueRig is a node that keeps issues.
+func issueRig(t *testing.T, in fakeIssues) *rig {
+	r := newRig(t)
+	r.deps.Issues = in
+	r.partitions[0] = r.newPartition(0)
+	return r
+}
+
+// failWith processes a failed request with a status, or the error code of one without an answer.
+func (r *rig) failWith(status event.Status, code int, errorCode event.ErrorCode) id.ID {
+	a := r.attempt(false)
+	a.ErrorCode = errorCode
+	e := r.ids.NewUnbounded(0)
+	o := &event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status,
+		Code: code, At: time.Now(), Attempt: a}
+	r.processRecord("outcomes", o.Record(), &r.offset)
+	return e
+}
+
+// Failures with one cause are one issue: it counts them once, opens again, and survives the owner of the partition.
+func TestFailuresAreIssues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := fakeIssues{}
+		r := issueRig(t, all)
+		of := func(cause string) *alerting.Issue { return all[issueID(testDest, cause)] }
+		for range issueFailures - 1 {
+			r.failWith(event.Retrying, 503, "http_status")
+		}
+		r.advance(2 * time.Second)
+		if len(all) != 0 {
+			t.Fatalf("some failed requests are an issue: %v", all)
+		}
+		newest := r.failWith(event.Retrying, 503, "http_status")
+		r.failWith(event.Failed, 0, "timeout")
+		r.advance(2 * time.Second)
+		if x := of("http_503"); x == nil || x.Count != issueFailures || x.Status != alerting.IssueOpen ||
+			x.Events[0] != newest.Text(id.Event) || x.Endpoint != testEndpoint || len(all) != 2 {
+			t.Fatalf("%+v", all)
+		}
+		if x := of("timeout"); x == nil || x.Count != 1 {
+			t.Errorf("a delivery that failed for good: %+v", x)
+		}
+
+		// What is written once a minute is counted once, also by the next owner, who reads the log again.
+		for range 3 {
+			r.failWith(event.Retrying, 503, "http_status")
+		}
+		r.advance(10 * time.Second)
+		if x := of("http_503"); x.Count != issueFailures {
+			t.Errorf("written within a minute: %+v", x)
+		}
+		again := issueRig(t, all)
+		for again.offset = 0; again.offset < issueFailures+1; { // counted before
+			again.failWith(event.Retrying, 503, "http_status")
+		}
+		for range 3 {
+			again.failWith(event.Retrying, 503, "http_status")
+		}
+		again.advance(2 * time.Second)
+		if x := of("http_503"); x.Count != issueFailures+3 {
+			t.Errorf("of another owner: %+v", x)
+		}
+
+		// A resolved issue opens again with the next failure, and is resolved when the destination works.
+		x := of("http_503")
+		x.SetStatus(alerting.IssueResolved, time.Now())
+		again.advance(2 * issueEvery)
+		again.failWith(event.Retrying, 503, "http_status")
+		again.advance(2 * time.Second)
+		if x = of("http_503"); x.Status != alerting.IssueOpen || x.Reopened != 1 {
+			t.Errorf("failed again: %+v", x)
+		}
+		again.advance(issueQuiet)
+		again.deliver(noEvent)
+		again.advance(2 * issueEvery)
+		if x = of("http_503"); x.Status != alerting.IssueResolved || x.ResolvedAt.IsZero() {
+			t.Errorf("after a success: %+v", x)
+		}
+	})
+}
