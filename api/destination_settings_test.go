@@ -161,3 +161,40 @@ func TestOrderingOfADestination(t *testing.T) {
 		t.Error("null does not end it")
 	}
 }
+
+// The secrets of a source are sealed, masked and kept, and its brokers are checked. Its answer has the status.
+func TestSourceOfAnEndpoint(t *testing.T) {
+	c := newClient(t)
+	endpoint := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	f := func(source, param string) {
+		t.Helper()
+		c.do("PATCH", endpoint, `{"source":`+source+`}`).wantError(400, "invalid_request", param)
+	}
+	f(`{}`, "source.kafka")
+	f(`{"kafka":{}}`, "source.kafka.brokers")
+	f(`{"kafka":{"brokers":["10.0.0.1:9092"],"topic":"orders"}}`, "source.kafka.brokers")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"]}}`, "source.kafka.topic")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders","group":"a b"}}`, "source.kafka.group")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders","start":"now"}}`, "source.kafka.start")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders","sasl":"plain"}}`, "source.kafka.password")
+	read := c.do("PATCH", endpoint, `{"source":{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders",
+		"sasl":"plain","username":"relay","password":"planted-secret-1"}}}`).want(200)
+	if k := read.get("source.kafka").(map[string]any); k["password"] != "****et-1" || k["start"] != "latest" ||
+		k["group"] != "eventrelay-"+read.text("id") || read.get("source_status.lag") != 7.0 ||
+		read.text("source_status.error") != "topic orders not found" {
+		t.Errorf("%s", read.raw)
+	}
+	before, _ := configuration.Endpoint(read.text("id"))
+	if stored := string(must.Get(json.Marshal(before))(t)); strings.Contains(stored+c.log.String(), "planted") {
+		t.Error(stored)
+	}
+	f(`{"kafka":{"brokers":["elsewhere.example.com:9093"]}}`, "source.kafka.password")
+	c.do("PATCH", endpoint, string(read.raw)).want(200)
+	c.do("PATCH", endpoint, `{"source":{"kafka":{"topic":"orders"}}}`).want(200)
+	if after, _ := configuration.Endpoint(read.text("id")); after.Rev != before.Rev {
+		t.Error("a round trip has changed it")
+	}
+	if c.do("PATCH", endpoint, `{"source":null}`).want(200).get("source") != nil {
+		t.Error("it has a source still")
+	}
+}

@@ -43,6 +43,7 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -65,7 +66,7 @@ var (
 func TestMain(m *testing.M) {
 	code, err := withConfiguration(m.Run)
 	if err == nil && code == 0 {
-		err = goleak.Find()
+		err = goleak.Find(kit.FetchManager)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -223,6 +224,10 @@ func (f *fake) DestinationTraffic(_ context.Context, _, endpoint string, _ event
 		return f.TrafficFunc(endpoint)
 	}
 	return event.DestinationTraffic{}, nil
+}
+
+func (f *fake) SourceStatus(context.Context, string) string {
+	return `{"lag":7,"error":"topic orders not found","at":"2026-11-20T10:00:00Z"}`
 }
 
 func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time {

@@ -45,6 +45,7 @@ type limiterStore struct {
 	claim.Store
 	held interface {
 		HeldUntil(ctx context.Context, dests []string) map[string]time.Time
+		SourceStatus(ctx context.Context, endpoint string) string
 	}
 }
 

@@ -98,10 +98,11 @@ type Node struct {
 	reader             *read.Reader
 	uses               *audit.Uses
 	usage              *usage.Usage
-	ledger             *ledger.Ledger   // nil when it is off
-	recovery           *recovery.Runner // nil without the role dispatch
-	trimmer            *stream.Trimmer  // nil without the role dispatch
-	ownsFirstPartition atomic.Bool      // this node owns the first partition
+	ledger             *ledger.Ledger          // nil when it is off
+	recovery           *recovery.Runner        // nil without the role dispatch
+	trimmer            *stream.Trimmer         // nil without the role dispatch
+	owned              atomic.Pointer[[]int32] // partitions that this node dispatches
+	ownsFirstPartition atomic.Bool             // this node owns the first partition
 	notifier           *notify.Sender
 	alerts             *alert.Alerts // nil without the role dispatch
 	guard              *stream.RetentionGuard
@@ -182,6 +183,7 @@ var starts = slices.Concat([]start{
 	{name: "alerts", role: roles.Dispatch, new: newAlerts},
 	{name: "guard of the log", new: newGuard},
 	{name: "ingest", new: newIngest},
+	{name: "sources", role: roles.Dispatch, new: newSources},
 }, leakStages, []start{
 	{name: "event feed", new: newFeed},
 	{
@@ -466,6 +468,7 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 // setOwnedPartitions passes to the components which partitions of events this node dispatches. The owner of the first
 // one writes snapshots, trims the log, erases payloads and drops expired days for all nodes.
 func (n *Node) setOwnedPartitions(partitions []int32) {
+	n.owned.Store(&partitions)
 	n.ownsFirstPartition.Store(slices.Contains(partitions, 0))
 	n.control.SetOwner(n.ownsFirstPartition.Load())
 	n.trimmer.SetOwner(n.ownsFirstPartition.Load())

@@ -199,8 +199,16 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, shown, opened kinds.Settings,
 ) (kept []string) {
 	next.Trim()
-	mask, text := shown.Secrets(), opened.Secrets()
-	for path, secret := range next.Secrets() {
+	kept = unmask(o, next.Secrets(), shown.Secrets(), opened.Secrets())
+	if in.checkSettings(o, &next); in.Err == nil {
+		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
+	}
+	return kept
+}
+
+// unmask puts the present secrets in place of their masks and returns the paths of those.
+func unmask(o *frame.Object, next, mask, text map[string]*seal.Secret) (kept []string) {
+	for path, secret := range next {
 		switch {
 		case mask[path] != nil && *secret == *mask[path]:
 			*secret = *text[path]
@@ -209,6 +217,12 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 			o.Fail(path, "is masked and matches no existing value; send the value itself")
 		}
 	}
+	slices.Sort(kept)
+	return kept
+}
+
+// checkSettings validates settings with opened secrets.
+func (in *endpointInput) checkSettings(o *frame.Object, next interface{ Validate(c kinds.Checks) error }) {
 	err := next.Validate(kinds.Checks{Opened: true, URL: func(text string) error {
 		_, err := in.endpoints.egress.CheckURL(text)
 		return err
@@ -218,11 +232,6 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 	} else if err != nil && in.Err == nil {
 		in.Err = err
 	}
-	if in.Err == nil {
-		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
-	}
-	slices.Sort(kept)
-	return kept
 }
 
 // hasKind reports whether an entry has the settings of another kind than a webhook.
@@ -254,8 +263,11 @@ func (in *endpointInput) setURL(o *frame.Object, before, d *config.Destination, 
 
 // refuseMovedSecrets refuses that secrets of the settings, which the caller may not know, are sent elsewhere.
 func (in *endpointInput) refuseMovedSecrets(o *frame.Object, before, after *config.Destination, kept []string) {
-	if in.Err == nil && len(kept) > 0 && (kinds.OriginOf(before.URL) != kinds.OriginOf(after.URL) ||
-		before.Origin() != after.Origin()) {
+	in.refuseMoved(o, kept, kinds.OriginOf(before.URL) != kinds.OriginOf(after.URL) || before.Origin() != after.Origin())
+}
+
+func (in *endpointInput) refuseMoved(o *frame.Object, kept []string, moved bool) {
+	if in.Err == nil && len(kept) > 0 && moved {
 		o.Fail(kept[0], "is a secret and is not sent to another address by itself; send %s again with its value, or null "+
 			"to remove it", strings.Join(kept, ", "))
 	}

@@ -105,7 +105,7 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	view.Warnings = in.Warnings
+	view.Warnings, view.SourceStatus = in.Warnings, a.sourceStatus(r.Context(), e)
 	w.Header().Set("ETag", frame.RevisionTag(e))
 	web.WriteJSON(w, status, view)
 	return nil

@@ -58,6 +58,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		e.Dedup = &config.Dedup{Key: key, WindowSeconds: maxDaySeconds}
 	}
 	x := settingsOfEndpoint(e)
+	x.Source = in.shownSource(e)
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
@@ -73,6 +74,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	if e.IngestLimit = x.IngestLimit; e.IngestLimit != nil && *e.IngestLimit == (config.IngestLimit{}) {
 		in.Fail("ingest_limit", "must give events_per_second or bytes_per_second; null is no limit")
 	}
+	in.source(o, x.Source, e)
 	in.transformation(o, key, e)
 	if !in.creating { // when creating, it stands for the only destination
 		o.WarnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")

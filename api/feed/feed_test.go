@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -29,11 +27,7 @@ const (
 	day        = 24 * time.Hour
 )
 
-// One goroutine of franz-go may outlive its client: on a busy machine it waits for a fetch that the closed client has
-// given up. A client that is not closed has others.
-func TestMain(m *testing.M) {
-	kit.Main(m, goleak.IgnoreTopFunction("github.com/twmb/franz-go/pkg/kgo.(*fetchManager).manageFetchConcurrency"))
-}
+func TestMain(m *testing.M) { kit.Main(m) }
 
 // harness is a log with a feed on it, and the events that were written.
 type harness struct {

@@ -123,9 +123,13 @@ type Endpoint struct {
 	// (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a
 	// repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new
 	// endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
-	Dedup        *config.Dedup       `json:"dedup" in:"null"`
-	IngestLimit  *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
-	Destinations []Destination       `json:"destinations" in:"own" inref:"-" maxItems:"50"`
+	Dedup       *config.Dedup       `json:"dedup" in:"null"`
+	IngestLimit *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
+	// Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
+	Source *kinds.Source `json:"source" in:"null"`
+	// How far the source is read; `null` while that is not known, and in lists.
+	SourceStatus *SourceStatus `json:"source_status"`
+	Destinations []Destination `json:"destinations" in:"own" inref:"-" maxItems:"50"`
 	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
 	// resets the policy to its defaults.
 	RetryPolicy retry.Policy `json:"retry_policy" in:"own,null"`
@@ -165,6 +169,15 @@ type Endpoint struct {
 	// When and by whom the newest versions were made, newest first.
 	TransformationVersions []TransformationVersion `json:"transformation_versions" maxItems:"20"`
 	Warnings               []Warning               `json:"warnings,omitempty" ref:"Warnings"`
+}
+
+// SourceStatus is how far the source of an endpoint is read.
+type SourceStatus struct {
+	// Records that are not read yet.
+	Lag int64 `json:"lag" minimum:"0"`
+	// What is wrong, in words that name what a person can change.
+	Error *string  `json:"error"`
+	At    web.Time `json:"at"`
 }
 
 // Validation is the response to a body that the request for the change would accept. It does not say whether that would

@@ -121,9 +121,12 @@ func setSettings(x *frame.Edit) {
 			entered = entered || strings.TrimSpace(x.Value(f.Name)) != ""
 			stored = stored || x.Stored.Get(f.Name) != ""
 		}
-		if stored && (!entered || g.Name == "auth" && x.Value("auth.type") == "" ||
-			g.Name == "ordering" && x.Value("ordering.by") == "") {
-			x.Body[g.Name] = nil
+		without := !entered || g.Name == "auth" && x.Value("auth.type") == "" ||
+			g.Name == "ordering" && x.Value("ordering.by") == "" // the select beside it always has a value
+		if without {
+			if stored {
+				x.Body[g.Name] = nil
+			}
 			continue
 		}
 		for name, value := range g.table().Changes(x.F, x.Stored) {

@@ -47,6 +47,7 @@ type Endpoint struct {
 	IngestLimit    *IngestLimit             `json:"ingest_limit,omitempty"`
 	Alerts         *alerting.EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
 	Transformation *Transformation          `json:"transformation,omitempty"` // nil: it never had one
+	Source         *kinds.Source            `json:"source,omitempty"`         // nil: only the ingest URL
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST

@@ -13,6 +13,17 @@ func (c endpoints) HasHadEndpoints() bool {
 	return v.Len(entity.KindEndpoint)+v.Tombstones(entity.KindEndpoint) > 0
 }
 
+// EndpointsWithSource returns the enabled endpoints that read events from a source.
+func (c endpoints) EndpointsWithSource() []*Endpoint {
+	found, _ := c.EndpointsWhere(c.Account().ID, 0, MaxSources, func(e *Endpoint) (yes, stop bool) {
+		return e.Source != nil && e.Enabled, false
+	})
+	return found
+}
+
+// EndpointsChanged returns a channel that is closed when an endpoint is created, changed or deleted after the call.
+func (c endpoints) EndpointsChanged() <-chan struct{} { return c.Changed(entity.KindEndpoint) }
+
 // Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
 // = from the newest). more reports whether there are more.
 func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {

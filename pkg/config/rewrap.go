@@ -189,6 +189,9 @@ func (e *Endpoint) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	if e.FormerToken != nil {
 		f(e.ID, seal.FieldToken, &e.FormerToken.Token)
 	}
+	for path, secret := range e.Source.Secrets() {
+		f(e.ID, path, secret)
+	}
 	if e.Verification != nil {
 		for i := range e.Verification.Secrets {
 			f(e.ID, seal.FieldVerification, &e.Verification.Secrets[i])

@@ -80,6 +80,9 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	if v := e.Verification; v != nil {
 		errs = append(errs, v.Validate())
 	}
+	if e.Source != nil {
+		errs = append(errs, e.Source.Validate(kinds.Checks{URL: checkURL}))
+	}
 	if e.IngestLimit != nil {
 		errs = append(errs, require.Bounds("ingest_limit", e.IngestLimit))
 	}

@@ -78,18 +78,19 @@ type Deps struct {
 
 // Limiter is one node's share of the limits that all nodes enforce together.
 type Limiter struct {
-	cfg           Config
-	log           *slog.Logger
-	now           func() time.Time
-	startedAt     time.Time     // all other times are durations since then, by the monotonic clock
-	client        *redis.Client // nil without Redis
-	cancelDials   func()        // ends running dials
-	breaker       breaker
-	metrics       *metrics
-	buckets       table
-	breakerMirror breakerMirror
-	leasePeriod   atomic.Int64  // number of the current lease period; 0 while each node limits for itself
-	wake          chan struct{} // makes Run start a round; capacity 1
+	cfg            Config
+	log            *slog.Logger
+	now            func() time.Time
+	startedAt      time.Time     // all other times are durations since then, by the monotonic clock
+	client         *redis.Client // nil without Redis
+	cancelDials    func()        // ends running dials
+	breaker        breaker
+	metrics        *metrics
+	buckets        table
+	breakerMirror  breakerMirror
+	sourceStatuses sourceStatuses
+	leasePeriod    atomic.Int64  // number of the current lease period; 0 while each node limits for itself
+	wake           chan struct{} // makes Run start a round; capacity 1
 
 	// Used by Run alone:
 	active          []*bucket

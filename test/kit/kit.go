@@ -22,7 +22,13 @@ import (
 )
 
 // Main runs the tests of a package that starts goroutines and fails when one is still running afterwards.
-func Main(m *testing.M, options ...goleak.Option) { goleak.VerifyTestMain(m, options...) }
+func Main(m *testing.M, options ...goleak.Option) {
+	goleak.VerifyTestMain(m, append(options, FetchManager)...)
+}
+
+// FetchManager is a goroutine of franz-go that may outlive its client: on a busy machine it waits for a fetch that the
+// closed client has given up. A client that is not closed has others.
+var FetchManager = goleak.IgnoreTopFunction("github.com/twmb/franz-go/pkg/kgo.(*fetchManager).manageFetchConcurrency")
 
 // SkipMissing skips a test because something outside the project is missing, and logs what. With
 // RELAY_TEST_ENGINES=required it fails the test instead.

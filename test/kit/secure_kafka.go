@@ -19,6 +19,7 @@ type SecureBroker struct {
 	SASLAddr    string // SASL_SSL with SCRAM-SHA-256 and SCRAM-SHA-512
 	MTLSAddr    string // SSL; clients need a certificate of the CA, and are User:CN=name
 	ExpiredAddr string // as SASLAddr, with a certificate that has expired
+	PlainAddr   string // of Admin
 	CA          *CA
 	Admin       *kadm.Client
 
@@ -35,7 +36,7 @@ func SecureKafka(t testing.TB) *SecureBroker {
 		ports[i] = FreePort(t)
 	}
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	b.SASLAddr, b.MTLSAddr, b.ExpiredAddr = at(0), at(1), at(2)
+	b.SASLAddr, b.MTLSAddr, b.ExpiredAddr, b.PlainAddr = at(0), at(1), at(2), at(3)
 	valid := b.CA.Issue(t, "broker", time.Now().AddDate(0, 2, 0))
 	expired := b.CA.Issue(t, "expired", time.Now().Add(-time.Hour))
 	const scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"

@@ -46,8 +46,9 @@ var homes = map[string]struct {
 	why   string
 }{
 	"github.com/twmb/franz-go": {
-		[]string{"pkg/stream", "dispatcher/destination/kafka", "test/kit", "test/kafka", "test/streamtest"},
-		"everything else but deliveries to customers' brokers sees pkg/stream, so that rules about acknowledgement and " +
+		[]string{"pkg/stream", "pkg/brokers", "dispatcher/destination/kafka", "ingest/source", "test/kit", "test/kafka",
+			"test/streamtest"},
+		"everything else but what connects to customers' brokers sees pkg/stream, so that rules about acknowledgement and " +
 			"offsets hold everywhere"},
 	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},

@@ -53,7 +53,7 @@ func Main(m *testing.M) {
 		return withKafka(func() int {
 			engines := goleak.IgnoreCurrent()
 			code := m.Run()
-			if err := goleak.Find(engines); err != nil && code == 0 {
+			if err := goleak.Find(engines, kit.FetchManager); err != nil && code == 0 {
 				fmt.Fprintln(os.Stderr, err)
 				return 1
 			}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +15,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/brokers"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -50,8 +46,7 @@ type Kind struct {
 
 // Deps are the dependencies of a Kind.
 type Deps struct {
-	// Dial connects to a broker as egress.Transport does.
-	Dial    func(ctx context.Context, address string, plain bool, roots []byte) (net.Conn, error)
+	Dial    brokers.DialFunc
 	Keyring *seal.Keyring
 	Now     func() time.Time
 	Version string
@@ -172,66 +167,22 @@ func (t *target) acquire(ctx context.Context) (c *client, release func(failed bo
 	return c, release, nil
 }
 
-// open makes a client and asks for the topic: an error of this request says what is wrong, while records would only
-// time out.
+// open makes a client and asks for the topic.
 func (t *target) open(ctx context.Context, failed *atomic.Pointer[error], more ...kgo.Opt) (*kgo.Client, error) {
 	s := t.settings
-	var roots []byte
-	if s.CA != "" {
-		roots = []byte(s.CA)
-	}
-	options := append([]kgo.Opt{
-		kgo.ClientID("eventrelay"), kgo.SeedBrokers(s.Brokers...),
-		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
-			conn, err := t.kind.Dial(ctx, address, s.Plaintext, roots)
-			if failed.Store(nil); err != nil {
-				failed.Store(&err)
-			}
-			return conn, err
-		}),
+	return brokers.Open(ctx, s, t.kind.Dial, failed, append([]kgo.Opt{
 		kgo.RequestRetries(0), kgo.RecordRetries(2), kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(t.Timeout),
 		kgo.ProduceRequestTimeout(t.Timeout), kgo.ProducerLinger(0),
 		// Without it a record that was sent cannot be given up when its attempt ends, and brokers before Kafka 3 ask for a
 		// right that the customer may not give. A retry is another record in any case.
 		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(inFlight),
 		kgo.ProducerBatchMaxBytes(int32(s.MaxRecord)), kgo.ProducerBatchCompression(codecs[s.Compression]),
-	}, more...)
-	if s.SASL != "" {
-		options = append(options, kgo.SASL(mechanism(s)))
-	}
-	cl, err := kgo.NewClient(options...)
-	if err != nil {
-		return nil, err
-	}
-	request := kmsg.NewPtrMetadataRequest()
-	topic := kmsg.NewMetadataRequestTopic()
-	topic.Topic = &s.Topic
-	request.Topics = append(request.Topics, topic)
-	answer, err := request.RequestWith(ctx, cl)
-	if err == nil && len(answer.Topics) == 1 {
-		err = kerr.ErrorForCode(answer.Topics[0].ErrorCode)
-	}
-	if err != nil {
-		cl.Close()
-		return nil, err
-	}
-	return cl, nil
+	}, more...)...)
 }
 
 var codecs = map[string]kgo.CompressionCodec{
 	"gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(),
 	"zstd": kgo.ZstdCompression(), "none": kgo.NoCompression(),
-}
-
-func mechanism(s kinds.Kafka) sasl.Mechanism {
-	auth := scram.Auth{User: s.Username, Pass: string(s.Password)}
-	switch s.SASL {
-	case "scram-sha-256":
-		return auth.AsSha256Mechanism()
-	case "scram-sha-512":
-		return auth.AsSha512Mechanism()
-	}
-	return plain.Auth{User: s.Username, Pass: string(s.Password)}.AsMechanism()
 }
 
 // Send produces one record. The attempt records its headers, and the partition and offset that it got.
@@ -292,24 +243,15 @@ func (t *target) produce(ctx context.Context, record *kgo.Record) error {
 
 // explain returns an error that names what a person can change, if that is known.
 func (t *target) explain(err error) error {
-	topic := t.settings.Topic
-	var broker *kerr.Error
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return destination.Faultf(event.CodeTooLarge, "the record is larger than topic %s or max_record_bytes (%d) allows",
-			topic, t.settings.MaxRecord)
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
-		return destination.Faultf(event.CodeNotFound, "topic %s not found", topic)
-	case errors.Is(err, kerr.TopicAuthorizationFailed):
-		return destination.Faultf(event.CodeAccessDenied, "access denied for topic %s", topic)
-	case errors.Is(err, kerr.SaslAuthenticationFailed), errors.Is(err, kerr.IllegalSaslState):
-		return destination.Faultf(event.CodeAccessDenied, "the broker refused the user name or password")
-	case errors.Is(err, kerr.UnsupportedSaslMechanism):
-		return destination.Faultf(event.CodeAccessDenied, "the broker does not offer sasl %s", t.settings.SASL)
-	case errors.As(err, &broker):
-		return destination.Faultf(event.CodeRefused, "the broker answered %s: %s", broker.Message, broker.Description)
+			t.settings.Topic, t.settings.MaxRecord)
 	case errors.Is(err, kgo.ErrRecordTimeout):
 		return context.DeadlineExceeded
+	}
+	if code, message := brokers.Explain(err, t.settings); code != "" {
+		return &destination.Fault{Code: code, Message: message}
 	}
 	return err
 }

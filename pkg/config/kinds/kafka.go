@@ -56,7 +56,7 @@ func (k *Kafka) validate(c Checks) *Fault {
 		return &Fault{"brokers", "is required"}
 	case k.Topic == "":
 		return &Fault{"topic", "is required"}
-	case k.Topic == "." || k.Topic == ".." || strings.Trim(k.Topic, topicCharacters) != "":
+	case !isTopicName(k.Topic):
 		return &Fault{"topic", "must have letters, digits, dots, hyphens and underscores only"}
 	case k.SASL != "" && (k.Username == "" || k.Password == ""):
 		return &Fault{"password", "is required for sasl, and so is username"}
@@ -66,4 +66,7 @@ func (k *Kafka) validate(c Checks) *Fault {
 	return validateKey("key", k.Key)
 }
 
-const topicCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+func isTopicName(text string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return text != "." && text != ".." && strings.Trim(text, allowed) == ""
+}

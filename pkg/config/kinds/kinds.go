@@ -164,34 +164,19 @@ func cloneStructs(v reflect.Value) {
 // Open returns a copy with opened secrets. id is that of the destination.
 func (s Settings) Open(k *seal.Keyring, id string) (Settings, error) {
 	next := s.Clone()
-	for path, secret := range next.Secrets() {
-		text, err := k.OpenString(id, path, *secret)
-		if err != nil {
-			return Settings{}, err
-		}
-		*secret = seal.Secret(text)
-	}
-	return next, nil
+	return next, open(k, id, next.Secrets())
 }
 
 // Seal returns a copy of opened settings with sealed secrets. Those that before has, too, stay as they were sealed.
 func (s Settings) Seal(k *seal.Keyring, id string, sealed, before Settings) Settings {
-	next, was, old := s.Clone(), sealed.Secrets(), before.Secrets()
-	for path, secret := range next.Secrets() {
-		if old[path] != nil && *old[path] == *secret {
-			*secret = *was[path]
-		} else {
-			*secret = k.SealString(id, path, string(*secret))
-		}
-	}
+	next := s.Clone()
+	sealAll(k, id, next.Secrets(), sealed.Secrets(), before.Secrets())
 	return next
 }
 
 // Masked returns a copy of opened settings with masked secrets.
 func (s Settings) Masked(mask func(string) string) Settings {
 	next := s.Clone()
-	for _, secret := range next.Secrets() {
-		*secret = seal.Secret(mask(string(*secret)))
-	}
+	maskAll(next.Secrets(), mask)
 	return next
 }

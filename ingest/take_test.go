@@ -1,0 +1,53 @@
+package ingest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// A record that is taken again makes no second event, on whatever node; one that was not stored is stored then.
+func TestTakenRecords(t *testing.T) {
+	redis := miniredis.RunT(t)
+	typed := func(_ *world, ep *config.Endpoint) { source := "body:$.type"; ep.TypeSource = &source }
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: typed})
+	other := w.second(options{redis: redis.Addr(), endpoint: typed})
+	record := func(key string) Record {
+		return Record{Key: key, Body: []byte(`{"type":"order.paid"}`), Header: []event.Field{{Name: "X-Shop", Value: "7"}}}
+	}
+	f := func(w *world, want int, wantErr error, keys ...string) {
+		t.Helper()
+		var records []Record
+		for _, key := range keys {
+			records = append(records, record(key))
+		}
+		n, err := w.ingest.Take(t.Context(), w.EndpointByToken(token), records)
+		if n != want || !errors.Is(err, wantErr) {
+			t.Errorf("%d stored, %v", n, err)
+		}
+	}
+	f(w, 2, nil, "a", "b")
+	f(other, 1, nil, "a", "b", "c")
+	w.capacityErr = stream.ErrBufferFull
+	f(w, 0, stream.ErrBufferFull, "d")
+	w.capacityErr = nil
+	f(other, 1, nil, "d")
+	w.ingest.claimWait = 50 * time.Millisecond // another node has begun to store e
+	w.ingest.deps.Claims.Claim(t.Context(), "source\x00ep_1\x00e", must.Get(w.ingest.deps.IDs.New(0))(t), "")
+	f(w, 0, ErrPending, "e", "f")
+	f(w, 1, nil, "f")
+	w.change(func(ep *config.Endpoint) { ep.Destinations = nil })
+	f(w, 1, nil, "g")
+	events := w.stored()
+	if len(events) != 6 || events[0].Type != "order.paid" || len(events[0].Dests) != 2 ||
+		events[0].Verdict != event.VerdictUnverified || events[5].Reason != event.NoDestination {
+		t.Errorf("%d events: %+v", len(events), events[0])
+	}
+}

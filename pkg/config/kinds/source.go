@@ -1,0 +1,136 @@
+package kinds
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+
+	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/config/seal"
+)
+
+// Source is where an endpoint reads events from, beside its ingest URL. Its secrets are sealed as
+// source.kafka.password.
+type Source struct {
+	Kafka *KafkaSource `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka. Merged member by member." label:"Kafka topic"`
+}
+
+// KafkaSource has the settings of a topic whose records are events.
+type KafkaSource struct {
+	Brokers  []string    `json:"brokers" in:"" minItems:"1" maxItems:"16" items.maxLength:"261" label:"Brokers" description:"Addresses of brokers as host:port; the others are found by them. Required." example:"[\"kafka-1.example.com:9093\"]"`
+	Topic    string      `json:"topic" in:"" minLength:"1" maxLength:"249" label:"Topic" description:"The topic, which must exist. Required." example:"orders"`
+	Group    string      `json:"group" in:"" maxLength:"249" label:"Group" description:"The consumer group in which the relay commits how far it has read. No other program may use it. Default eventrelay- and the id of the endpoint." example:"eventrelay-orders"`
+	Start    string      `json:"start" in:"" enum:"earliest,latest" label:"Begin with" description:"Where to begin if the group has no position: with the oldest record, or with those that come. Default latest."`
+	SASL     string      `json:"sasl,omitempty" in:"null" enum:"plain,scram-sha-256,scram-sha-512" label:"SASL" description:"Mechanism of user name and password. Default none."`
+	Username string      `json:"username,omitempty" in:"null" maxLength:"255" label:"User name" description:"For sasl. It needs the rights to read the topic and the group." example:"relay"`
+	Password seal.Secret `json:"password,omitempty" in:"null" maxLength:"1024" label:"Password" description:"For sasl. Masked in responses; its mask means unchanged." example:"****4f2a"`
+	// Plaintext needs the same permission as http.
+	Plaintext bool   `json:"plaintext" in:"" label:"Without TLS" description:"Connect without TLS. Needs RELAY_EGRESS_ALLOW_HTTP. Default false."`
+	CA        string `json:"ca,omitempty" in:"null" maxLength:"16384" label:"Root certificates" description:"Root certificates of the brokers in PEM form, beside those that the relay trusts." example:"-----BEGIN CERTIFICATE-----…"`
+}
+
+// Broker returns the settings of the connection and the topic.
+func (k *KafkaSource) Broker() Kafka {
+	return Kafka{Brokers: k.Brokers, Topic: k.Topic, SASL: k.SASL, Username: k.Username, Password: k.Password,
+		Plaintext: k.Plaintext, CA: k.CA, Key: Keys[0]}
+}
+
+// Trim gives the members of the endpoint's source their defaults.
+func (s *Source) Trim(endpoint string) {
+	if k := s.Kafka; k != nil {
+		k.Group, k.Start = cmp.Or(k.Group, "eventrelay-"+endpoint), cmp.Or(k.Start, "latest")
+		if k.SASL == "" {
+			k.Username, k.Password = "", ""
+		}
+	}
+}
+
+// Origin is where the secrets are sent.
+func (s *Source) Origin() string {
+	if s == nil || s.Kafka == nil {
+		return ""
+	}
+	broker := s.Kafka.Broker()
+	return broker.origin()
+}
+
+// Validate validates all members, as [Settings.Validate] does.
+func (s *Source) Validate(c Checks) error {
+	if !c.Opened {
+		masked := s.Masked(func(string) string { return "sealed" })
+		s = &masked
+	}
+	if s.Kafka == nil {
+		return &Fault{"source.kafka", "is required"}
+	}
+	broker := s.Kafka.Broker()
+	fault := broker.validate(c)
+	if fault == nil && !isTopicName(s.Kafka.Group) {
+		fault = &Fault{"group", "must have letters, digits, dots, hyphens and underscores only"}
+	}
+	if fault != nil {
+		return &Fault{"source.kafka." + fault.Path, fault.Message}
+	}
+	return require.Bounds("source.kafka", s.Kafka)
+}
+
+// Secrets returns the secrets that are set, by their paths, such as source.kafka.password.
+func (s *Source) Secrets() map[string]*seal.Secret {
+	found := map[string]*seal.Secret{}
+	if s != nil {
+		eachSecret(reflect.ValueOf(s).Elem(), "source.", func(path string, x *seal.Secret) { found[path] = x })
+	}
+	return found
+}
+
+// Clone returns a copy whose structs are its own.
+func (s Source) Clone() Source {
+	cloneStructs(reflect.ValueOf(&s).Elem())
+	return s
+}
+
+// Open returns a copy with opened secrets. id is that of the endpoint.
+func (s Source) Open(k *seal.Keyring, id string) (Source, error) {
+	next := s.Clone()
+	return next, open(k, id, next.Secrets())
+}
+
+// Seal is [Settings.Seal] for the source of an endpoint.
+func (s Source) Seal(k *seal.Keyring, id string, sealed, before *Source) Source {
+	next := s.Clone()
+	sealAll(k, id, next.Secrets(), sealed.Secrets(), before.Secrets())
+	return next
+}
+
+// Masked returns a copy of an opened source with masked secrets.
+func (s Source) Masked(mask func(string) string) Source {
+	next := s.Clone()
+	maskAll(next.Secrets(), mask)
+	return next
+}
+
+// open opens the secrets of an entity.
+func open(k *seal.Keyring, id string, secrets map[string]*seal.Secret) (err error) {
+	for path, secret := range secrets {
+		text, openErr := k.OpenString(id, path, *secret)
+		*secret, err = seal.Secret(text), errors.Join(err, openErr)
+	}
+	return err
+}
+
+// sealAll seals opened secrets. Those that old has, too, stay as they were sealed.
+func sealAll(k *seal.Keyring, id string, next, was, old map[string]*seal.Secret) {
+	for path, secret := range next {
+		if old[path] != nil && *old[path] == *secret {
+			*secret = *was[path]
+		} else {
+			*secret = k.SealString(id, path, string(*secret))
+		}
+	}
+}
+
+func maskAll(secrets map[string]*seal.Secret, mask func(string) string) {
+	for _, secret := range secrets {
+		*secret = seal.Secret(mask(string(*secret)))
+	}
+}
