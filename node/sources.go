@@ -6,12 +6,25 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/ingest/reconcile"
 	"github.com/eventrelay/relay/ingest/source"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
 // statusLife is how long the status of a source is shown after the last one.
 const statusLife = time.Minute
+
+// ownEndpoints implements assigned.Endpoints.
+type ownEndpoints struct {
+	*config.Control
+	owned func() *[]int32
+}
+
+func (o ownEndpoints) OwnsPartition(partition int32) bool {
+	owned := o.owned()
+	return owned != nil && slices.Contains(*owned, partition)
+}
 
 // newSources creates the reader of the sources of endpoints in the partitions that this node dispatches.
 func newSources(n *Node) (runFunc, error) {
@@ -20,12 +33,8 @@ func newSources(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	return source.New(source.Deps{
-		Log: n.log, Endpoints: n.control, Keyring: n.keyring, Dial: transport.Dial, Take: n.ingest.Take,
-		MaxBody: n.ingest.MaxBody(), Now: n.now, Metrics: n.registry,
-		Owns: func(partition int32) bool {
-			owned := n.owned.Load()
-			return owned != nil && slices.Contains(*owned, partition)
-		},
+		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, Dial: transport.Dial,
+		Take: n.ingest.Take, MaxBody: n.ingest.MaxBody(), Now: n.now, Metrics: n.registry,
 		Show: func(endpoint string, s source.Status) {
 			text, _ := json.Marshal(s)
 			n.limiter.SetSourceStatus(endpoint, string(text), statusLife)
@@ -33,7 +42,31 @@ func newSources(n *Node) (runFunc, error) {
 	}).Run, nil
 }
 
+// newReconciliation creates what asks providers for events that they could not deliver to the endpoints of this node.
+func newReconciliation(n *Node) (runFunc, error) {
+	transport, err := egress.NewTransport(n.outbound())
+	if err != nil {
+		return nil, err
+	}
+	return reconcile.New(reconcile.Deps{
+		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, HTTP: transport,
+		Take: n.ingest.TakeFetched, Metrics: n.registry,
+		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
+			text, _ := json.Marshal(s)
+			n.limiter.SetSourceStatus(endpoint+reconcileSuffix, string(text), life)
+		},
+	}).Run, nil
+}
+
+// reconcileSuffix tells the status of the reconciliation from that of the source.
+const reconcileSuffix = ".reconcile"
+
 // SourceStatus implements frame.LimiterStore.
 func (s limiterStore) SourceStatus(ctx context.Context, endpoint string) string {
 	return s.held.SourceStatus(ctx, endpoint)
+}
+
+// ReconcileStatus implements frame.LimiterStore.
+func (s limiterStore) ReconcileStatus(ctx context.Context, endpoint string) string {
+	return s.held.SourceStatus(ctx, endpoint+reconcileSuffix)
 }

@@ -251,6 +251,8 @@ type LimiterStore interface {
 	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
 	// SourceStatus returns the status of an endpoint's source in JSON, empty if it is not known.
 	SourceStatus(ctx context.Context, endpoint string) string
+	// ReconcileStatus is SourceStatus for what is fetched from an endpoint's provider.
+	ReconcileStatus(ctx context.Context, endpoint string) string
 	claim.Store // of sends with an Idempotency-Key
 }
 

@@ -127,6 +127,8 @@ type Endpoint struct {
 	IngestLimit *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
 	// Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
 	Source *kinds.Source `json:"source" in:"null"`
+	// How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it.
+	Reconcile *kinds.Reconcile `json:"reconcile" in:"null"`
 	// How far the source is read; `null` while that is not known, and in lists.
 	SourceStatus *SourceStatus `json:"source_status"`
 	Destinations []Destination `json:"destinations" in:"own" inref:"-" maxItems:"50"`

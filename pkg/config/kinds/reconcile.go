@@ -34,8 +34,7 @@ func Horizon(provider string) time.Duration { return providersWithAPI[provider].
 
 var hookPath = regexp.MustCompile(`^(repos/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+|orgs/[A-Za-z0-9_.-]+)/hooks/[0-9]+$`)
 
-// Trim gives members their defaults.
-func (r *Reconcile) Trim(provider string, now time.Time) {
+func (r *Reconcile) trim(provider string, now time.Time) {
 	r.EverySeconds = cmp.Or(r.EverySeconds, 300)
 	r.APIURL = cmp.Or(r.APIURL, providersWithAPI[provider].url)
 	if time.Time(r.Since).IsZero() {
@@ -43,7 +42,7 @@ func (r *Reconcile) Trim(provider string, now time.Time) {
 	}
 }
 
-func (r *Reconcile) validate(provider string, c Checks) *Fault {
+func (r *Reconcile) validate(provider string, c Checks) error {
 	switch {
 	case Horizon(provider) == 0:
 		return &Fault{"reconcile", "needs an endpoint of stripe or github: other providers cannot be asked"}
@@ -57,8 +56,5 @@ func (r *Reconcile) validate(provider string, c Checks) *Fault {
 	if err := c.URL(r.APIURL); err != nil {
 		return &Fault{"reconcile.api_url", err.Error()}
 	}
-	if err := require.Bounds("reconcile", r); err != nil {
-		return &Fault{"reconcile", err.Error()}
-	}
-	return nil
+	return require.Bounds("reconcile", r)
 }
