@@ -109,6 +109,7 @@ func TestKindsOfDestinations(t *testing.T) {
 	f(dest("1"), `{"kafka":{"plaintext":true}}`, "kafka.brokers")
 	all := endpoint + "/destinations"
 	f(all, `{}`, "url")
+	f(all, `{"ordering":{"by":"endpoint"}}`, "url")
 	f(all, `{"kafka":{}}`, "kafka.brokers")
 	f(all, `{"kafka":{"brokers":["kafka.example.com"],"topic":"a"}}`, "kafka.brokers")
 	f(all, `{"kafka":{"brokers":["10.0.0.1:9092"],"topic":"a"}}`, "kafka.brokers")

@@ -264,9 +264,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 		e.Reason = event.NoDestination
 	}
 	e.SkipIfLoop(ep.ID)
-	if ep.Validation != config.ValidateOff {
-		e.Mismatch = g.deps.Endpoints.Mismatch(ep.Account, e.Type, e.Body).Text()
-	}
+	g.validate(ep, e)
 	span.Linked(e, ep.ID, r.Header.Get("Traceparent"))
 	// The body is complete: store the event even if the provider disconnects now.
 	err = g.store(context.WithoutCancel(r.Context()), ep, p, e, req)
@@ -282,6 +280,13 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 	w.WriteHeader(ep.Response.Status)
 	_, _ = io.WriteString(w, ep.Response.Body) // the event is stored even if the client has disconnected
 	return nil
+}
+
+// validate records where the body does not match the schema of its type.
+func (g *Ingest) validate(ep *config.Endpoint, e *event.Event) {
+	if ep.Validation != config.ValidateOff {
+		e.Mismatch = g.deps.Endpoints.Mismatch(ep.Account, e.Type, e.Body).Text()
+	}
 }
 
 // verifyRequest returns the verdict of the endpoint's verification and, when it failed, the reason.

@@ -77,6 +77,7 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 	events := make([]*event.Event, len(records))
 	for i, r := range records {
 		events[i] = newTaken(ep, p, r)
+		g.validate(ep, events[i])
 		if err := g.acceptor.assignID(events[i], ep); err != nil {
 			return 0, err
 		}

@@ -305,7 +305,8 @@ func settingsValues(e *model.Endpoint) url.Values {
 		shown.Dedup = &config.Dedup{WindowSeconds: 86400}
 	}
 	values := url.Values{}
-	for _, t := range []frame.FieldTable{settingsFields, dedupFields, signatureTexts, otherSettings} {
+	for _, t := range []frame.FieldTable{settingsFields, dedupFields, signatureTexts, otherSettings,
+		sourceGroup.table()} {
 		for name, value := range t.Values(&shown) {
 			values[name] = value
 		}
@@ -344,6 +345,7 @@ func settingsBody(f *frame.Form, stored url.Values, e *model.Endpoint) map[strin
 		x.Value("ingest_limit.bytes_per_second") == "" {
 		x.Body["ingest_limit"] = nil
 	}
+	setSource(x)
 	switch is, was := x.Value("dedup.key") != "", stored.Get("dedup.key") != ""; {
 	case is && was:
 		x.Set(dedupFields)

@@ -14,6 +14,8 @@ import (
 type settingGroup struct {
 	Name, Title, Hint string
 	Fields            []settingField
+	Form              *frame.Form
+	Open              bool
 }
 
 // settingField is the field of a setting of a kind, made from its tags.
@@ -28,14 +30,41 @@ type settingField struct {
 // settingGroups are those of all kinds.
 var settingGroups = func() (all []settingGroup) {
 	for _, f := range wire.Members(reflect.TypeFor[kinds.Settings]()) {
-		g := settingGroup{Name: nameOf(f), Title: f.Tag.Get("label"), Hint: f.Tag.Get("description")}
-		for _, inner := range wire.Members(f.Type.Elem()) {
-			g.Fields = append(g.Fields, newSettingField(g.Name, inner))
-		}
-		all = append(all, g)
+		all = append(all, newSettingGroup("", f))
 	}
 	return all
 }()
+
+// sourceGroup is that of the source of an endpoint.
+var sourceGroup = newSettingGroup("source.", wire.Members(reflect.TypeFor[kinds.Source]())[0])
+
+func newSettingGroup(prefix string, f reflect.StructField) settingGroup {
+	g := settingGroup{Name: prefix + nameOf(f), Title: f.Tag.Get("label"), Hint: f.Tag.Get("description")}
+	for _, inner := range wire.Members(f.Type.Elem()) {
+		g.Fields = append(g.Fields, newSettingField(g.Name, inner))
+	}
+	return g
+}
+
+// in returns the group with the fields of a form.
+func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
+	g.Form = f
+	g.Open = open || slices.ContainsFunc(g.Fields, func(x settingField) bool { return f.Value(x.Name) != "" })
+	return g
+}
+
+// SourceGroup is the group of fields of the endpoint's source.
+func (p *endpointPage) SourceGroup() settingGroup { return sourceGroup.in(p.Form, false) }
+
+// setSource sets the source. It ends when its topic and brokers are empty.
+func setSource(x *frame.Edit) {
+	switch {
+	case x.Value("source.kafka.topic") != "" || x.Value("source.kafka.brokers") != "":
+		x.Set(sourceGroup.table())
+	case x.Stored.Get("source.kafka.topic") != "":
+		x.Body["source"] = nil
+	}
+}
 
 // Kind is the kind of the destination that the page shows or adds, empty for a webhook.
 func (p *destinationPage) Kind() string {
@@ -54,7 +83,7 @@ func (p *destinationPage) Groups() (all []settingGroup) {
 	for _, g := range settingGroups {
 		kind := p.Kind()
 		if g.Name == kind || g.Name == "ordering" || kind == "" && !slices.Contains(kinds.Names(), g.Name) {
-			all = append(all, g)
+			all = append(all, g.in(p.Form, kind != ""))
 		}
 	}
 	return all
@@ -92,11 +121,6 @@ func newSettingField(group string, f reflect.StructField) settingField {
 		x.Area = long
 	}
 	return x
-}
-
-// IsOpen reports whether some field has a value.
-func (g settingGroup) IsOpen(f *frame.Form) bool {
-	return slices.ContainsFunc(g.Fields, func(x settingField) bool { return f.Value(x.Name) != "" })
 }
 
 // Options are the words of a select.

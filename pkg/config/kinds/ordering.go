@@ -22,9 +22,8 @@ type Ordering struct {
 	WhenFailed string `json:"when_failed" in:"" enum:"block,skip" label:"When a delivery has failed for good" description:"block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block."`
 }
 
-func (o *Ordering) trim()           { o.WhenFailed = cmp.Or(o.WhenFailed, BlockAfterFailure) }
-func (o *Ordering) origin() string  { return "" }
-func (o *Ordering) address() string { return "" }
+func (o *Ordering) trim()          { o.WhenFailed = cmp.Or(o.WhenFailed, BlockAfterFailure) }
+func (o *Ordering) origin() string { return "" }
 
 func (o *Ordering) validate(Checks) *Fault {
 	if o.By == "" {
