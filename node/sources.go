@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/ingest/reconcile"
 	"github.com/eventrelay/relay/ingest/source"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
@@ -53,20 +54,12 @@ func newReconciliation(n *Node) (runFunc, error) {
 		Take: n.ingest.TakeFetched, Metrics: n.registry,
 		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
 			text, _ := json.Marshal(s)
-			n.limiter.SetSourceStatus(endpoint+reconcileSuffix, string(text), life)
+			n.limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)
 		},
 	}).Run, nil
 }
 
-// reconcileSuffix tells the status of the reconciliation from that of the source.
-const reconcileSuffix = ".reconcile"
-
 // SourceStatus implements frame.LimiterStore.
 func (s limiterStore) SourceStatus(ctx context.Context, endpoint string) string {
 	return s.held.SourceStatus(ctx, endpoint)
-}
-
-// ReconcileStatus implements frame.LimiterStore.
-func (s limiterStore) ReconcileStatus(ctx context.Context, endpoint string) string {
-	return s.held.SourceStatus(ctx, endpoint+reconcileSuffix)
 }

@@ -53,16 +53,32 @@ func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
 	return g
 }
 
-// SourceGroup is the group of fields of the endpoint's source.
-func (p *endpointPage) SourceGroup() settingGroup { return sourceGroup.in(p.Form, false) }
+// reconcileGroup is that of what is fetched from the provider.
+var reconcileGroup = newSettingGroup("", reflect.StructField{Name: "Reconcile", Type: reflect.TypeFor[*kinds.Reconcile](),
+	Tag: `json:"reconcile" label:"What the provider could not deliver" description:"Asks the API of Stripe or GitHub for events that failed while the relay could not be reached. Leave the credential empty to ask nobody."`})
 
-// setSource sets the source. It ends when its topic and brokers are empty.
+// SourceGroups are the groups of fields of how the endpoint gets events beside its ingest URL.
+func (p *endpointPage) SourceGroups() []settingGroup {
+	groups := []settingGroup{sourceGroup.in(p.Form, false)}
+	if kinds.Horizon(p.Provider) > 0 {
+		groups = append(groups, reconcileGroup.in(p.Form, false))
+	}
+	return groups
+}
+
+// setSource sets the source, which ends when its topic and brokers are empty, and the same of the provider's API.
 func setSource(x *frame.Edit) {
 	switch {
 	case x.Value("source.kafka.topic") != "" || x.Value("source.kafka.brokers") != "":
 		x.Set(sourceGroup.table())
 	case x.Stored.Get("source.kafka.topic") != "":
 		x.Body["source"] = nil
+	}
+	switch {
+	case x.Value("reconcile.credential") != "":
+		x.Set(reconcileGroup.table())
+	case x.Stored.Get("reconcile.credential") != "":
+		x.Body["reconcile"] = nil
 	}
 }
 

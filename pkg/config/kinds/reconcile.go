@@ -16,9 +16,12 @@ type Reconcile struct {
 	Hook         string      `json:"hook,omitempty" in:"null" maxLength:"300" label:"Webhook at GitHub" description:"For github: the webhook as its API names it, repos/OWNER/REPO/hooks/ID or orgs/ORG/hooks/ID. Required there." example:"repos/example/shop/hooks/42"`
 	Types        []string    `json:"types" in:"" maxItems:"20" items.minLength:"1" items.maxLength:"200" label:"Event types" description:"Only events of these types, as the provider names them. Default: all." example:"[\"invoice.paid\"]"`
 	EverySeconds int         `json:"every_seconds" in:"" minimum:"10" maximum:"86400" label:"Every (seconds)" description:"Seconds between two passes. Default 300."`
-	Since        web.Time    `json:"since" in:"null" inref:"InputTime" label:"Since" description:"Events before this time are not fetched. Default: when reconcile was set. Events that arrived before that and failed at another webhook of the account may come again." example:"2026-06-01T00:00:00Z"`
+	Since        web.Time    `json:"since" in:"null" inref:"InputTime" label:"Since" description:"Events before this time are not fetched. Default: when reconcile was set. Events that arrived before that and failed at another webhook of the account may come again." example:"\"2026-06-01T00:00:00Z\""`
 	APIURL       string      `json:"api_url" in:"" format:"uri" maxLength:"2048" label:"Address of the API" description:"For GitHub Enterprise Server: https://HOST/api/v3. Default: that of the provider." example:"https://github.example.com/api/v3"`
 }
+
+// ReconcileStatus is behind the id of an endpoint in the name of its status.
+const ReconcileStatus = ".reconcile"
 
 // providersWithAPI are the addresses of the APIs, and how long the providers keep what they could not deliver.
 var providersWithAPI = map[string]struct {
@@ -36,6 +39,9 @@ var hookPath = regexp.MustCompile(`^(repos/[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+|orgs/
 
 func (r *Reconcile) trim(provider string, now time.Time) {
 	r.EverySeconds = cmp.Or(r.EverySeconds, 300)
+	if r.Types == nil {
+		r.Types = []string{}
+	}
 	r.APIURL = cmp.Or(r.APIURL, providersWithAPI[provider].url)
 	if time.Time(r.Since).IsZero() {
 		r.Since = web.Time(now)
