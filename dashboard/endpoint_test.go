@@ -457,6 +457,9 @@ func TestEndpointActions(t *testing.T) {
 			"&kafka.brokers=a.example.com:9093%0D%0Ab.example.com:9093&kafka.compression=none", "POST",
 			ep + "/destinations", `{"kafka":{"brokers":["a.example.com:9093","b.example.com:9093"],` +
 				`"compression":"none","topic":"orders"}}`, true},
+		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64&auth.type=" +
+			"&ordering.by=body:$.id&ordering.when_failed=", "POST", ep + "/destinations",
+			`{"ordering":{"by":"body:$.id"},"url":"https://a.example.com"}`, true},
 		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64", "POST",
 			ep + "/destinations", `{"url":"https://a.example.com"}`, true},
 	} {
@@ -629,4 +632,15 @@ func TestWarningsAreShown(t *testing.T) {
 func TestDisablingAnEndpointKeepsDeliveries(t *testing.T) {
 	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1/settings").want(200,
 		"deliveries that wait go on: pause the endpoint to hold them")
+}
+
+// A destination without authentication and order is saved without them: their selects have an empty choice.
+func TestSettingsMayBeNone(t *testing.T) {
+	page := newEndpointRig(t).signedIn().get("/app/endpoints/ep_1/destinations/dst_2/settings").body
+	for _, name := range []string{"auth.type", "ordering.when_failed"} {
+		_, after, found := strings.Cut(page, `name="`+name+`"`)
+		if _, after, _ = strings.Cut(after, ">"); !found || !strings.HasPrefix(after, `<option value="">None</option>`) {
+			t.Errorf("%s has no empty choice", name)
+		}
+	}
 }

@@ -193,6 +193,18 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	d.finishDelivery(decision.Delivery, d.followUp(&nextWork, decision.DecidedAt), outcome)
 }
 
+// scheduleDelivery moves a delivery with a deliver_at to a retry topic. It counts as parked, so that a copy of it ends.
+func (d *Dispatcher) scheduleDelivery(delivery *lane.Delivery, now time.Time) {
+	if !d.lanes.Begin(delivery) {
+		return
+	}
+	nextWork := *delivery.Work
+	nextWork.Due, nextWork.ReportedNextAt = delivery.Work.Event.DeliverAt, delivery.Work.Event.DeliverAt
+	outcome := newOutcome(delivery.Work, event.Pending, event.Scheduled, now)
+	outcome.NextAt = nextWork.Due
+	d.finishDelivery(delivery, d.followUp(&nextWork, now), outcome)
+}
+
 // hopDelivery moves a delivery that is not due to the tier for the rest of its wait.
 func (d *Dispatcher) hopDelivery(delivery *lane.Delivery, now time.Time) {
 	if d.lanes.Begin(delivery) {

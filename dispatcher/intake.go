@@ -144,12 +144,17 @@ func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 	if ev.Source == event.SourceTest {
 		trigger = event.TriggerTest
 	}
-	matches := d.filters.evaluate(d.config, ev)
+	matches, now := d.filters.evaluate(d.config, ev), d.now()
 	for _, dest := range ev.Dests {
 		work := &event.Work{Event: ev, Dest: dest, Trigger: trigger, Attempt: 1}
 		matches.setFiltered(work)
+		delivery := &lane.Delivery{Slot: slot, Work: work, Size: size}
+		if ev.DeliverAt.After(now) {
+			d.scheduleDelivery(delivery, now)
+			continue
+		}
 		work.Place = matches.place(work, slot.offset)
-		d.admit(&lane.Delivery{Slot: slot, Work: work, Size: size})
+		d.admit(delivery)
 	}
 }
 

@@ -42,6 +42,9 @@ func decide(
 		return nextStep{status: event.Retrying, due: now.Add(baseDelay(policy, work.Attempt)), deadline: expiry}
 	}
 	due := now.Add(retryDelay(policy, work.Attempt, retryAfter, random))
+	if end := work.Event.ExpiresAt; work.Run == "" && !end.IsZero() && !due.Before(end) {
+		return nextStep{status: event.Skipped, reason: event.Expired}
+	}
 	if !due.Before(expiry) {
 		return nextStep{status: event.Failed, reason: event.PayloadExpired}
 	}

@@ -20,6 +20,8 @@ const (
 	surveyPause = time.Second
 	// maxWantedPause bounds the pause between two searches for wanted deliveries that are not in memory.
 	maxWantedPause = 5 * time.Second
+	// A search for others parks at most 4,000 deliveries a second again.
+	searchBatch, searchPause = 1000, 250 * time.Millisecond
 )
 
 // slotOfKey is the slot of the key of an event; ok is false for an event without the key, which has no order.
@@ -57,17 +59,23 @@ func (d *Dispatcher) blocker(work *event.Work, outcome *event.Outcome) step {
 
 // wanted is how the timer searches for deliveries whose turn is near.
 type wanted struct {
-	last  time.Time
-	pause time.Duration
+	last   time.Time
+	pause  time.Duration
+	search int // how many others may be parked again to find them in what was not read
 }
 
 // admitWanted takes deliveries of ordered destinations out of the retry topics when their turn is near, and returns how
-// long to wait before the next call.
+// long to wait before the next call. If they are not in memory, others that are not at their turn are parked again,
+// each once, to read what is behind them.
 func (d *Dispatcher) admitWanted() time.Duration {
 	w, now := &d.wanted, d.now()
 	places, fresh := d.lanes.Wanted()
+	tiers := onlyTiers(d.assignment.all())
 	if fresh {
-		w.pause = recheckTick
+		w.pause, w.search = recheckTick, 0
+		for _, p := range tiers {
+			w.search += p.depth(d.lag(p.id))
+		}
 	}
 	if len(places) == 0 {
 		return maxSleep
@@ -75,24 +83,46 @@ func (d *Dispatcher) admitWanted() time.Duration {
 	if passed := now.Sub(w.last); passed >= 0 && passed < w.pause {
 		return w.pause - passed
 	}
-	taken := 0
-	for _, p := range onlyTiers(d.assignment.all()) {
-		of := places[p.id.Index]
-		if of == nil {
-			continue
-		}
-		for _, delivery := range p.takeParked(now.Add(maxDelay), maxWaiting, func(delivery *lane.Delivery) bool {
-			return delivery.Work.Place.Position > 0 && of[lane.KeyOfPlace(delivery.Work)]
-		}) {
-			d.admit(delivery)
-			taken++
-		}
-	}
 	w.last = now
-	if w.pause = min(2*w.pause, maxWantedPause); taken > 0 {
+	take := func(limit int, matches func(*partition, *lane.Delivery) bool) (taken int) {
+		for _, p := range tiers {
+			if places[p.id.Index] == nil {
+				continue
+			}
+			for _, delivery := range p.takeParked(now.Add(maxDelay), limit-taken, func(delivery *lane.Delivery) bool {
+				return delivery.Work.Place.Position > 0 && matches(p, delivery)
+			}) {
+				d.admit(delivery)
+				taken++
+			}
+		}
+		return taken
+	}
+	if take(maxWaiting, func(p *partition, delivery *lane.Delivery) bool {
+		return places[p.id.Index][lane.KeyOfPlace(delivery.Work)]
+	}) > 0 {
 		w.pause = recheckTick
+		return w.pause
+	}
+	unread := make(map[*partition]bool)
+	for _, p := range tiers {
+		unread[p] = p.hasUnread(d.lag(p.id))
+	}
+	passed := take(min(w.search, searchBatch), func(p *partition, delivery *lane.Delivery) bool {
+		return unread[p] && delivery.Work.Parked == event.Behind && !delivery.Work.Place.Blocks
+	})
+	w.search -= passed
+	if w.pause = min(2*w.pause, maxWantedPause); passed > 0 {
+		w.pause = searchPause
 	}
 	return w.pause
+}
+
+// depth is how many records of a retry topic wait in memory or were not read, of which lag are known.
+func (p *partition) depth(lag int64) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) + int(lag)
 }
 
 // surveys makes the surveys of the lanes until ctx ends.

@@ -124,6 +124,7 @@ func TestDecide(t *testing.T) {
 	expiry := now.AddDate(0, 0, 30)
 	f := func(name string, work event.Work, classified destination.Classification, policy retry.Policy, want nextStep) {
 		t.Helper()
+		work.Event = &event.Event{}
 		if got := decide(&work, classified, policy, 0, now, expiry, 0.5); got != want {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
@@ -142,7 +143,12 @@ func TestDecide(t *testing.T) {
 		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
 	f("budget cut meanwhile", event.Work{Attempt: 5}, refused, policy(func(p *retry.Policy) { p.MaxAttempts = 3 }),
 		nextStep{status: event.Failed, reason: event.AttemptsExhausted})
-	work := event.Work{Attempt: 1}
+	work := event.Work{Event: &event.Event{ExpiresAt: now.Add(5 * time.Second)}, Attempt: 1}
+	if got := decide(&work, refused, policy(), 0, now, expiry, 0.5); got.status != event.Skipped ||
+		got.reason != event.Expired {
+		t.Errorf("it expires when the retry is due: %+v", got)
+	}
+	work.Event.ExpiresAt = time.Time{}
 	if got := decide(&work, refused, policy(), 0, now, now.Add(3*time.Second),
 		0.5); got != (nextStep{status: event.Failed, reason: event.PayloadExpired}) {
 		t.Errorf("payload expires first: %+v", got)
@@ -158,7 +164,7 @@ func TestThreeDaysOfRetries(t *testing.T) {
 		policy := retry.Default()
 		start := time.UnixMilli(1_800_000_000_000)
 		now, expiry := start, start.AddDate(0, 0, 30)
-		work := &event.Work{Attempt: 1}
+		work := &event.Work{Event: &event.Event{}, Attempt: 1}
 		for {
 			next := decide(work, refused, policy, 0, now, expiry, r.Float64())
 			if next.status != event.Retrying {
@@ -179,7 +185,7 @@ func TestThreeDaysOfRetries(t *testing.T) {
 			if late := now.Sub(next.due); late > lane.Slack(wait) {
 				t.Fatalf("seed %d: %v late", seed, late)
 			}
-			work = &event.Work{Attempt: work.Attempt + 1, Due: next.due, Deadline: next.deadline}
+			work = &event.Work{Event: work.Event, Attempt: work.Attempt + 1, Due: next.due, Deadline: next.deadline}
 		}
 		if took := now.Sub(start); took < 65*time.Hour || took > 84*time.Hour {
 			t.Fatalf("seed %d: the chain took %v", seed, took)

@@ -158,6 +158,8 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 		return event.Skipped, event.PayloadExpired
 	case r.payloadGone(work, now):
 		return event.Failed, event.PayloadExpired
+	case work.Run == "" && !work.Event.ExpiresAt.IsZero() && !now.Before(work.Event.ExpiresAt):
+		return event.Skipped, event.Expired
 	case !isRecovery(work) && r.isSuperseded(work):
 		return event.Skipped, event.Superseded
 	}

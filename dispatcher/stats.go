@@ -70,9 +70,7 @@ func (d *Dispatcher) tierDepths() map[string]int {
 	}
 	for _, p := range d.assignment.all() {
 		if p.delay > 0 {
-			p.mu.Lock()
-			all[p.id.Topic] += len(p.waiting) + int(d.lag(p.id))
-			p.mu.Unlock()
+			all[p.id.Topic] += p.depth(d.lag(p.id))
 		}
 	}
 	return all

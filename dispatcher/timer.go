@@ -49,7 +49,7 @@ func (d *Dispatcher) releaseReady() time.Duration {
 		now := d.now()
 		ready, next := p.takeReady(now, readyBatch)
 		for _, delivery := range ready {
-			if delivery.Work.Due.After(now) {
+			if delivery.Work.Due.After(now) && !d.rules.payloadGone(delivery.Work, now) {
 				d.hopDelivery(delivery, now)
 			} else {
 				d.admit(delivery)

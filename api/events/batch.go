@@ -187,7 +187,7 @@ func (b *batch) parseItem(x *batchItem, path string) {
 	}
 	for _, m := range members {
 		switch m.Name {
-		case "type", "data":
+		case "type", "data", "deliver_at", "expires_at":
 		case "idempotency_key":
 			if x.refusal = x.setKey(m.Value); x.refusal != nil {
 				return
@@ -197,12 +197,13 @@ func (b *batch) parseItem(x *batchItem, path string) {
 				"repeats safe")
 			return
 		default:
-			b.warnUnknown(web.JoinPath(path, m.Name), m.Name, "type", "data", "idempotency_key")
+			b.warnUnknown(web.JoinPath(path, m.Name), m.Name, append(sendMembers, "idempotency_key")...)
 		}
 	}
 	x.validate(members)
 	b.sender.match(b.ep, &x.parsedEvent, path)
 	b.warnings = append(b.warnings, x.warnings[:min(len(x.warnings), max(0, frame.MaxUnknownMembers-len(b.warnings)))]...)
+	b.sender.checkTimes(&x.parsedEvent)
 }
 
 // setKey reads the idempotency_key of an item; null means none.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
@@ -31,7 +32,18 @@ type parsedEvent struct {
 	warnings  []frame.Warning
 	mismatch  string // see event.Event
 	refusal   error  // the 400, nil if the body is valid
+	deliverAt time.Time
+	expiresAt time.Time
 }
+
+// sendMembers are the members of a send.
+var sendMembers = []string{"type", "data", "deliver_at", "expires_at"}
+
+// maxDeliverAhead bounds how far ahead deliver_at may be.
+const maxDeliverAhead = 30 * 24 * time.Hour
+
+// errTooFar is the refusal of a deliver_at that a later repeat may have. So it is not remembered.
+var errTooFar = errors.New("deliver_at is too far ahead")
 
 // sender accepts events of the account's own applications, single or in batches, and test events.
 type sender struct {
@@ -86,10 +98,11 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	s := parseSend(buf.Bytes())
 	a.match(ep, &s, "")
+	a.checkTimes(&s)
 	if s.refusal == nil && !ep.Enabled {
 		s.refusal = errDisabled()
 	}
-	if s.refusal != nil && repeatable == "" {
+	if s.refusal != nil && (repeatable == "" || errors.Is(s.refusal, errTooFar)) {
 		return s.refusal
 	}
 	return a.answerSend(w, r, ep, repeatable, buf.Bytes(), &s, func(d id.ID) (wire.EventRow, error) {
@@ -163,14 +176,14 @@ func parseSend(body []byte) (s parsedEvent) {
 	}
 	for _, m := range members {
 		switch m.Name {
-		case "type", "data":
+		case "type", "data", "deliver_at", "expires_at":
 		case "id":
 			s.refusal = web.Invalid("id", "is assigned by the service; remove it, and send an Idempotency-Key to make "+
 				"repeats safe")
 			return s
 		default:
 			if len(s.warnings) < frame.MaxUnknownMembers {
-				s.warnings = append(s.warnings, frame.UnknownMember(m.Name, m.Name, []string{"type", "data"}))
+				s.warnings = append(s.warnings, frame.UnknownMember(m.Name, m.Name, sendMembers))
 			}
 		}
 	}
@@ -178,7 +191,39 @@ func parseSend(body []byte) (s parsedEvent) {
 	return s
 }
 
-// validate reads and validates type and data.
+// checkTimes compares deliver_at and expires_at with the clock.
+func (a *sender) checkTimes(s *parsedEvent) {
+	now := a.Clock()
+	ahead := min(maxDeliverAhead, time.Duration(a.RetentionDays)*24*time.Hour)
+	switch {
+	case s.refusal != nil:
+	case s.deliverAt.After(now.Add(ahead)):
+		e := web.Invalid("deliver_at", "must be at most %d days ahead", int(ahead/(24*time.Hour)))
+		e.Err = errTooFar
+		s.refusal = e
+	case !s.expiresAt.IsZero() && !s.expiresAt.After(now):
+		s.refusal = web.Invalid("expires_at", "must be in the future")
+	case !s.expiresAt.IsZero() && !s.expiresAt.After(s.deliverAt):
+		s.refusal = web.Invalid("expires_at", "must be after deliver_at")
+	}
+}
+
+// timeMember reads a time; null means none.
+func (s *parsedEvent) timeMember(m web.Member) (at time.Time) {
+	if frame.KindOf(m.Value) == frame.KindNull {
+		return at
+	}
+	text, err := "", error(nil)
+	if frame.KindOf(m.Value) == frame.KindString {
+		text, _ = web.DecodeString(m.Value)
+	}
+	if at, err = time.Parse(time.RFC3339, text); err != nil && s.refusal == nil {
+		s.refusal = web.Invalid(m.Name, "must be a time such as 2026-08-21T22:24:36Z")
+	}
+	return at
+}
+
+// validate reads and validates the members.
 func (s *parsedEvent) validate(members []web.Member) {
 	var kind []byte
 	for _, m := range members {
@@ -187,12 +232,17 @@ func (s *parsedEvent) validate(members []web.Member) {
 			kind = m.Value
 		case "data":
 			s.data = m.Value
+		case "deliver_at":
+			s.deliverAt = s.timeMember(m)
+		case "expires_at":
+			s.expiresAt = s.timeMember(m)
 		}
 	}
 	if frame.KindOf(kind) == frame.KindString {
 		s.eventType, _ = web.DecodeString(kind) // after an error it is empty, which is not a valid type
 	}
 	switch {
+	case s.refusal != nil:
 	case kind == nil:
 		s.refusal = web.Invalid("type", "is required")
 	case !event.ValidType(s.eventType):
@@ -262,6 +312,7 @@ func (x eventTemplate) newEvent(d id.ID, s *parsedEvent) *event.Event {
 	e := x.Event
 	e.Mismatch = s.mismatch
 	e.ID, e.Type, e.Body = d, s.eventType, appendEnvelope(nil, d, s.eventType, s.data)
+	e.DeliverAt, e.ExpiresAt = s.deliverAt, s.expiresAt
 	return &e
 }
 
@@ -314,17 +365,21 @@ func transportHeader(name string) bool {
 
 // acceptedRow returns the list row of an event that was just stored.
 func acceptedRow(e *event.Event) wire.EventRow {
-	deliveries := make([]event.Delivery, len(e.Dests))
+	deliveries, reason, next := make([]event.Delivery, len(e.Dests)), event.Queued, time.Time{}
+	if e.DeliverAt.After(e.ReceivedAt()) {
+		reason, next = event.Scheduled, e.DeliverAt
+	}
 	for i, dest := range e.Dests {
-		deliveries[i] = event.Delivery{Destination: dest, Status: event.Pending, Reason: event.Queued}
+		deliveries[i] = event.Delivery{Destination: dest, Status: event.Pending, Reason: reason, NextAttemptAt: next}
 	}
 	s := event.Summary{
-		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: event.Queued,
-		Source: e.Source, Proof: e.Proof(), Counts: event.Counts{Total: len(e.Dests), Pending: len(e.Dests)},
+		ID: e.ID, Account: e.Account, Endpoint: e.Endpoint, Type: e.Type, Status: event.Pending, Reason: reason,
+		NextAttemptAt: next, Source: e.Source, Proof: e.Proof(),
+		Counts:     event.Counts{Total: len(e.Dests), Pending: len(e.Dests)},
 		Processing: event.ProcessingNone, Size: len(e.Body), Deliveries: deliveries,
 	}
 	if len(e.Dests) == 0 {
-		s.Status, s.Reason = event.Skipped, e.Reason
+		s.Status, s.Reason, s.NextAttemptAt = event.Skipped, e.Reason, time.Time{}
 	}
 	return rowOf(&s)
 }

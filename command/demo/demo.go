@@ -23,6 +23,7 @@ var All = []Demo{
 	{"recovery", "what failed is sent again: five first, the rest after your approval", recovery},
 	{"signature", "a rejected signature comes with its cause", signature},
 	{"rate", "a destination gets no more than its rate", rate},
+	{"order", "the events of a key arrive in their order, through failures and a kill", order},
 	{"leak", "a key in a log is found, and shown masked", leak},
 }
 

@@ -144,6 +144,44 @@ func recovery(ctx context.Context, w *world) error {
 	return nil
 }
 
+// order lets an ordered destination fail, kills the relay, and compares the order of what arrives.
+func order(ctx context.Context, w *world) error {
+	const events = 40
+	w.setFailing(true)
+	endpoint, err := w.endpoint(ctx, "/orders", object{"ordering": object{"by": "endpoint"}}, object{
+		"retry_policy": object{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50}})
+	if err != nil {
+		return err
+	}
+	ids, err := w.send(ctx, endpoint, events, 1)
+	if err != nil {
+		return err
+	}
+	if err := wait.For(ctx, time.Second); err != nil {
+		return err
+	}
+	w.say("%d events wait behind the first one, which is answered 503; killed it with SIGKILL", events-1)
+	w.kill()
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	w.setFailing(false)
+	err = w.until(ctx, "all have arrived", func() bool { missing, _ := w.missing(ids); return missing == 0 })
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := 1; i < events; i++ {
+		if !w.arrived[ids[i-1]][0].Before(w.arrived[ids[i]][0]) {
+			return fmt.Errorf("event %d has arrived before event %d", i, i-1)
+		}
+	}
+	w.say("all %d have arrived, one after the other as they were sent", events)
+	w.show("/v1/events?endpoint_id=" + endpoint)
+	return nil
+}
+
 // signature signs a request with a secret that ends with a newline, the most usual mistake, and asks for the cause.
 func signature(ctx context.Context, w *world) error {
 	const secret = "a secret of twenty letters"

@@ -21,6 +21,7 @@ type settingGroup struct {
 // settingField is the field of a setting of a kind, made from its tags.
 type settingField struct {
 	Name, Label, Hint string
+	Example           string
 	Words             []string // of a select
 	Check, Area       bool
 	Optional          bool // a select may have no word
@@ -39,23 +40,32 @@ var settingGroups = func() (all []settingGroup) {
 var sourceGroup = newSettingGroup("source.", wire.Members(reflect.TypeFor[kinds.Source]())[0])
 
 func newSettingGroup(prefix string, f reflect.StructField) settingGroup {
-	g := settingGroup{Name: prefix + nameOf(f), Title: f.Tag.Get("label"), Hint: f.Tag.Get("description")}
+	g := settingGroup{Name: prefix + nameOf(f), Title: f.Tag.Get("label"), Hint: hintOf(f.Tag.Get("description"))}
 	for _, inner := range wire.Members(f.Type.Elem()) {
 		g.Fields = append(g.Fields, newSettingField(g.Name, inner))
 	}
 	return g
 }
 
-// in returns the group with the fields of a form.
+// in returns the group with the fields of a form. It is open if a field has a value; a select always has one.
 func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
 	g.Form = f
-	g.Open = open || slices.ContainsFunc(g.Fields, func(x settingField) bool { return f.Value(x.Name) != "" })
+	g.Open = open || slices.ContainsFunc(g.Fields, func(x settingField) bool {
+		return (x.Words == nil || x.Optional) && f.Value(x.Name) != ""
+	})
 	return g
 }
 
 // reconcileGroup is that of what is fetched from the provider.
 var reconcileGroup = newSettingGroup("", reflect.StructField{Name: "Reconcile", Type: reflect.TypeFor[*kinds.Reconcile](),
 	Tag: `json:"reconcile" label:"What the provider could not deliver" description:"Asks the API of Stripe or GitHub for events that failed while the relay could not be reached. Leave the credential empty to ask nobody."`})
+
+// hintOf is what a description says to people who fill in a form.
+func hintOf(description string) string {
+	hint, _, _ := strings.Cut(description, " Merged member by member")
+	return strings.Replace(hint, "Masked in responses; its mask means unchanged.", "Left as it is shown, it stays.", 1)
+}
+
 
 // SourceGroups are the groups of fields of how the endpoint gets events beside its ingest URL.
 func (p *endpointPage) SourceGroups() []settingGroup {
@@ -94,12 +104,15 @@ func (p *destinationPage) Kind() string {
 	return ""
 }
 
-// Groups are the groups of fields of the destination's kind.
+// Groups are the groups of fields of the destination: first that of its kind.
 func (p *destinationPage) Groups() (all []settingGroup) {
+	kind := p.Kind()
 	for _, g := range settingGroups {
-		kind := p.Kind()
-		if g.Name == kind || g.Name == "ordering" || kind == "" && !slices.Contains(kinds.Names(), g.Name) {
-			all = append(all, g.in(p.Form, kind != ""))
+		switch {
+		case g.Name == kind:
+			all = slices.Insert(all, 0, g.in(p.Form, true))
+		case g.Name == "ordering", kind == "" && !slices.Contains(kinds.Names(), g.Name):
+			all = append(all, g.in(p.Form, false))
 		}
 	}
 	return all
@@ -121,8 +134,13 @@ func nameOf(f reflect.StructField) string {
 }
 
 func newSettingField(group string, f reflect.StructField) settingField {
-	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: f.Tag.Get("description"),
-		kind: frame.OptionalText, Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty")}
+	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: hintOf(f.Tag.Get("description")),
+		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText,
+		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
+			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
+	if strings.HasPrefix(x.Example, "*") { // the mask of a secret
+		x.Example = ""
+	}
 	long := len(f.Tag.Get("maxLength")) > len("4096") // a certificate
 	switch {
 	case f.Tag.Get("enum") != "":

@@ -68,5 +68,8 @@ func (ls *Lanes) isCopy(delivery *Delivery) bool {
 		return false
 	}
 	ls.laneOf(delivery, ls.now()).countReturned(delivery.Work)
+	if ls.unrecorded[key].placeEnded { // this one was read afterwards, and so has a place again
+		ls.endPlace(delivery, ls.now())
+	}
 	return true
 }

@@ -34,7 +34,8 @@ type Delivery struct {
 	ReadyAt  time.Time // in a retry topic: when it leaves that topic
 	ParkedAt time.Time // in a retry topic: when its record was appended
 
-	behind id.ID // event whose turn it is; zero: unknown
+	behind     id.ID // event whose turn it is; zero: unknown
+	placeEnded bool  // those after it in the order of its destination may go
 }
 
 // DeliveryKey names a delivery, whichever of its attempts and records is meant.

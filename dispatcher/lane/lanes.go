@@ -54,7 +54,8 @@ type Lanes struct {
 	anyHung         bool     // a lane hangs or is paused
 	changesRead     time.Time
 	orders          map[int32]*orders // of ordered destinations, by the number of their partitions
-	positions       int               // in all of them
+	positions       int               // in all of them, at most about maxPositions
+	maxPositions    int
 	holding         map[*turns]struct{}
 	wanting         map[*turns]struct{}
 	newWanted       bool
@@ -90,7 +91,8 @@ func New(cfg Config, deps Deps) *Lanes {
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
 		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
 		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1), surveyWanted: deps.SurveyWanted,
-		orders: make(map[int32]*orders), holding: make(map[*turns]struct{}), wanting: make(map[*turns]struct{}),
+		maxPositions: maxPositions,
+		orders:       make(map[int32]*orders), holding: make(map[*turns]struct{}), wanting: make(map[*turns]struct{}),
 	}
 	if deps.Held != nil {
 		ls.setHeld = deps.Held.SetHeldUntil

@@ -1,11 +1,13 @@
 package lane
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Deliveries of an ordered destination have a place (event.Place). Of those with one slot, which are those of a key,
@@ -21,12 +23,13 @@ const (
 	turnPatience = 5 * time.Second
 	// behindRecheck is the shortest interval of re-checks of a delivery that is not at its turn.
 	behindRecheck = time.Minute
-	// maxPositions bounds the deliveries of a node that wait for their turn, 8 bytes each: at the bound, the partitions
-	// with more pause.
+	// maxPositions bounds the unfinished deliveries to ordered destinations of a node, 8 bytes each: at the bound, the
+	// partitions of events with more pause. Retry topics go on, since what they have is counted already.
 	maxPositions = 4 << 20
 	// A key that progresses and has fewer than fewHeld deliveries in memory gets up to wantedAhead more from the retry
 	// topics, all keys together maxWanted at once.
 	fewHeld     = 8
+	maxHeld     = 256 // how far from its turn a delivery may wait in memory: others would take the place of nearer ones
 	wantedAhead = 64
 	maxWanted   = 1024
 )
@@ -56,7 +59,7 @@ type turns struct {
 	slot      uint16
 	positions []int64             // ascending
 	held      map[int64]*Delivery // those that wait for their turn in memory
-	since     time.Time           // when the first one became the first
+	since     time.Time           // when the first one became the first, or came to its lane
 	first     id.ID               // event of the first one; zero: it has not come to its lane
 }
 
@@ -136,15 +139,18 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held, park bool) {
 	o := ls.ordersOf(partition.ID.Index)
 	s := o.turnsOf(l.dest, place.Slot, now)
 	ls.addPosition(s, place.Position)
-	if ls.positions > maxPositions && !slices.Contains(o.stalled, partition) {
+	if ls.positions > ls.maxPositions && partition.ID.Topic == stream.Events && !slices.Contains(o.stalled, partition) {
 		o.stalled = append(o.stalled, partition)
 		partition.AddStalls(1)
 	}
 	if s.positions[0] == place.Position && o.ready() {
-		s.first = work.Event.ID
+		if s.first.IsZero() {
+			s.first, s.since = work.Event.ID, now // those that come with it may wait for it
+		}
 		return false, false
 	}
-	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || s.order.held >= laneQueue ||
+	ahead, _ := slices.BinarySearch(s.positions, place.Position)
+	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || ahead > maxHeld || s.order.held >= laneQueue ||
 		l.deliveries > (ls.maxDeliveries-ls.deliveries)/2 || l.bytes+delivery.Size > (ls.maxBytes-ls.bytes)/2 {
 		delivery.behind = s.first
 		return false, true
@@ -159,6 +165,7 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held, park bool) {
 func (ls *Lanes) EndPlace(delivery *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	delivery.placeEnded = true
 	ls.endPlace(delivery, ls.now())
 }
 
@@ -196,7 +203,7 @@ func (ls *Lanes) removePosition(o *orders, key PlaceKey, now time.Time) {
 	if !found {
 		return
 	}
-	if ls.positions--; ls.positions < maxPositions/8*7 {
+	if ls.positions--; ls.positions <= ls.maxPositions/8*7 {
 		for _, all := range ls.orders {
 			all.resume()
 		}
@@ -260,11 +267,8 @@ func (ls *Lanes) impatient() (out []*Delivery) {
 		if passed := now.Sub(s.since); passed >= 0 && passed <= turnPatience {
 			continue
 		}
-		for _, position := range s.positions { // in their order, so that they come back in it
+		for _, position := range slices.Sorted(maps.Keys(s.held)) { // in their order, so that they come back in it
 			delivery := s.held[position]
-			if delivery == nil {
-				continue
-			}
 			ls.unhold(s, position)
 			l := ls.byDest[s.dest]
 			l.deliveries--

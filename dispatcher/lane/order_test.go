@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // at makes a delivery with a position in slot 1.
@@ -45,6 +46,50 @@ func TestNothingIsSentBeforeTheSurvey(t *testing.T) {
 	}
 }
 
+// A copy that is read while its delivery is being recorded leaves no place behind, for which nothing would come.
+func TestCopyLeavesNoPlace(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	first, again, next := lt.at(1), lt.at(1), lt.at(2)
+	first.Work.Parked = event.Behind
+	again.Work = first.Work
+	lt.Admit(first)
+	l := lt.byDest["ordered"]
+	lt.next(l, nil, NotSent)
+	lt.EndPlace(first)
+	lt.AddPlace(again)
+	if decision := lt.Admit(again); decision.Action != End {
+		t.Fatalf("%+v", decision)
+	}
+	lt.Admit(next)
+	if lt.next(l, first, Succeeded) != next {
+		t.Error("the next delivery waits for the copy")
+	}
+}
+
+// At the bound of positions the partition with events pauses until there are fewer, and no other one.
+func TestPositionsAreBounded(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	lt.maxPositions = 16
+	first := lt.at(1)
+	lt.Admit(first)
+	for i := range int64(16) {
+		lt.Admit(lt.at(i + 2))
+	}
+	if lt.paused() {
+		t.Fatal("a retry topic pauses")
+	}
+	lt.part.ID.Topic = stream.Events
+	if lt.Admit(lt.at(18)); !lt.paused() {
+		t.Fatal("the partition does not pause")
+	}
+	for i := range int64(4) {
+		lt.EndPlace(lt.at(i + 1))
+	}
+	if lt.paused() {
+		t.Error("it pauses with 14 positions")
+	}
+}
+
 // A key that does not progress holds a bounded number of deliveries, each for some seconds. Then they are parked behind
 // the first one.
 func TestWaitForATurnIsBounded(t *testing.T) {
@@ -57,12 +102,12 @@ func TestWaitForATurnIsBounded(t *testing.T) {
 	if n, _ := lt.InMemory(); n != 2*laneQueue+1 { // those of decisions are in memory until they are recorded
 		t.Fatalf("%d are in memory", n)
 	}
-	if n := lt.byDest["ordered"].deliveries; n != laneQueue+1 {
+	if n := lt.byDest["ordered"].deliveries; n != maxHeld+1 {
 		t.Errorf("%d are in the lane", n)
 	}
 	lt.now = lt.now.Add(turnPatience + 1)
 	shed, _ := lt.EnforceLimits()
-	if len(shed) != laneQueue || lt.byDest["ordered"].deliveries != 1 {
+	if len(shed) != maxHeld || lt.byDest["ordered"].deliveries != 1 {
 		t.Errorf("%d are parked", len(shed))
 	}
 	for i, decision := range shed {

@@ -169,7 +169,8 @@ func newHungDelivery(work *event.Work, reason event.Reason) *hungDelivery {
 	h := &hungDelivery{work: *work, paused: reason == event.Manual}
 	h.work.Dest = strings.Clone(work.Dest)
 	if ev := work.Event; ev != nil {
-		h.work.Event = &event.Event{ID: ev.ID, Endpoint: ev.Endpoint, Type: strings.Clone(ev.Type)}
+		h.work.Event = &event.Event{ID: ev.ID, Endpoint: ev.Endpoint, Type: strings.Clone(ev.Type),
+			ExpiresAt: ev.ExpiresAt}
 	}
 	return h
 }

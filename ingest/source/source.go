@@ -147,7 +147,7 @@ func (s *stream) read(ctx context.Context) (err error) {
 	defer cancel()
 	s.client, err = brokers.Open(ask, s.settings.Broker(), s.deps.Dial, &s.dials, kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchBytes/4), kgo.BrokerMaxReadBytes(4*fetchBytes), kgo.MaxConcurrentFetches(1),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RetryTimeout(askTimeout),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RetryTimeout(askTimeout), kgo.RequestRetries(3),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{s.settings.Topic: {}}))
 	if err != nil {
 		return err

@@ -158,8 +158,8 @@ func (m *mover) rejectImpossible(ctx context.Context, log Partitions) error {
 	case int32(m.request.Partition) == m.endpoint.Partition:
 		return web.WrongState("partition", "the endpoint is already in this partition")
 	case m.request.Leave && m.isOrdered():
-		return web.WrongState("", "a destination of the endpoint is ordered, and the deliveries that are left behind would be "+
-			"overtaken; move it without --leave")
+		return web.WrongState("", "a destination of the endpoint is ordered, and the deliveries that are left behind would "+
+			"be overtaken; move it without --leave")
 	case m.request.Leave:
 		return nil
 	case m.endpoint.Paused:

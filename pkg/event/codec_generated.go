@@ -101,6 +101,8 @@ const (
 	hIdempotencyKey = "relay-idempotency-key"
 	hTrace          = "relay-trace"
 	hMismatch       = "relay-mismatch"
+	hDeliverAt      = "relay-deliver-at"
+	hExpiresAt      = "relay-expires-at"
 )
 
 // addHeaders adds the fields that are not empty.
@@ -133,6 +135,10 @@ func (x *Event) addHeaders(to *headerText) {
 	to.end(hTrace)
 	to.text = append(to.text, x.Mismatch...)
 	to.end(hMismatch)
+	to.text = appendTime(to.text, x.DeliverAt)
+	to.end(hDeliverAt)
+	to.text = appendTime(to.text, x.ExpiresAt)
+	to.end(hExpiresAt)
 }
 
 // setHeader sets the field of a header. It returns false if the header has no field.
@@ -166,6 +172,10 @@ func (x *Event) setHeader(name, text string) (known bool, err error) {
 		x.Trace = text
 	case hMismatch:
 		x.Mismatch = text
+	case hDeliverAt:
+		x.DeliverAt, err = time.Parse(time.RFC3339Nano, text)
+	case hExpiresAt:
+		x.ExpiresAt, err = time.Parse(time.RFC3339Nano, text)
 	default:
 		return false, nil
 	}

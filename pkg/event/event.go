@@ -87,8 +87,10 @@ type Event struct {
 	Dests          []string   `header:"relay-dests"`        // destinations that were enabled when the event was accepted
 	DuplicateOf    string     `header:"relay-duplicate-of"` // evt_… of the first event with the same deduplication value
 	IdempotencyKey string     `header:"relay-idempotency-key"`
-	Trace          string     `header:"relay-trace"`    // traceparent of the span that accepted it; empty: it is not traced
-	Mismatch       string     `header:"relay-mismatch"` // a Mismatch as JSON; empty: none was found, or looked for
+	Trace          string     `header:"relay-trace"`      // traceparent of the span that accepted it; empty: none
+	Mismatch       string     `header:"relay-mismatch"`   // a Mismatch as JSON; empty: none was found, or looked for
+	DeliverAt      time.Time  `header:"relay-deliver-at"` // automatic deliveries begin then; zero: at once
+	ExpiresAt      time.Time  `header:"relay-expires-at"` // no automatic attempt is made from then on; zero: none ends it
 	// OnlyGroup is the one consumer group that processes the record, when it was retried from the dead letter topic;
 	// empty: every group. Record does not encode it: records made from this one are for every group.
 	OnlyGroup string
@@ -203,6 +205,14 @@ func (h *headerText) end(name string) {
 		h.headers = append(h.headers, stream.Header{Key: name, Value: h.text[h.from:len(h.text):len(h.text)]})
 		h.from = len(h.text)
 	}
+}
+
+// appendTime appends a time, unless it is zero.
+func appendTime(b []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return b
+	}
+	return t.UTC().AppendFormat(b, time.RFC3339Nano)
 }
 
 // appendList appends texts with commas between them.

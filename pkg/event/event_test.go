@@ -29,6 +29,7 @@ func sample(t testing.TB) *event.Event {
 		Reason: event.SignatureMissing, Type: "order.paid", Method: "POST", Query: "a=1&a=2",
 		RemoteIP: netip.MustParseAddr("2001:db8::1"), Dests: []string{"dst_1", "dst_2"}, DuplicateOf: "evt_x",
 		IdempotencyKey: "k", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		DeliverAt: time.UnixMilli(1_800_000_000_123).UTC(), ExpiresAt: time.Unix(1_800_000_001, 5).UTC(),
 		Header: []event.Field{{Name: "X-A", Value: "1"}, {Name: "Relay-Id", Value: "evt_forged"},
 			{Name: "X-A", Value: "\xff2"}},
 		Body: []byte("{\"a\":1}\r\n\x00\xfe"),
@@ -56,7 +57,8 @@ func TestEventRecordHeadersArePublic(t *testing.T) {
 		names = append(names, h.Key)
 	}
 	want := "relay-v relay-id relay-account relay-source relay-verdict relay-reason relay-type relay-method " +
-		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key relay-trace h:X-A h:Relay-Id h:X-A"
+		"relay-query relay-remote-ip relay-dests relay-duplicate-of relay-idempotency-key relay-trace " +
+		"relay-deliver-at relay-expires-at h:X-A h:Relay-Id h:X-A"
 	if got := strings.Join(names, " "); got != want {
 		t.Fatalf("headers are\n%s, want\n%s", got, want)
 	}

@@ -32,7 +32,7 @@ type Outcome struct {
 	SkipReason Reason `wire:"12"`
 	// WasParked is set when the delivery was parked before; earlier outcomes then reported it as waiting.
 	WasParked bool `wire:"13"`
-	// Behind is the event for which a delivery of an ordered destination waits, with the reason Behind: evt_…; empty: unknown.
+	// Behind is the event for which a delivery of an ordered destination waits, with the reason Behind; empty: unknown.
 	Behind string `wire:"14"`
 }
 

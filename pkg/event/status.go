@@ -43,6 +43,7 @@ const (
 	JobCancelled        Reason = "job_cancelled"
 	RunStopped          Reason = "run_stopped"
 	Deadline            Reason = "deadline"
+	Expired             Reason = "expired" // its expires_at
 )
 
 // AlreadyDelivered is why a recovery job skips a delivery that succeeded after the selection.
@@ -63,9 +64,10 @@ const (
 
 // Reasons of pending deliveries.
 const (
-	Queued   Reason = "queued"
-	LaneFull Reason = "lane_full"
-	Paced    Reason = "paced"
+	Queued    Reason = "queued"
+	Scheduled Reason = "scheduled" // until its deliver_at
+	LaneFull  Reason = "lane_full"
+	Paced     Reason = "paced"
 )
 
 // Reasons of held deliveries.

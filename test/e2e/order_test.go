@@ -76,7 +76,8 @@ func TestOrder(t *testing.T) {
 		p.start()
 	}
 	posted.Wait()
-	home := partitionOf(t, p.send(ep, 0)) // without the header, and so without an order
+	home := partitionOf(t, p.send(ep, 0))                     // without the header, and so without an order
+	p.move(command.ExitRefused, ep, int(home+1)%4, "--leave") // what it leaves behind would be overtaken
 	posted = post(perKey*2/3+1, perKey)
 	steps, _ := p.move(command.ExitDone, ep, int(home+1)%4, "--wait", "3600s")
 	posted.Wait()

@@ -266,6 +266,8 @@ func (g *generator) headerEncoder(f field) string {
 		return x + ".Append(append(to.text, id." + f.option + "...))"
 	case f.kind == "netip.Addr":
 		return x + ".AppendTo(to.text)"
+	case f.kind == "time.Time":
+		return "appendTime(to.text, " + x + ")"
 	case f.kind == "[]string":
 		return "appendList(to.text, " + x + ")"
 	case f.kind == "string", g.text[f.kind]:
@@ -282,6 +284,8 @@ func (g *generator) headerDecoder(f field) string {
 		return x + ", err = id.Parse(id." + f.option + ", text)"
 	case "netip.Addr":
 		return x + ", err = netip.ParseAddr(text)"
+	case "time.Time":
+		return x + ", err = time.Parse(time.RFC3339Nano, text)"
 	case "[]string":
 		return x + ` = strings.Split(text, ",")`
 	case "string":

@@ -57,10 +57,11 @@ func (d *destinationState) observe(outcome *event.OutcomeHead, span time.Duratio
 	d.updateOpen(outcome)
 }
 
-// updateOpen adds an outcome to the set of open deliveries. Replays, and deliveries that a user paused, are not
-// backlog and do not count.
+// updateOpen adds an outcome to the set of open deliveries. Replays, deliveries that a user paused, and those of events
+// that were sent for later are not backlog and do not count.
 func (d *destinationState) updateOpen(outcome *event.OutcomeHead) {
-	if outcome.Status.Terminal() || string(outcome.Reason) == string(event.Manual) {
+	if reason := event.Reason(outcome.Reason); outcome.Status.Terminal() || reason == event.Manual ||
+		reason == event.Scheduled {
 		_, wasOpen := d.open[outcome.Event]
 		d.hasEnded = d.hasEnded || wasOpen
 		if delete(d.open, outcome.Event); outcome.Event == d.oldest {

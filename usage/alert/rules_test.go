@@ -257,6 +257,8 @@ func TestBacklogAge(t *testing.T) {
 		r.wantNotices(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
 		r.advance(time.Hour)
 		r.outcome(paused, event.Held, event.Manual, nil) // held by hand, however long
+		r.outcome(id.ID{}, event.Pending, event.Scheduled, nil)
+		r.advance(time.Hour)
 		r.wantNotices(backlogAge, "alert.destination.backlog", "alert.destination.backlog.resolved")
 	})
 }

@@ -19,7 +19,7 @@ const byEndpoint = "endpoint"
 // Ordering is the order in which a destination gets its events.
 type Ordering struct {
 	By         string `json:"by" in:"" maxLength:"512" pattern:"^(endpoint|(body:[$]|header:)[^|]+)$" label:"By" description:"Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required." example:"body:$.data.id"`
-	WhenFailed string `json:"when_failed" in:"" enum:"block,skip" label:"When a delivery has failed for good" description:"block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block."`
+	WhenFailed string `json:"when_failed,omitempty" in:"null" enum:"block,skip" label:"When a delivery has failed for good" description:"block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block."`
 }
 
 func (o *Ordering) trim()          { o.WhenFailed = cmp.Or(o.WhenFailed, BlockAfterFailure) }
