@@ -66,7 +66,6 @@ func hintOf(description string) string {
 	return strings.Replace(hint, "Masked in responses; its mask means unchanged.", "Left as it is shown, it stays.", 1)
 }
 
-
 // SourceGroups are the groups of fields of how the endpoint gets events beside its ingest URL.
 func (p *endpointPage) SourceGroups() []settingGroup {
 	groups := []settingGroup{sourceGroup.in(p.Form, false)}
