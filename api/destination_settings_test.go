@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/test/must"
@@ -197,5 +198,57 @@ func TestSourceOfAnEndpoint(t *testing.T) {
 	}
 	if c.do("PATCH", endpoint, `{"source":null}`).want(200).get("source") != nil {
 		t.Error("it has a source still")
+	}
+}
+
+// The credential of a provider's API is sealed, masked and kept, and its settings are checked. How the last look ended can be
+// read.
+func TestReconcileOfAnEndpoint(t *testing.T) {
+	c := newClient(t)
+	generic := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	c.do("PATCH", generic, `{"reconcile":{"credential":"rk_test_1"}}`).wantError(400, "invalid_request", "reconcile")
+	stripe := "/v1/endpoints/" + c.endpoint(map[string]any{"provider": "stripe"}).text("id")
+	github := "/v1/endpoints/" + c.endpoint(map[string]any{"provider": "github"}).text("id")
+	for _, x := range [][3]string{
+		{stripe, `{}`, "reconcile.credential"},
+		{stripe, `{"credential":"rk_test_1","hook":"repos/a/b/hooks/1"}`, "reconcile.hook"},
+		{stripe, `{"credential":"rk_test_1","every_seconds":5}`, "reconcile.every_seconds"},
+		{stripe, `{"credential":"rk_test_1","since":"yesterday-ish"}`, "reconcile.since"},
+		{stripe, `{"credential":"rk_test_1","api_url":"http://10.0.0.1"}`, "reconcile.api_url"},
+		{github, `{"credential":"github_pat_1"}`, "reconcile.hook"},
+		{github, `{"credential":"github_pat_1","hook":"repos/a/../hooks/1?x="}`, "reconcile.hook"},
+	} {
+		c.do("PATCH", x[0], `{"reconcile":`+x[1]+`}`).wantError(400, "invalid_request", x[2])
+	}
+	c.do("PATCH", stripe, `{"dedup":null,"reconcile":{"credential":"rk_test_1"}}`).wantError(400, "invalid_request", "reconcile")
+	if none := c.do("GET", stripe+"/reconciliation", nil).want(200); none.get("at") != nil || none.get("last.found") != 0.0 {
+		t.Errorf("%s", none.raw)
+	}
+	read := c.do("PATCH", stripe, `{"reconcile":{"credential":"rk_test_planted","types":["invoice.paid"]}}`).want(200)
+	if k := read.get("reconcile").(map[string]any); k["credential"] != "****nted" || k["every_seconds"] != 300.0 ||
+		k["api_url"] != "https://api.stripe.com" || k["since"] == nil {
+		t.Errorf("%s", read.raw)
+	}
+	before, _ := configuration.Endpoint(read.text("id"))
+	if stored := string(must.Get(json.Marshal(before))(t)); strings.Contains(stored+c.log.String(), "planted") {
+		t.Error(stored)
+	}
+	if before.DedupWindow() != 31*24*time.Hour {
+		t.Errorf("events are remembered for %s", before.DedupWindow())
+	}
+	c.do("PATCH", stripe, `{"reconcile":{"api_url":"https://elsewhere.example.com"}}`).wantError(400, "invalid_request",
+		"reconcile.credential")
+	c.do("PATCH", stripe, string(read.raw)).want(200)
+	if after, _ := configuration.Endpoint(read.text("id")); after.Rev != before.Rev {
+		t.Error("a round trip has changed it")
+	}
+	status := c.do("GET", stripe+"/reconciliation", nil).want(200)
+	if status.get("last.stored") != 1.0 || status.get("total.found") != 9.0 || status.get("failed_in_a_row") != 2.0 ||
+		status.text("error") != "api.stripe.com answers 500" || status.text("provider") != "stripe" {
+		t.Errorf("%s", status.raw)
+	}
+	c.do("PATCH", github, `{"reconcile":{"credential":"github_pat_1","hook":"orgs/example/hooks/7"}}`).want(200)
+	if c.do("PATCH", stripe, `{"reconcile":null}`).want(200).get("reconcile") != nil {
+		t.Error("null does not end it")
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
@@ -226,7 +227,11 @@ func (f *fake) DestinationTraffic(_ context.Context, _, endpoint string, _ event
 	return event.DestinationTraffic{}, nil
 }
 
-func (f *fake) SourceStatus(context.Context, string) string {
+func (f *fake) SourceStatus(_ context.Context, name string) string {
+	if strings.HasSuffix(name, kinds.ReconcileStatus) {
+		return `{"at":"2026-11-20T10:00:00Z","next":"2026-11-20T10:05:00Z","since":"2026-11-19T10:00:00Z","failed":2,
+			"last":{"found":3,"stored":1},"total":{"found":9,"stored":7},"error":"api.stripe.com answers 500"}`
+	}
 	return `{"lag":7,"error":"topic orders not found","at":"2026-11-20T10:00:00Z"}`
 }
 

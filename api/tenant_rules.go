@@ -36,6 +36,7 @@ var tenantRules = frame.TenantRules{
 	"POST /v1/endpoints/{endpoint}/test":                                     within,
 	"GET /v1/endpoints/{endpoint}/stream":                                    within,
 	"GET /v1/endpoints/{endpoint}/traffic":                                   within,
+	"GET /v1/endpoints/{endpoint}/reconciliation":                            within,
 	"POST /v1/endpoints/{endpoint}/events/batch":                             within,
 	"POST /v1/endpoints/{endpoint}/rotate-token":                             within,
 	"POST /v1/endpoints/{endpoint}/transformation/preview":                   within,

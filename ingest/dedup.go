@@ -53,7 +53,7 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	}
 	mine := &claim.Request{
 		Account: ep.Account, Key: claimKey(ep, e.Verdict, value), Event: e.ID, Size: int64(waitingOverhead + len(e.Body)),
-		Window: time.Duration(ep.Dedup.WindowSeconds) * time.Second,
+		Window: ep.DedupWindow(),
 	}
 	if len(e.Dests) == 0 {
 		mine.Note = noDestination

@@ -37,6 +37,38 @@ func (g *Ingest) MaxBody() int64 { return g.cfg.MaxBody }
 // Take stores records of an endpoint's source as events, in their order, but those that were stored before. It returns
 // how many it has stored. After an error some are stored: take all of them again.
 func (g *Ingest) Take(ctx context.Context, ep *config.Endpoint, records []Record) (stored int, err error) {
+	return g.take(ctx, ep, records, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
+		e.Source, e.Verdict = event.SourceProvider, event.VerdictUnverified
+		return "source\x00" + ep.ID + "\x00" + r.Key, takenWindow
+	})
+}
+
+// TakeFetched is Take for events that the provider's API has given out. Those that arrived at the ingest URL are left out,
+// and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint.
+func (g *Ingest) TakeFetched(ctx context.Context, ep *config.Endpoint, records []Record) (stored int, err error) {
+	return g.take(ctx, ep, records, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
+		e.Source, e.Verdict = event.SourceReconcile, event.VerdictVerified
+		value, ok := r.Key, false
+		if p.dedup != nil {
+			if value, ok = p.dedup.Of(headerOf(r), r.Body); !ok {
+				value = r.Key
+			}
+		}
+		return claimKey(ep, e.Verdict, value), ep.DedupWindow()
+	})
+}
+
+func headerOf(r Record) http.Header {
+	header := http.Header{}
+	for _, f := range r.Header {
+		header[f.Name] = append(header[f.Name], f.Value)
+	}
+	return header
+}
+
+// take stores records. claimOf completes an event, and returns its deduplication key and how long that is remembered.
+func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record,
+	claimOf func(e *event.Event, p *prepared, r Record) (string, time.Duration)) (stored int, err error) {
 	p, err := g.preparer.get(ep)
 	if err != nil {
 		return 0, err
@@ -49,8 +81,9 @@ func (g *Ingest) Take(ctx context.Context, ep *config.Endpoint, records []Record
 		if err := g.acceptor.assignID(events[i], ep); err != nil {
 			return 0, err
 		}
-		claims[i] = &claim.Request{Account: ep.Account, Key: "source\x00" + ep.ID + "\x00" + r.Key, Event: events[i].ID,
-			Size: int64(waitingOverhead + len(r.Body)), Window: takenWindow}
+		key, window := claimOf(events[i], p, r)
+		claims[i] = &claim.Request{Account: ep.Account, Key: key, Event: events[i].ID,
+			Size: int64(waitingOverhead + len(r.Body)), Window: window}
 	}
 	until, cancel := context.WithTimeout(ctx, g.claimWait)
 	defer cancel()
@@ -85,13 +118,8 @@ func (g *Ingest) Take(ctx context.Context, ep *config.Endpoint, records []Record
 }
 
 func newTaken(ep *config.Endpoint, p *prepared, r Record) *event.Event {
-	e := &event.Event{Source: event.SourceProvider, Verdict: event.VerdictUnverified, Method: http.MethodPost,
-		Header: r.Header, Body: r.Body, Dests: p.dests}
-	header := http.Header{}
-	for _, f := range r.Header {
-		header[f.Name] = append(header[f.Name], f.Value)
-	}
-	if e.Type = p.types.Of(header, r.Body); len(e.Dests) == 0 {
+	e := &event.Event{Method: http.MethodPost, Header: r.Header, Body: r.Body, Dests: p.dests}
+	if e.Type = p.types.Of(headerOf(r), r.Body); len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
 	e.SkipIfLoop(ep.ID)

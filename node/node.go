@@ -184,6 +184,7 @@ var starts = slices.Concat([]start{
 	{name: "guard of the log", new: newGuard},
 	{name: "ingest", new: newIngest},
 	{name: "sources", role: roles.Dispatch, new: newSources},
+	{name: "reconciliation", role: roles.Dispatch, new: newReconciliation},
 }, leakStages, []start{
 	{name: "event feed", new: newFeed},
 	{

@@ -6,12 +6,26 @@ import (
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/ingest/reconcile"
 	"github.com/eventrelay/relay/ingest/source"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
 // statusLife is how long the status of a source is shown after the last one.
 const statusLife = time.Minute
+
+// ownEndpoints implements assigned.Endpoints.
+type ownEndpoints struct {
+	*config.Control
+	owned func() *[]int32
+}
+
+func (o ownEndpoints) OwnsPartition(partition int32) bool {
+	owned := o.owned()
+	return owned != nil && slices.Contains(*owned, partition)
+}
 
 // newSources creates the reader of the sources of endpoints in the partitions that this node dispatches.
 func newSources(n *Node) (runFunc, error) {
@@ -20,15 +34,27 @@ func newSources(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	return source.New(source.Deps{
-		Log: n.log, Endpoints: n.control, Keyring: n.keyring, Dial: transport.Dial, Take: n.ingest.Take,
-		MaxBody: n.ingest.MaxBody(), Now: n.now, Metrics: n.registry,
-		Owns: func(partition int32) bool {
-			owned := n.owned.Load()
-			return owned != nil && slices.Contains(*owned, partition)
-		},
+		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, Dial: transport.Dial,
+		Take: n.ingest.Take, MaxBody: n.ingest.MaxBody(), Now: n.now, Metrics: n.registry,
 		Show: func(endpoint string, s source.Status) {
 			text, _ := json.Marshal(s)
 			n.limiter.SetSourceStatus(endpoint, string(text), statusLife)
+		},
+	}).Run, nil
+}
+
+// newReconciliation creates what asks providers for events that they could not deliver to the endpoints of this node.
+func newReconciliation(n *Node) (runFunc, error) {
+	transport, err := egress.NewTransport(n.outbound())
+	if err != nil {
+		return nil, err
+	}
+	return reconcile.New(reconcile.Deps{
+		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, HTTP: transport,
+		Take: n.ingest.TakeFetched, Metrics: n.registry,
+		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
+			text, _ := json.Marshal(s)
+			n.limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)
 		},
 	}).Run, nil
 }

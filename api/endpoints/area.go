@@ -91,6 +91,7 @@ func Routes(d *Deps) []frame.Route {
 		// the default moment is the time of the claim
 		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": dests.purgeDestination},
 			InPath: destination, BodySelects: true, Resumable: true},
+		{Path: one + "/reconciliation", Methods: frame.Methods{"GET": x.readReconciliation}},
 		{Path: one + "/traffic", Methods: frame.Methods{"GET": overviews.readTraffic}},
 		{Path: "/v1/overview", Methods: frame.Methods{"GET": overviews.readOverview}},
 	}...)

@@ -200,7 +200,7 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 ) (kept []string) {
 	next.Trim()
 	kept = unmask(o, next.Secrets(), shown.Secrets(), opened.Secrets())
-	if in.checkSettings(o, &next); in.Err == nil {
+	if in.checkSettings(o, next.Validate); in.Err == nil {
 		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
 	}
 	return kept
@@ -222,8 +222,8 @@ func unmask(o *frame.Object, next, mask, text map[string]*seal.Secret) (kept []s
 }
 
 // checkSettings validates settings with opened secrets.
-func (in *endpointInput) checkSettings(o *frame.Object, next interface{ Validate(c kinds.Checks) error }) {
-	err := next.Validate(kinds.Checks{Opened: true, URL: func(text string) error {
+func (in *endpointInput) checkSettings(o *frame.Object, validate func(c kinds.Checks) error) {
+	err := validate(kinds.Checks{Opened: true, URL: func(text string) error {
 		_, err := in.endpoints.egress.CheckURL(text)
 		return err
 	}})

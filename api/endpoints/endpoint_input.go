@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -58,7 +59,8 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		e.Dedup = &config.Dedup{Key: key, WindowSeconds: maxDaySeconds}
 	}
 	x := settingsOfEndpoint(e)
-	x.Source = in.shownSource(e)
+	shown := in.shownInbound(e)
+	x.Source, x.Reconcile = shown.Source, shown.Reconcile
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
@@ -74,7 +76,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	if e.IngestLimit = x.IngestLimit; e.IngestLimit != nil && *e.IngestLimit == (config.IngestLimit{}) {
 		in.Fail("ingest_limit", "must give events_per_second or bytes_per_second; null is no limit")
 	}
-	in.source(o, x.Source, e)
+	in.inbound(o, kinds.Inbound{Source: x.Source, Reconcile: x.Reconcile}, e)
 	in.transformation(o, key, e)
 	if !in.creating { // when creating, it stands for the only destination
 		o.WarnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")

@@ -79,9 +79,11 @@ func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed m
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
 	v := settingsOfEndpoint(e)
-	if v.Source, err = a.sourceView(e); err != nil {
+	shown, err := a.inboundView(e)
+	if err != nil {
 		return nil, err
 	}
+	v.Source, v.Reconcile = shown.Source, shown.Reconcile
 	v.IngestURL, v.Destinations = by.IngestURL(a.baseURL, token), make([]wire.Destination, len(e.Destinations))
 	for i := range e.Destinations {
 		if v.Destinations[i], err = a.destinationView(by, e, &e.Destinations[i], revealed, held); err != nil {

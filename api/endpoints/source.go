@@ -1,9 +1,14 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -13,17 +18,13 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// sourceView returns the source of an endpoint with masked secrets, nil if it has none.
-func (a *endpoints) sourceView(e *config.Endpoint) (*kinds.Source, error) {
-	if e.Source == nil {
-		return nil, nil
-	}
-	opened, err := e.Source.Open(a.keyring, e.ID)
+// inboundView returns where an endpoint gets events otherwise than by its ingest URL, with masked secrets.
+func (a *endpoints) inboundView(e *config.Endpoint) (kinds.Inbound, error) {
+	opened, err := e.Inbound.Open(a.keyring, e.ID)
 	if err != nil {
-		return nil, fmt.Errorf("open the source of %s: %w", e.ID, err)
+		return kinds.Inbound{}, fmt.Errorf("open the secrets of the source of %s: %w", e.ID, err)
 	}
-	masked := opened.Masked(frame.MaskText)
-	return &masked, nil
+	return opened.Masked(frame.MaskText), nil
 }
 
 // sourceStatus returns what the node that reads the source says of it, nil if it says nothing.
@@ -39,44 +40,68 @@ func (a *endpoints) sourceStatus(ctx context.Context, e *config.Endpoint) *wire.
 	return &wire.SourceStatus{Lag: s.Lag, Error: frame.OrNull(s.Error), At: web.Time(s.At)}
 }
 
-// shownSource is the source into which a request is merged: with masked secrets, in structs of its own.
-func (in *endpointInput) shownSource(e *config.Endpoint) *kinds.Source {
-	shown, err := in.endpoints.sourceView(e)
+// readReconciliation returns how the last look at the provider has ended.
+func (a *endpoints) readReconciliation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	a.CatchUp(r.Context())
+	e, err := a.EndpointInPath(r, key)
+	if err != nil {
+		return err
+	}
+	var s struct {
+		At, Next, Since time.Time
+		Last, Total     wire.ReconcileCounts
+		Error           string
+		Failed          int
+	}
+	if e.Reconcile != nil { // an answer without a status is one of zeros
+		_ = json.Unmarshal([]byte(a.limiterStore.SourceStatus(r.Context(), e.ID+kinds.ReconcileStatus)), &s)
+	}
+	web.WriteJSON(w, http.StatusOK, &wire.Reconciliation{Object: "reconciliation", EndpointID: e.ID, Provider: e.Provider,
+		At: web.Time(s.At), Next: web.Time(s.Next), Since: web.Time(s.Since), Last: s.Last, Total: s.Total,
+		Error: frame.OrNull(s.Error), FailedInARow: s.Failed})
+	return nil
+}
+
+// shownInbound is what a request is merged into: with masked secrets, in structs of its own.
+func (in *endpointInput) shownInbound(e *config.Endpoint) kinds.Inbound {
+	shown, err := in.endpoints.inboundView(e)
 	if in.Err == nil {
 		in.Err = err
 	}
 	return shown
 }
 
-// source sets the source of a request.
-func (in *endpointInput) source(o *frame.Object, next *kinds.Source, e *config.Endpoint) {
-	before := e.Source
-	if next == nil || in.Err != nil {
-		e.Source = nil
+// inbound sets the source and the reconciliation of a request.
+func (in *endpointInput) inbound(o *frame.Object, next kinds.Inbound, e *config.Endpoint) {
+	if in.Err != nil {
 		return
 	}
-	if next.Kafka == nil {
-		in.Fail("source.kafka", "is required; null in place of source ends it")
-		return
-	}
-	var shown, opened kinds.Source
 	others, _ := in.endpoints.config.EndpointsWhere(e.Account, 0, config.MaxSources,
-		func(x *config.Endpoint) (yes, stop bool) { return x.Source != nil, false })
-	if before == nil && len(others) == config.MaxSources {
-		in.Fail("source", "is used by %d endpoints, which is the most", config.MaxSources)
+		func(x *config.Endpoint) (yes, stop bool) { return x.HasInbound(), false })
+	switch {
+	case !e.HasInbound() && next != (kinds.Inbound{}) && len(others) == config.MaxSources:
+		in.Fail(cmp.Or(slices.Sorted(maps.Keys(next.Origins()))...), "is used by %d endpoints, which is the most", config.MaxSources)
 		return
-	} else if before != nil {
-		if opened, in.Err = before.Open(in.endpoints.keyring, e.ID); in.Err != nil {
-			return
-		}
-		shown = opened.Masked(frame.MaskText)
+	case next.Reconcile != nil && e.Dedup == nil:
+		in.Fail("reconcile", "needs dedup, by which an event that arrived is not fetched again")
+		return
 	}
-	next.Trim(e.ID)
+	opened, err := e.Inbound.Open(in.endpoints.keyring, e.ID)
+	if err != nil {
+		in.Err = err
+		return
+	}
+	shown := opened.Masked(frame.MaskText)
+	next.Trim(e.ID, e.Provider, in.endpoints.Now())
 	kept := unmask(o, next.Secrets(), shown.Secrets(), opened.Secrets())
-	in.checkSettings(o, next)
-	if in.refuseMoved(o, kept, next.Origin() != before.Origin()); in.Err != nil {
-		return
+	in.checkSettings(o, func(c kinds.Checks) error { return next.ValidateFor(e.Provider, c) })
+	before := e.Inbound.Origins()
+	for part, origin := range next.Origins() {
+		in.refuseMoved(o, slices.DeleteFunc(slices.Clone(kept), func(path string) bool {
+			return !strings.HasPrefix(path, part+".")
+		}), before[part] != origin)
 	}
-	sealed := next.Seal(in.endpoints.keyring, e.ID, before, &opened)
-	e.Source = &sealed
+	if in.Err == nil {
+		e.Inbound = next.Seal(in.endpoints.keyring, e.ID, e.Inbound, opened)
+	}
 }

@@ -249,7 +249,8 @@ type Erasures interface {
 type LimiterStore interface {
 	// HeldUntil returns, for those of up to 1,000 destinations that an open circuit breaker holds, until when.
 	HeldUntil(ctx context.Context, dests []string) map[string]time.Time
-	// SourceStatus returns the status of an endpoint's source in JSON, empty if it is not known.
+	// SourceStatus returns the status of an endpoint's source in JSON, empty if it is not known. With
+	// [kinds.ReconcileStatus] behind the id it is that of its reconciliation.
 	SourceStatus(ctx context.Context, endpoint string) string
 	claim.Store // of sends with an Idempotency-Key
 }

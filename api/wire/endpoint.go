@@ -127,6 +127,8 @@ type Endpoint struct {
 	IngestLimit *config.IngestLimit `json:"ingest_limit" in:"" inref:"IngestLimitCreate,IngestLimitChange"`
 	// Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
 	Source *kinds.Source `json:"source" in:"null"`
+	// How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it.
+	Reconcile *kinds.Reconcile `json:"reconcile" in:"null"`
 	// How far the source is read; `null` while that is not known, and in lists.
 	SourceStatus *SourceStatus `json:"source_status"`
 	Destinations []Destination `json:"destinations" in:"own" inref:"-" maxItems:"50"`
@@ -178,6 +180,38 @@ type SourceStatus struct {
 	// What is wrong, in words that name what a person can change.
 	Error *string  `json:"error"`
 	At    web.Time `json:"at"`
+}
+
+// Reconciliation is how an endpoint is reconciled with its provider.
+type Reconciliation struct {
+	Object     string `json:"object" const:"reconciliation"`
+	EndpointID string `json:"endpoint_id"`
+	Provider   string `json:"provider"`
+	// When the last look ended.
+	At web.Time `json:"at" nullable:"true"`
+	// When the next one begins.
+	Next web.Time `json:"next_at" nullable:"true"`
+	// How far back the last look went.
+	Since web.Time        `json:"since" nullable:"true"`
+	Last  ReconcileCounts `json:"last"`
+	// The sums since the node began to look, at a restart or a change of the endpoint.
+	Total ReconcileCounts `json:"total"`
+	// Why the last look failed, in words that name what a person can change.
+	Error *string `json:"error"`
+	// Looks that failed in a row.
+	FailedInARow int `json:"failed_in_a_row" minimum:"0"`
+}
+
+// ReconcileCounts are what looks have found.
+type ReconcileCounts struct {
+	// Events that the provider could not deliver. Those of Stripe may have failed at another webhook of the account.
+	Found int `json:"found" minimum:"0"`
+	// Of them fetched and stored as new events.
+	Stored int `json:"stored" minimum:"0"`
+	// Of them that the provider was asked to deliver again.
+	Asked int `json:"asked" minimum:"0"`
+	// Of them that it was asked for five times, and that failed again.
+	GivenUp int `json:"given_up" minimum:"0"`
 }
 
 // Validation is the response to a body that the request for the change would accept. It does not say whether that would

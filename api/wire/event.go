@@ -22,7 +22,7 @@ type EventBase struct {
 	EndpointID string       `json:"endpoint_id" ref:"EndpointId"`
 	Type       *string      `json:"type"`
 	Status     event.Status `json:"status" ref:"EventStatus"`
-	Source     event.Source `json:"source" enum:"provider,api,test"`
+	Source     event.Source `json:"source" enum:"provider,api,test,reconcile"`
 	// Number of its deliveries by state.
 	Destinations EventCounts `json:"destinations"`
 	// State of the newest processing receipt, `none` without one.

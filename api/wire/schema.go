@@ -35,7 +35,7 @@ var (
 		List[Scan]{}, Tripwire{}, List[Tripwire]{}, Finding{}, List[Finding]{}, Occurrence{},
 		List[Occurrence]{}, FindingsUpdated{}, DetectionSettings{}, DetectionTry{}, AlertSettings{},
 		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{},
-		Endpoint{}, List[Endpoint]{}, Validation{},
+		Endpoint{}, List[Endpoint]{}, Validation{}, Reconciliation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
 		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},

@@ -308,7 +308,7 @@ func settingsValues(e *model.Endpoint) url.Values {
 	}
 	values := url.Values{}
 	for _, t := range []frame.FieldTable{settingsFields, dedupFields, signatureTexts, otherSettings,
-		sourceGroup.table()} {
+		sourceGroup.table(), reconcileGroup.table()} {
 		for name, value := range t.Values(&shown) {
 			values[name] = value
 		}

@@ -56,22 +56,38 @@ func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
 	return g
 }
 
+// reconcileGroup is that of what is fetched from the provider.
+var reconcileGroup = newSettingGroup("", reflect.StructField{Name: "Reconcile", Type: reflect.TypeFor[*kinds.Reconcile](),
+	Tag: `json:"reconcile" label:"What the provider could not deliver" description:"Asks the API of Stripe or GitHub for events that failed while the relay could not be reached. Leave the credential empty to ask nobody."`})
+
 // hintOf is what a description says to people who fill in a form.
 func hintOf(description string) string {
 	hint, _, _ := strings.Cut(description, " Merged member by member")
 	return strings.Replace(hint, "Masked in responses; its mask means unchanged.", "Left as it is shown, it stays.", 1)
 }
 
-// SourceGroup is the group of fields of the endpoint's source.
-func (p *endpointPage) SourceGroup() settingGroup { return sourceGroup.in(p.Form, false) }
+// SourceGroups are the groups of fields of how the endpoint gets events beside its ingest URL.
+func (p *endpointPage) SourceGroups() []settingGroup {
+	groups := []settingGroup{sourceGroup.in(p.Form, false)}
+	if kinds.Horizon(p.Provider) > 0 {
+		groups = append(groups, reconcileGroup.in(p.Form, false))
+	}
+	return groups
+}
 
-// setSource sets the source. It ends when its topic and brokers are empty.
+// setSource sets the source, which ends when its topic and brokers are empty, and the same of the provider's API.
 func setSource(x *frame.Edit) {
 	switch {
 	case x.Value("source.kafka.topic") != "" || x.Value("source.kafka.brokers") != "":
 		x.Set(sourceGroup.table())
 	case x.Stored.Get("source.kafka.topic") != "":
 		x.Body["source"] = nil
+	}
+	switch {
+	case x.Value("reconcile.credential") != "":
+		x.Set(reconcileGroup.table())
+	case x.Stored.Get("reconcile.credential") != "":
+		x.Body["reconcile"] = nil
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +31,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/ingest/assigned"
 	"github.com/eventrelay/relay/pkg/brokers"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
@@ -42,8 +42,6 @@ import (
 )
 
 const (
-	// scanEvery is how often the runner checks which endpoints this node owns.
-	scanEvery = 2 * time.Second
 	// commitEvery is how often a position is committed, and renewEvery how often one that has not changed: brokers forget
 	// those of a group without members after a week.
 	commitEvery, renewEvery = time.Second, time.Hour
@@ -57,12 +55,6 @@ const (
 	maxHeader, maxHeaders = 32 << 10, 100
 )
 
-// Endpoints has the endpoints with a source.
-type Endpoints interface {
-	EndpointsWithSource() []*config.Endpoint
-	EndpointsChanged() <-chan struct{}
-}
-
 // Status is what is shown of a source.
 type Status struct {
 	Lag   int64     `json:"lag"` // records that are not read yet
@@ -73,8 +65,7 @@ type Status struct {
 // Deps are the dependencies of a Runner; all are required.
 type Deps struct {
 	Log       *slog.Logger
-	Endpoints Endpoints
-	Owns      func(partition int32) bool
+	Endpoints assigned.Endpoints
 	Keyring   *seal.Keyring
 	Dial      brokers.DialFunc // of egress.Transport
 	Take      func(ctx context.Context, ep *config.Endpoint, records []ingest.Record) (stored int, err error)
@@ -101,53 +92,9 @@ func New(deps Deps) *Runner {
 			Help: "Sources of endpoints that this node cannot read now."})}
 }
 
-// reading is a topic that is read.
-type reading struct {
-	rev    int64 // of the endpoint
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
 // Run reads all sources until ctx ends.
 func (r *Runner) Run(ctx context.Context) error {
-	running := map[string]*reading{}
-	var goroutines sync.WaitGroup
-	defer goroutines.Wait()
-	for ctx.Err() == nil {
-		changed := r.deps.Endpoints.EndpointsChanged()
-		wanted := map[string]*config.Endpoint{}
-		for _, ep := range r.deps.Endpoints.EndpointsWithSource() {
-			if r.deps.Owns(ep.Partition) {
-				wanted[ep.ID] = ep
-			}
-		}
-		for id, x := range running {
-			if ep := wanted[id]; ep == nil || ep.Rev != x.rev {
-				x.cancel()
-				<-x.done
-				delete(running, id)
-			}
-		}
-		for id, ep := range wanted {
-			if running[id] == nil {
-				inner, cancel := context.WithCancel(ctx)
-				x := &reading{rev: ep.Rev, cancel: cancel, done: make(chan struct{})}
-				running[id] = x
-				goroutines.Go(func() {
-					defer close(x.done)
-					defer cancel()
-					r.keepReading(inner, ep)
-				})
-			}
-		}
-		_ = wait.For(ctx, scanEvery/4) // many changes cost few scans
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-time.After(scanEvery):
-		}
-	}
-	return nil
+	return assigned.Run(ctx, r.deps.Endpoints, func(ep *config.Endpoint) bool { return ep.Source != nil }, r.keepReading)
 }
 
 // keepReading reads the topic of an endpoint, and again after each error.
@@ -191,11 +138,11 @@ type stream struct {
 
 // read reads the topic until ctx ends or something fails. It commits what was stored, also then.
 func (s *stream) read(ctx context.Context) (err error) {
-	opened, err := s.ep.Source.Open(s.deps.Keyring, s.ep.ID)
+	opened, err := s.ep.Inbound.Open(s.deps.Keyring, s.ep.ID)
 	if err != nil {
 		return fmt.Errorf("open the secrets of the source: %w", err)
 	}
-	s.settings, s.next, s.dirty = *opened.Kafka, map[int32]int64{}, false
+	s.settings, s.next, s.dirty = *opened.Source.Kafka, map[int32]int64{}, false
 	ask, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	s.client, err = brokers.Open(ask, s.settings.Broker(), s.deps.Dial, &s.dials, kgo.FetchMaxBytes(fetchBytes),

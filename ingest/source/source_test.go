@@ -63,11 +63,11 @@ func newWorld(t *testing.T, policy egress.Policy, settings kinds.KafkaSource) *w
 func (w *world) set(settings *kinds.KafkaSource) {
 	var next *config.Endpoint
 	if settings != nil {
-		source := kinds.Source{Kafka: settings}
-		source.Trim("ep_test")
-		must.Do(w.t, source.Validate(kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
-		source = source.Seal(w.keyring, "ep_test", nil, nil)
-		next = &config.Endpoint{ID: "ep_test", Rev: time.Now().UnixNano(), Source: &source}
+		source := kinds.Inbound{Source: &kinds.Source{Kafka: settings}}
+		source.Trim("ep_test", "generic", time.Now())
+		must.Do(w.t, source.ValidateFor("generic", kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
+		next = &config.Endpoint{ID: "ep_test", Rev: time.Now().UnixNano(), Inbound: source.Seal(w.keyring, "ep_test",
+			kinds.Inbound{}, kinds.Inbound{})}
 	}
 	w.ep.Store(next)
 	w.mu.Lock()
@@ -76,12 +76,14 @@ func (w *world) set(settings *kinds.KafkaSource) {
 	w.changed = make(chan struct{})
 }
 
-func (w *world) EndpointsWithSource() []*config.Endpoint {
+func (w *world) EndpointsWithInbound() []*config.Endpoint {
 	if ep := w.ep.Load(); ep != nil {
 		return []*config.Endpoint{ep}
 	}
 	return nil
 }
+
+func (w *world) OwnsPartition(int32) bool { return true }
 
 func (w *world) EndpointsChanged() <-chan struct{} {
 	w.mu.Lock()
@@ -109,7 +111,7 @@ func (w *world) take(_ context.Context, _ *config.Endpoint, records []ingest.Rec
 // node runs a Runner until stop is called.
 func (w *world) node() (stop func()) {
 	r := New(Deps{Log: slog.New(slog.NewTextHandler(&w.logs, nil)), Endpoints: w, Keyring: w.keyring, Take: w.take,
-		Owns: func(int32) bool { return true }, Dial: w.dial().Dial, MaxBody: 10_000, Now: time.Now,
+		Dial: w.dial().Dial, MaxBody: 10_000, Now: time.Now,
 		Show: func(_ string, s Status) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -182,7 +184,7 @@ func TestEveryRecordOnce(t *testing.T) {
 	w.send(500)
 	kit.WaitFor(t, "all records", func() bool { return w.count() == w.sent })
 	first()
-	again := *must.Get(w.ep.Load().Source.Open(w.keyring, "ep_test"))(t).Kafka
+	again := *must.Get(w.ep.Load().Inbound.Open(w.keyring, "ep_test"))(t).Source.Kafka
 	w.set(&again)
 	w.send(100)
 	kit.WaitFor(t, "those after a change", func() bool { return w.count() == w.sent })

@@ -47,7 +47,7 @@ type Endpoint struct {
 	IngestLimit    *IngestLimit             `json:"ingest_limit,omitempty"`
 	Alerts         *alerting.EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
 	Transformation *Transformation          `json:"transformation,omitempty"` // nil: it never had one
-	Source         *kinds.Source            `json:"source,omitempty"`         // nil: only the ingest URL
+	kinds.Inbound
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
 	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
 	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
@@ -114,6 +114,22 @@ func (e *Endpoint) EnabledDestinations() []string {
 		}
 	}
 	return ids
+}
+
+// HasInbound reports whether the endpoint gets events otherwise than by its ingest URL.
+func (e *Endpoint) HasInbound() bool { return e.Source != nil || e.Reconcile != nil }
+
+// DedupWindow is how long an event is remembered; 0 = not at all. What the provider may be asked for is remembered as long
+// as it keeps that, and a day more.
+func (e *Endpoint) DedupWindow() time.Duration {
+	if e.Dedup == nil {
+		return 0
+	}
+	window := time.Duration(e.Dedup.WindowSeconds) * time.Second
+	if e.Reconcile != nil {
+		window = max(window, kinds.Horizon(e.Provider)+24*time.Hour)
+	}
+	return window
 }
 
 // Dedup defines which requests of a provider are duplicates of one event.

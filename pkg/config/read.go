@@ -13,10 +13,10 @@ func (c endpoints) HasHadEndpoints() bool {
 	return v.Len(entity.KindEndpoint)+v.Tombstones(entity.KindEndpoint) > 0
 }
 
-// EndpointsWithSource returns the enabled endpoints that read events from a source.
-func (c endpoints) EndpointsWithSource() []*Endpoint {
+// EndpointsWithInbound returns the enabled endpoints that read events from a source or from their provider.
+func (c endpoints) EndpointsWithInbound() []*Endpoint {
 	found, _ := c.EndpointsWhere(c.Account().ID, 0, MaxSources, func(e *Endpoint) (yes, stop bool) {
-		return e.Source != nil && e.Enabled, false
+		return e.HasInbound() && e.Enabled, false
 	})
 	return found
 }

@@ -189,7 +189,7 @@ func (e *Endpoint) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	if e.FormerToken != nil {
 		f(e.ID, seal.FieldToken, &e.FormerToken.Token)
 	}
-	for path, secret := range e.Source.Secrets() {
+	for path, secret := range e.Inbound.Secrets() {
 		f(e.ID, path, secret)
 	}
 	if e.Verification != nil {

@@ -80,9 +80,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	if v := e.Verification; v != nil {
 		errs = append(errs, v.Validate())
 	}
-	if e.Source != nil {
-		errs = append(errs, e.Source.Validate(kinds.Checks{URL: checkURL}))
-	}
+	errs = append(errs, e.Inbound.ValidateFor(e.Provider, kinds.Checks{URL: checkURL}))
 	if e.IngestLimit != nil {
 		errs = append(errs, require.Bounds("ingest_limit", e.IngestLimit))
 	}

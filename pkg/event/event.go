@@ -32,6 +32,8 @@ const (
 	SourceProvider Source = "provider"
 	SourceAPI      Source = "api"
 	SourceTest     Source = "test"
+	// SourceReconcile: the event was fetched from the provider's API, because the provider could not deliver it.
+	SourceReconcile Source = "reconcile"
 	// Uses of tripwires' ingest URLs; see IsUse. The second one is the use that a test of the tripwire expects.
 	SourceTripwire     Source = "tripwire"
 	SourceTripwireTest Source = "tripwire_test"
@@ -64,7 +66,7 @@ const SentProof Proof = "sent"
 
 // Proof returns the proof of the event.
 func (e *Event) Proof() Proof {
-	if e.Source != SourceProvider {
+	if e.Source != SourceProvider && e.Source != SourceReconcile {
 		return SentProof
 	}
 	return Proof(e.Verdict)

@@ -70,7 +70,7 @@ var Filters = []Filter{
 	},
 	{Name: "type", Prefix: true, Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Types })},
 	{
-		Name: "source", AllowedValues: Convert[string](SourceProvider, SourceAPI, SourceTest),
+		Name: "source", AllowedValues: Convert[string](SourceProvider, SourceAPI, SourceTest, SourceReconcile),
 		memberAccess: accessTo(func(q *Query) *[]Source { return &q.Sources }),
 	},
 	{

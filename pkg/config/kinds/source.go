@@ -4,13 +4,20 @@ import (
 	"cmp"
 	"errors"
 	"reflect"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 )
 
-// Source is where an endpoint reads events from, beside its ingest URL. Its secrets are sealed as
-// source.kafka.password.
+// Inbound is how an endpoint gets events beside its ingest URL. Its secrets are sealed as source.kafka.password and
+// reconcile.credential.
+type Inbound struct {
+	Source    *Source    `json:"source,omitempty"`
+	Reconcile *Reconcile `json:"reconcile,omitempty"`
+}
+
+// Source is where an endpoint reads events from.
 type Source struct {
 	Kafka *KafkaSource `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka. Merged member by member." label:"Kafka topic"`
 }
@@ -35,33 +42,52 @@ func (k *KafkaSource) Broker() Kafka {
 		Plaintext: k.Plaintext, CA: k.CA, Key: Keys[0]}
 }
 
-// Trim gives the members of the endpoint's source their defaults.
-func (s *Source) Trim(endpoint string) {
-	if k := s.Kafka; k != nil {
+// Trim gives members their defaults.
+func (b *Inbound) Trim(endpoint, provider string, now time.Time) {
+	if b.Source != nil && b.Source.Kafka != nil {
+		k := b.Source.Kafka
 		k.Group, k.Start = cmp.Or(k.Group, "eventrelay-"+endpoint), cmp.Or(k.Start, "latest")
 		if k.SASL == "" {
 			k.Username, k.Password = "", ""
 		}
 	}
-}
-
-// Origin is where the secrets are sent.
-func (s *Source) Origin() string {
-	if s == nil || s.Kafka == nil {
-		return ""
+	if b.Reconcile != nil {
+		b.Reconcile.trim(provider, now)
 	}
-	broker := s.Kafka.Broker()
-	return broker.origin()
 }
 
-// Validate validates all members, as [Settings.Validate] does.
-func (s *Source) Validate(c Checks) error {
+// Origins are where the secrets are sent, by the first part of their paths.
+func (b Inbound) Origins() map[string]string {
+	origins := map[string]string{}
+	if b.Source != nil && b.Source.Kafka != nil {
+		broker := b.Source.Kafka.Broker()
+		origins["source"] = broker.origin()
+	}
+	if b.Reconcile != nil {
+		origins["reconcile"] = OriginOf(b.Reconcile.APIURL)
+	}
+	return origins
+}
+
+// ValidateFor validates all members for an endpoint of a provider, as [Settings.Validate] does.
+func (b Inbound) ValidateFor(provider string, c Checks) error {
 	if !c.Opened {
-		masked := s.Masked(func(string) string { return "sealed" })
-		s = &masked
+		b = b.Masked(func(string) string { return "sealed" })
 	}
+	if b.Source != nil {
+		if err := b.Source.validate(c); err != nil {
+			return err
+		}
+	}
+	if b.Reconcile != nil {
+		return b.Reconcile.validate(provider, c)
+	}
+	return nil
+}
+
+func (s *Source) validate(c Checks) error {
 	if s.Kafka == nil {
-		return &Fault{"source.kafka", "is required"}
+		return &Fault{"source.kafka", "is required; null in place of source ends it"}
 	}
 	broker := s.Kafka.Broker()
 	fault := broker.validate(c)
@@ -75,36 +101,34 @@ func (s *Source) Validate(c Checks) error {
 }
 
 // Secrets returns the secrets that are set, by their paths, such as source.kafka.password.
-func (s *Source) Secrets() map[string]*seal.Secret {
+func (b Inbound) Secrets() map[string]*seal.Secret {
 	found := map[string]*seal.Secret{}
-	if s != nil {
-		eachSecret(reflect.ValueOf(s).Elem(), "source.", func(path string, x *seal.Secret) { found[path] = x })
-	}
+	eachSecret(reflect.ValueOf(&b).Elem(), "", func(path string, x *seal.Secret) { found[path] = x })
 	return found
 }
 
 // Clone returns a copy whose structs are its own.
-func (s Source) Clone() Source {
-	cloneStructs(reflect.ValueOf(&s).Elem())
-	return s
+func (b Inbound) Clone() Inbound {
+	cloneStructs(reflect.ValueOf(&b).Elem())
+	return b
 }
 
 // Open returns a copy with opened secrets. id is that of the endpoint.
-func (s Source) Open(k *seal.Keyring, id string) (Source, error) {
-	next := s.Clone()
+func (b Inbound) Open(k *seal.Keyring, id string) (Inbound, error) {
+	next := b.Clone()
 	return next, open(k, id, next.Secrets())
 }
 
-// Seal is [Settings.Seal] for the source of an endpoint.
-func (s Source) Seal(k *seal.Keyring, id string, sealed, before *Source) Source {
-	next := s.Clone()
+// Seal is [Settings.Seal] for an endpoint.
+func (b Inbound) Seal(k *seal.Keyring, id string, sealed, before Inbound) Inbound {
+	next := b.Clone()
 	sealAll(k, id, next.Secrets(), sealed.Secrets(), before.Secrets())
 	return next
 }
 
-// Masked returns a copy of an opened source with masked secrets.
-func (s Source) Masked(mask func(string) string) Source {
-	next := s.Clone()
+// Masked returns a copy of an opened Inbound with masked secrets.
+func (b Inbound) Masked(mask func(string) string) Inbound {
+	next := b.Clone()
 	maskAll(next.Secrets(), mask)
 	return next
 }
