@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/must"
@@ -49,5 +51,45 @@ func TestTakenRecords(t *testing.T) {
 	if len(events) != 6 || events[0].Type != "order.paid" || len(events[0].Dests) != 2 ||
 		events[0].Verdict != event.VerdictUnverified || events[5].Reason != event.NoDestination {
 		t.Errorf("%d events: %+v", len(events), events[0])
+	}
+}
+
+// An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of the
+// endpoint's deduplication. A rejected request does not count as arrived.
+func TestFetchedEvents(t *testing.T) {
+	redis := miniredis.RunT(t)
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: func(w *world, ep *config.Endpoint) {
+		ep.Provider, ep.Dedup = "stripe", &config.Dedup{Key: "body:$.id", WindowSeconds: 60}
+		ep.Reconcile, ep.Verification = &kinds.Reconcile{}, w.verification("stripe", "whsec_x")
+	}})
+	arrive := func(id string, good bool) {
+		t.Helper()
+		signed := stripewebhook.GenerateTestSignedPayload(&stripewebhook.UnsignedPayload{
+			Payload: []byte(`{"id":"` + id + `"}`), Secret: map[bool]string{true: "whsec_x", false: "whsec_y"}[good], Timestamp: time.Now()})
+		w.post(string(signed.Payload), "Stripe-Signature", signed.Header)
+	}
+	fetch := func(want int, ids ...string) {
+		t.Helper()
+		var records []Record
+		for _, id := range ids {
+			records = append(records, Record{Key: id, Body: []byte(`{"id":"` + id + `","type":"invoice.paid"}`)})
+		}
+		if n, err := w.ingest.TakeFetched(t.Context(), w.EndpointByToken(token), records); n != want || err != nil {
+			t.Errorf("%d of %v stored: %v", n, ids, err)
+		}
+	}
+	arrive("evt_1", true)
+	arrive("evt_2", false)
+	fetch(2, "evt_1", "evt_2", "evt_3")
+	redis.FastForward(29 * 24 * time.Hour)
+	fetch(0, "evt_1", "evt_2", "evt_3")
+	arrive("evt_3", true)
+	events := w.stored()
+	last := events[len(events)-1]
+	if e := events[2]; e.Source != event.SourceReconcile || e.Verdict != event.VerdictVerified || e.Proof() != "verified" {
+		t.Errorf("fetched: %+v", e)
+	}
+	if last.Reason != event.Duplicate || last.DuplicateOf == "" {
+		t.Errorf("arrived later: %+v", last)
 	}
 }

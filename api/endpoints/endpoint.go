@@ -106,6 +106,9 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	view.Warnings, view.SourceStatus = in.Warnings, a.sourceStatus(r.Context(), e)
+	if status := a.reconciliation(r.Context(), e); !time.Time(status.At).IsZero() {
+		view.Reconciliation = status
+	}
 	w.Header().Set("ETag", frame.RevisionTag(e))
 	web.WriteJSON(w, status, view)
 	return nil

@@ -47,19 +47,24 @@ func (a *endpoints) readReconciliation(w http.ResponseWriter, r *http.Request, k
 	if err != nil {
 		return err
 	}
+	web.WriteJSON(w, http.StatusOK, a.reconciliation(r.Context(), e))
+	return nil
+}
+
+// reconciliation returns what the node that asks the provider says of it; all is zero if it says nothing.
+func (a *endpoints) reconciliation(ctx context.Context, e *config.Endpoint) *wire.Reconciliation {
 	var s struct {
 		At, Next, Since time.Time
 		Last, Total     wire.ReconcileCounts
 		Error           string
 		Failed          int
 	}
-	if e.Reconcile != nil { // an answer without a status is one of zeros
-		_ = json.Unmarshal([]byte(a.limiterStore.SourceStatus(r.Context(), e.ID+kinds.ReconcileStatus)), &s)
+	if e.Reconcile != nil {
+		_ = json.Unmarshal([]byte(a.limiterStore.SourceStatus(ctx, e.ID+kinds.ReconcileStatus)), &s)
 	}
-	web.WriteJSON(w, http.StatusOK, &wire.Reconciliation{Object: "reconciliation", EndpointID: e.ID, Provider: e.Provider,
+	return &wire.Reconciliation{Object: "reconciliation", EndpointID: e.ID, Provider: e.Provider,
 		At: web.Time(s.At), Next: web.Time(s.Next), Since: web.Time(s.Since), Last: s.Last, Total: s.Total,
-		Error: frame.OrNull(s.Error), FailedInARow: s.Failed})
-	return nil
+		Error: frame.OrNull(s.Error), FailedInARow: s.Failed}
 }
 
 // shownInbound is what a request is merged into: with masked secrets, in structs of its own.

@@ -131,6 +131,8 @@ type Endpoint struct {
 	Reconcile *kinds.Reconcile `json:"reconcile" in:"null"`
 	// How far the source is read; `null` while that is not known, and in lists.
 	SourceStatus *SourceStatus `json:"source_status"`
+	// How the last look at the provider ended; `null` before, without `reconcile`, and in lists.
+	Reconciliation *Reconciliation `json:"reconciliation"`
 	Destinations []Destination `json:"destinations" in:"own" inref:"-" maxItems:"50"`
 	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
 	// resets the policy to its defaults.

@@ -6,6 +6,7 @@ package assigned
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -37,18 +38,15 @@ func (x *running) stop() {
 }
 
 // Run keeps work running for each of the endpoints that this node owns and that needs it, until ctx ends.
-func Run(ctx context.Context, all Endpoints, needs func(*config.Endpoint) bool, work func(context.Context, *config.Endpoint)) error {
+func Run(ctx context.Context, from Endpoints, needs func(*config.Endpoint) bool, work func(context.Context, *config.Endpoint)) error {
+	var all sync.WaitGroup
+	defer all.Wait() // the contexts of all end with ctx
 	works := map[string]*running{}
-	defer func() {
-		for _, x := range works {
-			x.stop()
-		}
-	}()
 	for ctx.Err() == nil {
-		changed := all.EndpointsChanged()
+		changed := from.EndpointsChanged()
 		wanted := map[string]*config.Endpoint{}
-		for _, ep := range all.EndpointsWithInbound() {
-			if needs(ep) && all.OwnsPartition(ep.Partition) {
+		for _, ep := range from.EndpointsWithInbound() {
+			if needs(ep) && from.OwnsPartition(ep.Partition) {
 				wanted[ep.ID] = ep
 			}
 		}
@@ -63,10 +61,10 @@ func Run(ctx context.Context, all Endpoints, needs func(*config.Endpoint) bool, 
 				inner, cancel := context.WithCancel(ctx)
 				x := &running{rev: ep.Rev, cancel: cancel, done: make(chan struct{})}
 				works[id] = x
-				go func() {
+				all.Go(func() {
 					defer close(x.done)
 					work(inner, ep)
-				}()
+				})
 			}
 		}
 		_ = wait.For(ctx, scanEvery/4) // many changes cost few scans

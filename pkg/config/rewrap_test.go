@@ -35,7 +35,7 @@ func fill(v reflect.Value, path string, planted map[seal.Secret]bool) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
+		if v.Type().ConvertibleTo(reflect.TypeFor[time.Time]()) {
 			return
 		}
 		for i := range v.NumField() {
