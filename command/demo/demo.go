@@ -24,6 +24,7 @@ var All = []Demo{
 	{"signature", "a rejected signature comes with its cause", signature},
 	{"rate", "a destination gets no more than its rate", rate},
 	{"order", "the events of a key arrive in their order, through failures and a kill", order},
+	{"reconcile", "what Stripe and GitHub could not deliver is fetched, once", reconcile},
 	{"leak", "a key in a log is found, and shown masked", leak},
 }
 

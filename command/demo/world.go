@@ -113,14 +113,19 @@ func (w *world) kill() {
 	<-w.ended
 }
 
+// stop ends the relay as an operator does.
+func (w *world) stop() {
+	_ = w.child.Process.Signal(os.Interrupt)
+	select {
+	case <-w.ended:
+	case <-time.After(5 * time.Second):
+		w.kill()
+	}
+}
+
 func (w *world) close() {
 	if w.child != nil && w.child.Process != nil {
-		_ = w.child.Process.Signal(os.Interrupt)
-		select {
-		case <-w.ended:
-		case <-time.After(5 * time.Second):
-			w.kill()
-		}
+		w.stop()
 	}
 	w.waits.Wait()
 	w.receiver.CloseClientConnections()
