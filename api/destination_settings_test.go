@@ -201,8 +201,8 @@ func TestSourceOfAnEndpoint(t *testing.T) {
 	}
 }
 
-// The credential of a provider's API is sealed, masked and kept, and its settings are checked. How the last look ended can be
-// read.
+// The credential of a provider's API is sealed, masked and kept, and its settings are checked. How the last look ended
+// can be read.
 func TestReconcileOfAnEndpoint(t *testing.T) {
 	c := newClient(t)
 	generic := "/v1/endpoints/" + c.endpoint(nil).text("id")
@@ -220,8 +220,10 @@ func TestReconcileOfAnEndpoint(t *testing.T) {
 	} {
 		c.do("PATCH", x[0], `{"reconcile":`+x[1]+`}`).wantError(400, "invalid_request", x[2])
 	}
-	c.do("PATCH", stripe, `{"dedup":null,"reconcile":{"credential":"rk_test_1"}}`).wantError(400, "invalid_request", "reconcile")
-	if none := c.do("GET", stripe+"/reconciliation", nil).want(200); none.get("at") != nil || none.get("last.found") != 0.0 {
+	c.do("PATCH", stripe, `{"dedup":null,"reconcile":{"credential":"rk_test_1"}}`).wantError(400, "invalid_request",
+		"reconcile")
+	none := c.do("GET", stripe+"/reconciliation", nil).want(200)
+	if none.get("at") != nil || none.get("last.found") != 0.0 {
 		t.Errorf("%s", none.raw)
 	}
 	read := c.do("PATCH", stripe, `{"reconcile":{"credential":"rk_test_planted","types":["invoice.paid"]}}`).want(200)

@@ -102,7 +102,7 @@ func TestOrderSurvivesEverything(t *testing.T) {
 				}
 			}
 		}
-		d, stop := w.start(testConfig())
+		_, stop := w.start(testConfig())
 		accept(0, 1, perKey/3)
 		time.Sleep(8 * time.Second)
 		stop()

@@ -43,8 +43,8 @@ func (g *Ingest) Take(ctx context.Context, ep *config.Endpoint, records []Record
 	})
 }
 
-// TakeFetched is Take for events that the provider's API has given out. Those that arrived at the ingest URL are left out,
-// and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint.
+// TakeFetched is Take for events that the provider's API has given out. Those that arrived at the ingest URL are left
+// out, and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint.
 func (g *Ingest) TakeFetched(ctx context.Context, ep *config.Endpoint, records []Record) (stored int, err error) {
 	return g.take(ctx, ep, records, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
 		e.Source, e.Verdict = event.SourceReconcile, event.VerdictVerified
@@ -87,7 +87,18 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 	}
 	until, cancel := context.WithTimeout(ctx, g.claimWait)
 	defer cancel()
-	inParallel(len(records), func(i int) { held[i] = g.claims.Begin(until, claims[i]).State })
+	first := map[string]bool{} // a repeat within the call would wait for the first one
+	for i, c := range claims {
+		if first[c.Key] {
+			held[i] = claim.Stored
+		}
+		first[c.Key] = true
+	}
+	inParallel(len(records), func(i int) {
+		if held[i] != claim.Stored {
+			held[i] = g.claims.Begin(until, claims[i]).State
+		}
+	})
 	var fresh []*event.Event
 	var at []int
 	for i, state := range held {

@@ -54,8 +54,8 @@ func TestTakenRecords(t *testing.T) {
 	}
 }
 
-// An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of the
-// endpoint's deduplication. A rejected request does not count as arrived.
+// An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of
+// the endpoint's deduplication. A rejected request does not count as arrived.
 func TestFetchedEvents(t *testing.T) {
 	redis := miniredis.RunT(t)
 	w := newWorld(t, options{redis: redis.Addr(), endpoint: func(w *world, ep *config.Endpoint) {
@@ -65,7 +65,8 @@ func TestFetchedEvents(t *testing.T) {
 	arrive := func(id string, good bool) {
 		t.Helper()
 		signed := stripewebhook.GenerateTestSignedPayload(&stripewebhook.UnsignedPayload{
-			Payload: []byte(`{"id":"` + id + `"}`), Secret: map[bool]string{true: "whsec_x", false: "whsec_y"}[good], Timestamp: time.Now()})
+			Payload: []byte(`{"id":"` + id + `"}`), Secret: map[bool]string{true: "whsec_x", false: "whsec_y"}[good],
+			Timestamp: time.Now()})
 		w.post(string(signed.Payload), "Stripe-Signature", signed.Header)
 	}
 	fetch := func(want int, ids ...string) {
@@ -80,7 +81,7 @@ func TestFetchedEvents(t *testing.T) {
 	}
 	arrive("evt_1", true)
 	arrive("evt_2", false)
-	fetch(2, "evt_1", "evt_2", "evt_3")
+	fetch(2, "evt_1", "evt_2", "evt_3", "evt_3")
 	redis.FastForward(29 * 24 * time.Hour)
 	fetch(0, "evt_1", "evt_2", "evt_3")
 	arrive("evt_3", true)

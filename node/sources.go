@@ -51,7 +51,7 @@ func newReconciliation(n *Node) (runFunc, error) {
 	}
 	return reconcile.New(reconcile.Deps{
 		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, HTTP: transport,
-		Take: n.ingest.TakeFetched, Metrics: n.registry,
+		Take: n.ingest.TakeFetched, MaxBody: n.ingest.MaxBody(), Metrics: n.registry,
 		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
 			text, _ := json.Marshal(s)
 			n.limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)

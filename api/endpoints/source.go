@@ -81,11 +81,16 @@ func (in *endpointInput) inbound(o *frame.Object, next kinds.Inbound, e *config.
 	if in.Err != nil {
 		return
 	}
-	others, _ := in.endpoints.config.EndpointsWhere(e.Account, 0, config.MaxSources,
-		func(x *config.Endpoint) (yes, stop bool) { return x.HasInbound(), false })
+	most := config.MaxSources
+	if e.Tenant != "" { // one tenant leaves sources to the others
+		most = config.MaxTenantSources
+	}
+	others, _ := in.endpoints.config.EndpointsWhere(e.Account, 0, most, func(x *config.Endpoint) (yes, stop bool) {
+		return x.HasInbound() && (e.Tenant == "" || x.Tenant == e.Tenant), false
+	})
 	switch {
-	case !e.HasInbound() && next != (kinds.Inbound{}) && len(others) == config.MaxSources:
-		in.Fail(cmp.Or(slices.Sorted(maps.Keys(next.Origins()))...), "is used by %d endpoints, which is the most", config.MaxSources)
+	case !e.HasInbound() && next != (kinds.Inbound{}) && len(others) == most:
+		in.Fail(cmp.Or(slices.Sorted(maps.Keys(next.Origins()))...), "is used by %d endpoints, which is the most", most)
 		return
 	case next.Reconcile != nil && e.Dedup == nil:
 		in.Fail("reconcile", "needs dedup, by which an event that arrived is not fetched again")

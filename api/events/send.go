@@ -217,7 +217,9 @@ func (s *parsedEvent) timeMember(m web.Member) (at time.Time) {
 	if frame.KindOf(m.Value) == frame.KindString {
 		text, _ = web.DecodeString(m.Value)
 	}
-	if at, err = time.Parse(time.RFC3339, text); err != nil && s.refusal == nil {
+	at, err = time.Parse(time.RFC3339, text)
+	year := at.UTC().Year() // that of a time at the end of 9999 has five digits
+	if (err != nil || year < 1 || year > 9999) && s.refusal == nil {
 		s.refusal = web.Invalid(m.Name, "must be a time such as 2026-08-21T22:24:36Z")
 	}
 	return at

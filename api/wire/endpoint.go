@@ -133,7 +133,7 @@ type Endpoint struct {
 	SourceStatus *SourceStatus `json:"source_status"`
 	// How the last look at the provider ended; `null` before, without `reconcile`, and in lists.
 	Reconciliation *Reconciliation `json:"reconciliation"`
-	Destinations []Destination `json:"destinations" in:"own" inref:"-" maxItems:"50"`
+	Destinations   []Destination   `json:"destinations" in:"own" inref:"-" maxItems:"50"`
 	// When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null`
 	// resets the policy to its defaults.
 	RetryPolicy retry.Policy `json:"retry_policy" in:"own,null"`

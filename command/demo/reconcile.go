@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// provider sends webhooks as Stripe or GitHub do, and has the part of their API that says which ones failed. Neither sends
-// again by itself.
+// provider sends webhooks as Stripe or GitHub do, and has the part of their API that says which ones failed. Neither
+// sends again by itself.
 type provider struct {
 	sign   func(body string) (name, value string)
 	ingest string // the URL of the endpoint
@@ -86,7 +86,8 @@ func macOf(secret, text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// reconcile lets 10 of 13 events of Stripe and of GitHub fail while the relay is down, and counts what arrives afterwards.
+// reconcile lets 10 of 13 events of Stripe and of GitHub fail while the relay is down, and counts what arrives
+// afterwards.
 func reconcile(ctx context.Context, w *world) error {
 	const events, before = 13, 3
 	const secret = "a secret of twenty letters"
@@ -95,7 +96,9 @@ func reconcile(ctx context.Context, w *world) error {
 			now := fmt.Sprint(time.Now().Unix())
 			return "Stripe-Signature", "t=" + now + ",v1=" + macOf(secret, now+"."+body)
 		}},
-		"github": {sign: func(body string) (string, string) { return "X-Hub-Signature-256", "sha256=" + macOf(secret, body) }},
+		"github": {sign: func(body string) (string, string) {
+			return "X-Hub-Signature-256", "sha256=" + macOf(secret, body)
+		}},
 	}
 	for name, p := range providers {
 		api := httptest.NewServer(p)
@@ -121,8 +124,8 @@ func reconcile(ctx context.Context, w *world) error {
 			p.send(ctx, i)
 		}
 	}
-	w.say("stopped it: of %d events of Stripe and as many of GitHub, %d each find nobody, and neither sends them again", events,
-		events-before)
+	w.say("stopped it: of %d events of Stripe and as many of GitHub, %d each find nobody, and neither sends them again",
+		events, events-before)
 	if err := w.start(ctx); err != nil {
 		return err
 	}

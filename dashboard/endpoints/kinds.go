@@ -57,8 +57,8 @@ func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
 }
 
 // reconcileGroup is that of what is fetched from the provider.
-var reconcileGroup = newSettingGroup("", reflect.StructField{Name: "Reconcile", Type: reflect.TypeFor[*kinds.Reconcile](),
-	Tag: `json:"reconcile" label:"What the provider could not deliver" description:"Asks the API of Stripe or GitHub for events that failed while the relay could not be reached. Leave the credential empty to ask nobody."`})
+var reconcileGroup = newSettingGroup("", reflect.StructField{Name: "Reconcile",
+	Type: reflect.TypeFor[*kinds.Reconcile](), Tag: `json:"reconcile" label:"What the provider could not deliver" description:"Asks the API of Stripe or GitHub for events that failed while the relay could not be reached. Leave the credential empty to ask nobody."`})
 
 // hintOf is what a description says to people who fill in a form.
 func hintOf(description string) string {

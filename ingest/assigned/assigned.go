@@ -1,7 +1,7 @@
 // Package assigned keeps work running for the endpoints in the partitions that a node dispatches.
 //
-// A change of an endpoint or of the partitions ends its work and begins it again. Two nodes may believe for a moment to own an
-// endpoint: the work has to bear that. Run owns every goroutine: one for each endpoint.
+// A change of an endpoint or of the partitions ends its work and begins it again. Two nodes may believe for a moment to
+// own an endpoint: the work has to bear that. Run owns every goroutine: one for each endpoint.
 package assigned
 
 import (
@@ -32,13 +32,9 @@ type running struct {
 	done   chan struct{}
 }
 
-func (x *running) stop() {
-	x.cancel()
-	<-x.done
-}
-
 // Run keeps work running for each of the endpoints that this node owns and that needs it, until ctx ends.
-func Run(ctx context.Context, from Endpoints, needs func(*config.Endpoint) bool, work func(context.Context, *config.Endpoint)) error {
+func Run(ctx context.Context, from Endpoints, needs func(*config.Endpoint) bool,
+	work func(context.Context, *config.Endpoint)) error {
 	var all sync.WaitGroup
 	defer all.Wait() // the contexts of all end with ctx
 	works := map[string]*running{}
@@ -52,8 +48,12 @@ func Run(ctx context.Context, from Endpoints, needs func(*config.Endpoint) bool,
 		}
 		for id, x := range works {
 			if ep := wanted[id]; ep == nil || ep.Rev != x.rev {
-				x.stop()
+				x.cancel() // its successor begins when it has ended
+			}
+			select {
+			case <-x.done:
 				delete(works, id)
+			default:
 			}
 		}
 		for id, ep := range wanted {

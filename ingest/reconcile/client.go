@@ -18,8 +18,10 @@ import (
 const (
 	// pace is the pause between two requests of an endpoint: 4 a second are a fraction of what the providers allow.
 	pace = 250 * time.Millisecond
-	// maxAnswer bounds an answer, in bytes: a page of 100 events.
-	maxAnswer = 64 << 20
+	// maxAnswer bounds an answer, in bytes: a page of perPage events.
+	maxAnswer = 8 << 20
+	// perPage is the most that a provider puts on a page, and maxPages bounds the pages of a pass.
+	perPage, maxPages = 100, 1000
 	// requestTimeout bounds a request with its answer.
 	requestTimeout = 30 * time.Second
 	// maxTries is how often a request is made that the provider could not answer, and maxPause the longest time until
@@ -31,6 +33,7 @@ const (
 // client asks the API of a provider for one endpoint.
 type client struct {
 	http       http.RoundTripper
+	turns      chan struct{} // of the node: each answer in memory has one
 	header     http.Header
 	credential string // what else errors must not show
 	rights     string // what the credential has to allow
@@ -41,7 +44,8 @@ type refusedError struct{ message string }
 
 func (e *refusedError) Error() string { return e.message }
 
-// ask makes a request, and again where a later one may be answered. It decodes the answer into value unless that is nil.
+// ask makes a request, and again where a later one may be answered. It decodes the answer into value unless that is
+// nil.
 func (c *client) ask(ctx context.Context, method, address string, value any) (header http.Header, err error) {
 	pause := wait.Backoff{First: time.Second, Longest: maxPause}
 	for try := range maxTries {
@@ -60,7 +64,14 @@ func (c *client) ask(ctx context.Context, method, address string, value any) (he
 }
 
 // once makes a request. After an error it returns how long the provider wants to be left alone.
-func (c *client) once(ctx context.Context, method, address string, value any) (_ http.Header, after time.Duration, _ error) {
+func (c *client) once(ctx context.Context, method, address string, value any) (
+	_ http.Header, after time.Duration, _ error) {
+	select {
+	case c.turns <- struct{}{}:
+		defer func() { <-c.turns }()
+	case <-ctx.Done():
+		return nil, 0, ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, address, http.NoBody)
@@ -84,20 +95,24 @@ func (c *client) once(ctx context.Context, method, address string, value any) (_
 	case resp.StatusCode >= 500:
 		return nil, retryAfter(resp.Header), fmt.Errorf("%s answers %d", req.URL.Host, resp.StatusCode)
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, 0, &refusedError{fmt.Sprintf("%s does not accept the credential (401): it is wrong, has expired or was revoked",
-			req.URL.Host)}
+		return nil, 0, &refusedError{fmt.Sprintf(
+			"%s does not accept the credential (401): it is wrong, has expired or was revoked", req.URL.Host)}
 	case resp.StatusCode == http.StatusForbidden:
-		return nil, 0, &refusedError{fmt.Sprintf("%s does not allow it with this credential (403): it needs %s", req.URL.Host, c.rights)}
+		return nil, 0, &refusedError{fmt.Sprintf("%s does not allow it with this credential (403): it needs %s",
+			req.URL.Host, c.rights)}
 	case resp.StatusCode >= 300:
 		return nil, 0, &refusedError{fmt.Sprintf("%s answers %d for %s", req.URL.Host, resp.StatusCode, req.URL.Path)}
 	case value == nil:
 		return resp.Header, 0, nil
 	}
 	if json.Unmarshal(body, value) != nil {
-		return nil, 0, &refusedError{fmt.Sprintf("the answer of %s is not what its documentation describes", req.URL.Host)}
+		return nil, 0, errOdd
 	}
 	return resp.Header, 0, nil
 }
+
+// errOdd is an answer that could be of something else than the provider.
+var errOdd = &refusedError{"the answer of the provider is not what its documentation describes"}
 
 // isRateLimit recognizes GitHub's 403 for too many requests:
 // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// maxPages bounds the deliveries of a pass: GitHub allows 5,000 requests an hour.
-	maxPages = 1000
 	// maxAsked is how often a delivery is asked for again.
 	maxAsked = 5
 	// underWay is how long an asked delivery may take to be listed.
@@ -64,7 +62,13 @@ func (g *github) pass(ctx context.Context, from time.Time, count *Counts, _ take
 		if err != nil {
 			return err
 		}
+		if len(list) > perPage {
+			return errOdd
+		}
 		for _, a := range list {
+			if len(a.GUID) > maxID {
+				return errOdd
+			}
 			switch {
 			case a.DeliveredAt.Before(from), len(g.types) > 0 && !slices.Contains(g.types, a.Event):
 			case a.StatusCode >= 200 && a.StatusCode < 300:

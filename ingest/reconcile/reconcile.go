@@ -1,9 +1,11 @@
-// Package reconcile fetches events that a provider could not deliver, because the relay was down or could not be reached.
+// Package reconcile fetches events that a provider could not deliver, because the relay was down or could not be
+// reached.
 //
-// Stripe's API has the events themselves: they are stored as if they had arrived. GitHub is asked to deliver again. Both
-// say which deliveries failed, and both are asked for all of them at the start of a node, afterwards for those since the
-// last pass. So nothing has to be remembered, and a takeover loses nothing: what is fetched again is left out by its
-// deduplication key, which the endpoint keeps as long as the provider keeps its events ([config.Endpoint.DedupWindow]).
+// Stripe's API has the events themselves: they are stored as if they had arrived. GitHub is asked to deliver again.
+// Both say which deliveries failed, and both are asked for all of them at the start of a node, afterwards for those
+// since the last pass. So nothing has to be remembered, and a takeover loses nothing: what is fetched again is left out
+// by its deduplication key, which the endpoint keeps as long as the provider keeps its events
+// ([config.Endpoint.DedupWindow]).
 //
 // One goroutine per endpoint makes one request at a time. Begin with Runner.Run, then stripe.go and github.go.
 package reconcile
@@ -28,6 +30,9 @@ import (
 
 // overlap is how far before the start of the last complete pass the next one looks: failed attempts are listed late.
 const overlap = 15 * time.Minute
+
+// maxTurns is how many answers a node reads at the same time.
+const maxTurns = 4
 
 // Counts say what a pass has found.
 type Counts struct {
@@ -62,6 +67,7 @@ type Deps struct {
 	Endpoints assigned.Endpoints
 	Keyring   *seal.Keyring
 	HTTP      http.RoundTripper // an egress.Transport
+	MaxBody   int64             // of an event, in bytes
 	// Take stores records that are not stored yet.
 	Take    func(ctx context.Context, ep *config.Endpoint, records []ingest.Record) (stored int, err error)
 	Show    func(endpoint string, s Status, life time.Duration) // to all nodes
@@ -73,14 +79,15 @@ type Runner struct {
 	deps    Deps
 	events  *prometheus.CounterVec
 	failing prometheus.Gauge
+	turns   chan struct{} // see client
 }
 
 // New makes a Runner. It starts nothing.
 func New(deps Deps) *Runner {
 	f := promauto.With(deps.Metrics)
-	return &Runner{deps: deps,
+	return &Runner{deps: deps, turns: make(chan struct{}, maxTurns),
 		events: f.NewCounterVec(prometheus.CounterOpts{Name: "relay_reconciled_events_total",
-			Help: "Events that providers could not deliver, by result: stored (fetched), asked (for another delivery) or given_up."},
+			Help: "Events that providers could not deliver: stored (fetched), asked (for another delivery) or given_up."},
 			[]string{"result"}),
 		failing: f.NewGauge(prometheus.GaugeOpts{Name: "relay_reconciliations_failing",
 			Help: "Endpoints for which this node cannot ask their provider now."})}
@@ -138,10 +145,10 @@ func (r *Runner) keepAsking(ctx context.Context, ep *config.Endpoint) {
 }
 
 func (r *Runner) open(ep *config.Endpoint, s *kinds.Reconcile) (provider, error) {
-	c := &client{http: r.deps.HTTP, credential: string(s.Credential)}
+	c := &client{http: r.deps.HTTP, turns: r.turns, credential: string(s.Credential)}
 	switch ep.Provider {
 	case "stripe":
-		return newStripe(c, s.APIURL, s.Types), nil
+		return newStripe(c, s.APIURL, s.Types, r.deps.MaxBody), nil
 	case "github":
 		return newGitHub(c, s.APIURL, s.Hook, s.Types), nil
 	}

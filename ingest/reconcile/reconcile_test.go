@@ -90,6 +90,10 @@ func (s *stripeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": page, "has_more": more})
 }
 
+func newClient(rt http.RoundTripper) *client {
+	return &client{http: rt, turns: make(chan struct{}, 1), credential: "rk_test_1"}
+}
+
 // taken keeps what was stored, once for each key.
 type taken struct{ keys, bodies []string }
 
@@ -109,8 +113,8 @@ func TestStripe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, began := &stripeAPI{}, time.Now()
 		for i := range 300 {
-			api.events = append(api.events, stripeEvent{fmt.Sprintf("evt_%03d", i), began.Add(time.Duration(i-400) * time.Minute),
-				i%6 != 0, "invoice.paid"})
+			api.events = append(api.events, stripeEvent{fmt.Sprintf("evt_%03d", i),
+				began.Add(time.Duration(i-400) * time.Minute), i%6 != 0, "invoice.paid"})
 		}
 		api.events = append(api.events, stripeEvent{"evt_young", began.Add(-5 * time.Second), true, "invoice.paid"})
 		api.refuse = func(n int) (int, http.Header) {
@@ -122,7 +126,7 @@ func TestStripe(t *testing.T) {
 			}
 			return 0, nil
 		}
-		s := newStripe(&client{http: transport{api}, credential: "rk_test_1"}, "https://api.example", []string{"invoice.paid"})
+		s := newStripe(newClient(transport{api}), "https://api.example", []string{"invoice.paid"}, 1000)
 		var k taken
 		for pass, want := range []Counts{{Found: 250, Stored: 250}, {Found: 250}} {
 			var count Counts
@@ -158,8 +162,8 @@ func TestStripe(t *testing.T) {
 	})
 }
 
-// githubAPI stands for the deliveries of a webhook: newest attempt first, with cursors in the Link header. A redelivery is a
-// delivery of its own with the same GUID.
+// githubAPI stands for the deliveries of a webhook: newest attempt first, with cursors in the Link header. A redelivery
+// is a delivery of its own with the same GUID.
 type githubAPI struct {
 	mu       sync.Mutex
 	attempts []attempt // oldest first
@@ -176,7 +180,7 @@ func (g *githubAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer g.mu.Unlock()
 	path, ok := strings.CutPrefix(r.URL.Path, "/repos/example/shop/hooks/42/deliveries")
 	switch parts := strings.Split(path, "/"); {
-	case r.Header.Get("Authorization") != "Bearer github_pat_1", r.Header.Get("User-Agent") == "":
+	case r.Header.Get("Authorization") != "Bearer rk_test_1", r.Header.Get("User-Agent") == "":
 		w.WriteHeader(http.StatusUnauthorized)
 	case !ok:
 		w.WriteHeader(http.StatusNotFound)
@@ -201,8 +205,8 @@ func (g *githubAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Exactly those without a successful attempt are asked for, once while the attempt is under way, and at most maxAsked times
-// if they fail again.
+// Exactly those without a successful attempt are asked for, once while the attempt is under way, and at most maxAsked
+// times if they fail again.
 func TestGitHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, now := &githubAPI{status: 200}, time.Now()
@@ -225,7 +229,7 @@ func TestGitHub(t *testing.T) {
 			}
 		}
 		api.add("other", "issues", 500, now.Add(-time.Minute))
-		g := newGitHub(&client{http: transport{api}, credential: "github_pat_1"}, "https://api.example",
+		g := newGitHub(newClient(transport{api}), "https://api.example",
 			"repos/example/shop/hooks/42", []string{"push"})
 		pass := func() (count Counts) {
 			t.Helper()
@@ -280,7 +284,7 @@ func TestErrorsSayWhatToChange(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			status, header, body = c.status, c.header, c.body
-			s := newStripe(&client{http: answer, credential: "rk_test_1"}, "https://api.example", nil)
+			s := newStripe(newClient(answer), "https://api.example", nil, 1000)
 			began := time.Now()
 			err := s.pass(t.Context(), began.Add(-time.Hour), new(Counts), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "rk_test") {
@@ -291,7 +295,29 @@ func TestErrorsSayWhatToChange(t *testing.T) {
 			}
 		})
 	}
-	closed := newStripe(&client{http: failing{}, credential: "rk_test_1"}, "https://api.example", nil)
+	many := transport{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/events") {
+			fmt.Fprint(w, `{"has_more":true,"data":[`+body+`]}`)
+		} else {
+			fmt.Fprint(w, "["+body+"]")
+		}
+	})}
+	for text, want := range map[string]string{
+		strings.Repeat(`{"id":"evt_1","guid":"1"},`, 100) + `{"id":"evt_2","guid":"1"}`: "is not what its documentation",
+		`{"id":"` + strings.Repeat("x", 101) + `","guid":"1"}`:                          "is not what its documentation",
+		`{"id":"evt_1","text":"` + strings.Repeat("x", 1000) + `"}`:                     "the event evt_1 has 1024 bytes",
+		`{"id":"evt_1"}`: "lists more than 100000 events",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			body = text
+			err := newStripe(newClient(many), "https://api.example", nil, 1000).pass(t.Context(), time.Now(),
+				new(Counts), new(taken).take)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%.60s: %v, want %q", text, err, want)
+			}
+		})
+	}
+	closed := newStripe(newClient(failing{}), "https://api.example", nil, 1000)
 	synctest.Test(t, func(t *testing.T) {
 		if err := closed.pass(t.Context(), time.Now(), new(Counts), nil); err == nil || !strings.Contains(err.Error(),
 			"api.example cannot be reached") {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +15,13 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
+// maxID bounds the id of an event or a delivery, in bytes.
+const maxID = 100
+
+// errTooMany ends a pass over more than the provider may list.
+var errTooMany = fmt.Errorf("the provider lists more than %d events since that time: set since to a later one",
+	perPage*maxPages)
+
 // settled is how old an event must be: younger ones may be on their way.
 const settled = 15 * time.Second
 
@@ -23,14 +30,15 @@ const settled = 15 * time.Second
 // endpoint got are among them if another one failed; ingest.Take leaves them out.
 type stripe struct {
 	*client
-	base  string
-	types []string
+	base    string
+	types   []string
+	maxBody int64
 }
 
-func newStripe(c *client, base string, types []string) *stripe {
+func newStripe(c *client, base string, types []string, maxBody int64) *stripe {
 	c.header = http.Header{"Authorization": {"Bearer " + c.credential}, "Accept": {"application/json"}}
 	c.rights = "the right to read events (Events: Read)"
-	return &stripe{c, base, types}
+	return &stripe{c, base, types, maxBody}
 }
 
 // pass fetches the events since from, newest page first, the oldest of each page first.
@@ -41,7 +49,7 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 	if len(s.types) > 0 {
 		query["types[]"] = s.types
 	}
-	for {
+	for range maxPages {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
 			HasMore bool              `json:"has_more"`
@@ -49,14 +57,21 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 		if _, err := s.ask(ctx, http.MethodGet, at(s.base, "/v1/events", query), &page); err != nil {
 			return err
 		}
+		if len(page.Data) > perPage {
+			return errOdd
+		}
 		last, records := "", make([]ingest.Record, 0, len(page.Data))
 		for _, body := range slices.Backward(page.Data) {
 			var e struct{ ID string }
-			if json.Unmarshal(body, &e) != nil || e.ID == "" {
-				return errors.New("an event of Stripe has no id")
+			if json.Unmarshal(body, &e) != nil || e.ID == "" || len(e.ID) > maxID {
+				return errOdd
 			}
 			if last == "" {
 				last = e.ID
+			}
+			if int64(len(body)) > s.maxBody {
+				return fmt.Errorf("the event %s has %d bytes, more than an event may have: set since to a later time",
+					e.ID, len(body))
 			}
 			records = append(records, ingest.Record{Key: e.ID, Body: bytes.Clone(body),
 				Header: []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"}}})
@@ -72,4 +87,5 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 		}
 		query.Set("starting_after", last)
 	}
+	return errTooMany
 }

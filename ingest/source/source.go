@@ -50,7 +50,9 @@ const (
 	// askTimeout bounds a request to the brokers.
 	askTimeout = 15 * time.Second
 	// fetchBytes is the most that a broker sends at a time, and takeRecords the most records that are stored at a time.
-	fetchBytes, takeRecords = 4 << 20, 200
+	fetchBytes, takeRecords = 2 << 20, 200
+	// unpackedBytes bounds what the batches of a fetch unpack to.
+	unpackedBytes = 96 << 20
 	// maxHeader and maxHeaders bound the headers of a record that its event has, in bytes and lines.
 	maxHeader, maxHeaders = 32 << 10, 100
 )
@@ -100,7 +102,7 @@ func (r *Runner) Run(ctx context.Context) error {
 // keepReading reads the topic of an endpoint, and again after each error.
 func (r *Runner) keepReading(ctx context.Context, ep *config.Endpoint) {
 	pause := wait.Backoff{First: time.Second, Longest: time.Minute}
-	s := &stream{Runner: r, ep: ep}
+	s := &stream{Runner: r, ep: ep, budget: brokers.NewBudget(unpackedBytes)}
 	for failures := 0; ctx.Err() == nil; failures++ {
 		began := r.deps.Now()
 		err := s.read(ctx)
@@ -128,6 +130,7 @@ type stream struct {
 	ep       *config.Endpoint
 	settings kinds.KafkaSource // opened
 	dials    atomic.Pointer[error]
+	budget   *brokers.Budget
 	client   *kgo.Client
 	admin    *kadm.Client
 	next     map[int32]int64 // offset of the first record that is not stored
@@ -147,6 +150,7 @@ func (s *stream) read(ctx context.Context) (err error) {
 	defer cancel()
 	s.client, err = brokers.Open(ask, s.settings.Broker(), s.deps.Dial, &s.dials, kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchBytes/4), kgo.BrokerMaxReadBytes(4*fetchBytes), kgo.MaxConcurrentFetches(1),
+		kgo.WithDecompressor(s.budget),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RetryTimeout(askTimeout), kgo.RequestRetries(3),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{s.settings.Topic: {}}))
 	if err != nil {
@@ -279,6 +283,7 @@ func (s *stream) commit(ctx context.Context) error {
 func (s *stream) poll(ctx context.Context) error {
 	moment, cancel := context.WithTimeout(ctx, commitEvery)
 	defer cancel()
+	s.budget.Renew()
 	fetched := s.client.PollRecords(moment, takeRecords)
 	for _, failed := range fetched.Errors() {
 		if !errors.Is(failed.Err, context.DeadlineExceeded) && !errors.Is(failed.Err, context.Canceled) {
@@ -363,6 +368,9 @@ func (s *stream) explain(err error) string {
 	}
 	if _, message := brokers.Explain(err, s.settings.Broker()); message != "" {
 		return message
+	}
+	if errors.Is(err, kgo.ErrMaxDecompress) {
+		return fmt.Sprintf("the records of one request unpack to more than %d MiB", unpackedBytes>>20)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer of the brokers within %v", askTimeout)

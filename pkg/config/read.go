@@ -15,7 +15,7 @@ func (c endpoints) HasHadEndpoints() bool {
 
 // EndpointsWithInbound returns the enabled endpoints that read events from a source or from their provider.
 func (c endpoints) EndpointsWithInbound() []*Endpoint {
-	found, _ := c.EndpointsWhere(c.Account().ID, 0, MaxSources, func(e *Endpoint) (yes, stop bool) {
+	found, _ := c.EndpointsWhere(c.Account().ID, 0, 2*MaxSources, func(e *Endpoint) (yes, stop bool) {
 		return e.HasInbound() && e.Enabled, false
 	})
 	return found

@@ -47,7 +47,8 @@ func (m *Moto) request(method, service, path, target, body string) string {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	req.Header.Set("X-Amz-Target", target)
-	resp := must.Get(http.DefaultClient.Do(req))(m.T)
+	resp, err := http.DefaultClient.Do(req)
+	must.Do(m.T, err)
 	defer resp.Body.Close()
 	text := string(must.Get(io.ReadAll(resp.Body))(m.T))
 	if resp.StatusCode != http.StatusOK {

@@ -67,15 +67,16 @@ func TestObjects(t *testing.T) {
 	count := map[string]int{}
 	for text := range strings.Lines(string(must.Get(io.ReadAll(object))(t))) {
 		var got struct {
-			ID, Type, Endpoint_ID string
-			Attempt               int
-			Headers               map[string]string
-			Body                  json.RawMessage
-			Body_Base64           []byte
+			ID, Type string
+			Endpoint string `json:"endpoint_id"`
+			Attempt  int
+			Headers  map[string]string
+			Body     json.RawMessage
+			Base64   []byte `json:"body_base64"`
 		}
 		must.Do(t, json.Unmarshal([]byte(text), &got))
-		count[string(got.Body)+string(got.Body_Base64)]++
-		if !strings.HasPrefix(got.ID, "evt_") || got.Type != "order.paid" || got.Endpoint_ID != "ep_test" ||
+		count[string(got.Body)+string(got.Base64)]++
+		if !strings.HasPrefix(got.ID, "evt_") || got.Type != "order.paid" || got.Endpoint != "ep_test" ||
 			got.Attempt != 1 || got.Headers["content-type"] != "application/json" ||
 			strings.Contains(text, "webhook-signature") {
 			t.Errorf("%s", text)

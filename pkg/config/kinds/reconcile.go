@@ -3,6 +3,7 @@ package kinds
 import (
 	"cmp"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/require"
@@ -58,6 +59,9 @@ func (r *Reconcile) validate(provider string, c Checks) error {
 		return &Fault{"reconcile.hook", "must be repos/OWNER/REPO/hooks/ID or orgs/ORG/hooks/ID"}
 	case provider != "github" && r.Hook != "":
 		return &Fault{"reconcile.hook", "is only for github"}
+	}
+	if strings.ContainsAny(r.APIURL, "?#") {
+		return &Fault{"reconcile.api_url", "must have no query and no fragment"}
 	}
 	if err := c.URL(r.APIURL); err != nil {
 		return &Fault{"reconcile.api_url", err.Error()}

@@ -64,7 +64,7 @@ func (b Inbound) Origins() map[string]string {
 		origins["source"] = broker.origin()
 	}
 	if b.Reconcile != nil {
-		origins["reconcile"] = OriginOf(b.Reconcile.APIURL)
+		origins["reconcile"] = b.Reconcile.APIURL + " " + b.Reconcile.Hook
 	}
 	return origins
 }
