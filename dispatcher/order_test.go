@@ -113,7 +113,7 @@ func TestOrderSurvivesEverything(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		stop()
 		restarted()
-		d, _ = w.start(testConfig())
+		d, _ := w.start(testConfig())
 		time.Sleep(3 * time.Second)
 
 		moving := *endpoint
