@@ -28,7 +28,7 @@ const (
 	// minPositions, so the destinations of one endpoint together never reach the bound. Its next events fail.
 	maxPositions = 4 << 20
 	minPositions = 1024
-	slotCost     = 20
+	slotCost     = 24
 	// A key that progresses and has fewer than fewHeld deliveries in memory gets up to wantedAhead more from the retry
 	// topics, all keys together maxWanted at once.
 	fewHeld     = 8
