@@ -81,7 +81,7 @@ func (m bodyMatches) place(work *event.Work, offset int64) event.Place {
 	if dest == nil || dest.Ordering == nil || work.Filtered || !dest.Filter.MatchesType(work.Event.Type) {
 		return event.Place{}
 	}
-	slot, ok := slotOfKey(work.Event, dest.Ordering)
+	slot, ok := slotOfKey(work.Event, work.Dest, dest.Ordering)
 	if !ok {
 		return event.Place{}
 	}

@@ -2,8 +2,9 @@ package dispatcher
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
-	"hash/fnv"
 	"log/slog"
 	"net/http"
 	"time"
@@ -25,7 +26,7 @@ const (
 )
 
 // slotOfKey is the slot of the key of an event; ok is false for an event without the key, which has no order.
-func slotOfKey(ev *event.Event, ordering *kinds.Ordering) (slot uint16, ok bool) {
+func slotOfKey(ev *event.Event, dest string, ordering *kinds.Ordering) (slot uint64, ok bool) {
 	keyOf, err := ordering.KeyOf()
 	if err != nil { // a newer version wrote it
 		return 0, false
@@ -35,10 +36,8 @@ func slotOfKey(ev *event.Event, ordering *kinds.Ordering) (slot uint16, ok bool)
 		header.Add(f.Name, f.Value)
 	}
 	key, ok := keyOf(header, ev.Body)
-	hash := fnv.New32a()
-	hash.Write([]byte(key))
-	sum := hash.Sum32()
-	return uint16(sum>>16 ^ sum), ok
+	hash := sha256.Sum256([]byte(dest + "\x00" + key)) // a sender must find no key that waits for one of another sender
+	return binary.BigEndian.Uint64(hash[:]), ok
 }
 
 // blocker is the record that keeps those after a delivery waiting that has failed for good; it has none if the next

@@ -281,3 +281,17 @@ func TestChangeOfOrdering(t *testing.T) {
 		}
 	})
 }
+
+// Two keys share no slot, so that no sender finds a key that blocks one of another.
+func TestKeysShareNoSlot(t *testing.T) {
+	ordering, seen := &kinds.Ordering{By: "body:$.k"}, map[uint64]string{}
+	for n := range 3000 {
+		ev := &event.Event{Body: []byte(fmt.Sprintf(`{"k":"key%d"}`, n/2))}
+		dest := fmt.Sprint("dst_", n%2)
+		slot, ok := slotOfKey(ev, dest, ordering)
+		if other := seen[slot]; !ok || other != "" {
+			t.Fatalf("%s of %s has the slot of %s", ev.Body, dest, other)
+		}
+		seen[slot] = string(ev.Body) + " of " + dest
+	}
+}

@@ -71,12 +71,14 @@ var Reasons = map[event.Reason]string{
 	event.TooLarge:            "the destination does not take events of this size",
 	event.TransformFailed:     "the endpoint's transformation could not be applied",
 	event.Undecodable:         "the stored event could not be decoded",
-	event.Scheduled:           "it was sent with deliver_at",
-	event.LaneFull:            "the destination has reached its limit of requests in flight",
-	event.Paced:               "the destination's rate limit delays it",
-	event.Manual:              "paused by hand, delivered when unpaused",
-	event.BreakerOpen:         "the circuit breaker is open after consecutive failures",
-	event.Behind:              "its destination is ordered, and an earlier event of its key is not delivered yet",
+	event.OrderFull: "its destination is ordered and has too many unfinished deliveries; " +
+		"replay it when it has fewer",
+	event.Scheduled:   "it was sent with deliver_at",
+	event.LaneFull:    "the destination has reached its limit of requests in flight",
+	event.Paced:       "the destination's rate limit delays it",
+	event.Manual:      "paused by hand, delivered when unpaused",
+	event.BreakerOpen: "the circuit breaker is open after consecutive failures",
+	event.Behind:      "its destination is ordered, and an earlier event of its key is not delivered yet",
 }
 
 // Halt says why a delivery with that status gets no other attempt; empty if it gets one, or has ended.

@@ -251,6 +251,9 @@ func (ls *Lanes) parkOrEnd(delivery *Delivery, reason event.Reason, eligibility 
 	switch {
 	case eligibility.Status != "":
 		return ls.endDelivery(delivery, eligibility)
+	case reason == event.OrderFull:
+		eligibility.Status, eligibility.Reason = event.Failed, reason
+		return ls.endDelivery(delivery, eligibility)
 	case eligibility.Paused:
 		reason = event.Manual
 	case reason == event.BreakerOpen && eligibility.Known && isOverdue(delivery.Work, ls.now()):

@@ -54,7 +54,8 @@ type Lanes struct {
 	anyHung         bool     // a lane hangs or is paused
 	changesRead     time.Time
 	orders          map[int32]*orders // of ordered destinations, by the number of their partitions
-	positions       int               // in all of them, at most about maxPositions
+	positions       int               // in all of them
+	slots           int               // of all of them
 	maxPositions    int
 	holding         map[*turns]struct{}
 	wanting         map[*turns]struct{}
@@ -189,13 +190,13 @@ func (ls *Lanes) enqueue(delivery *Delivery) event.Reason {
 		partition.lastDest, partition.streak = l.dest, 1
 	}
 	q := l.queueOf(delivery.Work)
-	held, behind := l.awaitTurn(delivery, now)
+	held, reason := l.awaitTurn(delivery, now)
 	switch {
 	case held:
 		ls.countQueued(l, delivery)
 		return ""
-	case behind:
-		return event.Behind
+	case reason != "":
+		return reason
 	case q == &l.live && (l.breaker.blocks(now) || l.breaker.yields(delivery.Work, now)):
 		return event.BreakerOpen
 	case l.token.waiting(now) && q.Len() > 0 && l.queued() >= l.share(delivery, l.token.maxQueued):

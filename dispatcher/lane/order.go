@@ -23,9 +23,12 @@ const (
 	turnPatience = 5 * time.Second
 	// behindRecheck is the shortest interval of re-checks of a delivery that is not at its turn.
 	behindRecheck = time.Minute
-	// maxPositions bounds the unfinished deliveries to ordered destinations of a node, 8 bytes each: at the bound, the
-	// partitions of events with more pause. Retry topics go on, since what they have is counted already.
+	// maxPositions bounds the memory for the unfinished deliveries to ordered destinations of a node, in units of 8 bytes:
+	// a position takes one and a slot slotCost. A destination may have a quarter of what is free, and always
+	// minPositions, so the destinations of one endpoint together never reach the bound. Its next events fail.
 	maxPositions = 4 << 20
+	minPositions = 1024
+	slotCost     = 24
 	// A key that progresses and has fewer than fewHeld deliveries in memory gets up to wantedAhead more from the retry
 	// topics, all keys together maxWanted at once.
 	fewHeld     = 8
@@ -42,23 +45,24 @@ type orders struct {
 	readTo   int64 // this node has
 	dests    map[string]*order
 	ended    map[PlaceKey]struct{} // that ended before ready
-	stalled  []*Partition          // pause because of maxPositions
 }
 
 // order is the order of one destination.
 type order struct {
 	*orders
-	dest  string
-	slots map[uint16]*turns
-	held  int // deliveries in memory that wait for their turn
+	dest      string
+	slots     map[uint64]*turns
+	firsts    map[id.ID]*turns // those with a first event, by it
+	positions int              // in all slots
+	held      int              // deliveries in memory that wait for their turn
 }
 
 // turns are the deliveries of one slot.
 type turns struct {
 	*order
-	slot      uint16
+	slot      uint64
 	positions []int64             // ascending
-	held      map[int64]*Delivery // those that wait for their turn in memory
+	held      map[int64]*Delivery // those that wait for their turn in memory; nil if there are none
 	since     time.Time           // when the first one became the first, or came to its lane
 	first     id.ID               // event of the first one; zero: it has not come to its lane
 }
@@ -66,7 +70,7 @@ type turns struct {
 // PlaceKey names a delivery of an ordered destination.
 type PlaceKey struct {
 	Dest     string
-	Slot     uint16
+	Slot     uint64
 	Position int64
 }
 
@@ -89,15 +93,15 @@ func (ls *Lanes) ordersOf(index int32) *orders {
 }
 
 // turnsOf finds or makes the turns of a slot.
-func (o *orders) turnsOf(dest string, slot uint16, now time.Time) *turns {
+func (o *orders) turnsOf(dest string, slot uint64, now time.Time) *turns {
 	d := o.dests[dest]
 	if d == nil {
-		d = &order{orders: o, dest: dest, slots: make(map[uint16]*turns)}
+		d = &order{orders: o, dest: dest, slots: make(map[uint64]*turns), firsts: make(map[id.ID]*turns)}
 		o.dests[dest] = d
 	}
 	s := d.slots[slot]
 	if s == nil {
-		s = &turns{order: d, slot: slot, since: now, held: make(map[int64]*Delivery)}
+		s = &turns{order: d, slot: slot, since: now}
 		d.slots[slot] = s
 	}
 	return s
@@ -109,10 +113,38 @@ func (ls *Lanes) addPosition(s *turns, position int64) {
 	if found {
 		return
 	}
-	ls.positions++
-	if s.positions = slices.Insert(s.positions, at, position); at == 0 {
-		s.first = id.ID{}
+	if len(s.positions) == 0 {
+		ls.slots++
 	}
+	ls.positions++
+	s.order.positions++
+	if s.positions = slices.Insert(s.positions, at, position); at == 0 {
+		s.setFirst(id.ID{})
+	}
+}
+
+// setFirst sets the event of the first delivery.
+func (s *turns) setFirst(event id.ID) {
+	if s.order.firsts[s.first] == s {
+		delete(s.order.firsts, s.first)
+	}
+	if s.first = event; !event.IsZero() {
+		s.order.firsts[event] = s
+	}
+}
+
+// orderFull reports whether a destination may have no more unfinished deliveries. One that is known already may go on.
+func (ls *Lanes) orderFull(d *order, place event.Place) bool {
+	if d == nil {
+		return false
+	}
+	if s := d.slots[place.Slot]; s != nil {
+		if _, known := slices.BinarySearch(s.positions, place.Position); known {
+			return false
+		}
+	}
+	free := ls.maxPositions - ls.positions - slotCost*ls.slots
+	return d.positions+slotCost*len(d.slots) >= max(free/4, minPositions)
 }
 
 // AddPlace adds a delivery that was read from a retry topic: it is unfinished, although it may not be due for long.
@@ -124,41 +156,46 @@ func (ls *Lanes) AddPlace(delivery *Delivery) {
 	ls.addPosition(o.turnsOf(work.Dest, work.Place.Slot, ls.now()), work.Place.Position)
 }
 
-// awaitTurn holds a delivery until its turn, or says that it must be parked. It does neither if it is its turn.
-func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held, park bool) {
+// awaitTurn holds a delivery until its turn, or says why it must be parked or fails. It does neither if it is its turn.
+func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held bool, reason event.Reason) {
 	ls, work, partition := l.lanes, delivery.Work, delivery.Slot.Partition()
 	place := work.Place
 	switch {
 	case place.Position == 0:
-		return false, false
+		return false, ""
 	case !ls.rules.Ordered(work): // any more
 		ls.endPlace(delivery, now)
 		work.Place = event.Place{}
-		return false, false
+		return false, ""
 	}
 	o := ls.ordersOf(partition.ID.Index)
+	// What retry topics have is counted already.
+	if partition.ID.Topic == stream.Events && ls.orderFull(o.dests[l.dest], place) {
+		work.Place = event.Place{}
+		return false, event.OrderFull
+	}
 	s := o.turnsOf(l.dest, place.Slot, now)
 	ls.addPosition(s, place.Position)
-	if ls.positions > ls.maxPositions && partition.ID.Topic == stream.Events && !slices.Contains(o.stalled, partition) {
-		o.stalled = append(o.stalled, partition)
-		partition.AddStalls(1)
-	}
 	if s.positions[0] == place.Position && o.ready() {
 		if s.first.IsZero() {
-			s.first, s.since = work.Event.ID, now // those that come with it may wait for it
+			s.setFirst(work.Event.ID)
+			s.since = now // those that come with it may wait for it
 		}
-		return false, false
+		return false, ""
 	}
 	ahead, _ := slices.BinarySearch(s.positions, place.Position)
 	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || ahead > maxHeld || s.order.held >= laneQueue ||
 		l.deliveries > (ls.maxDeliveries-ls.deliveries)/2 || l.bytes+delivery.Size > (ls.maxBytes-ls.bytes)/2 {
 		delivery.behind = s.first
-		return false, true
+		return false, event.Behind
+	}
+	if s.held == nil {
+		s.held = make(map[int64]*Delivery)
 	}
 	s.held[place.Position] = delivery
 	s.order.held++
 	ls.holding[s] = struct{}{}
-	return true, false
+	return true, ""
 }
 
 // EndPlace lets those after a delivery go: it has ended.
@@ -181,11 +218,8 @@ func (ls *Lanes) Unblock(index int32, work *event.Work) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if o := ls.orders[index]; o != nil && o.dests[work.Dest] != nil {
-		for _, s := range o.dests[work.Dest].slots {
-			if s.first == work.Event.ID {
-				ls.removePosition(o, PlaceKey{work.Dest, s.slot, s.positions[0]}, ls.now())
-				return
-			}
+		if s := o.dests[work.Dest].firsts[work.Event.ID]; s != nil {
+			ls.removePosition(o, PlaceKey{work.Dest, s.slot, s.positions[0]}, ls.now())
 		}
 	}
 }
@@ -203,31 +237,23 @@ func (ls *Lanes) removePosition(o *orders, key PlaceKey, now time.Time) {
 	if !found {
 		return
 	}
-	if ls.positions--; ls.positions <= ls.maxPositions/8*7 {
-		for _, all := range ls.orders {
-			all.resume()
-		}
-	}
+	ls.positions--
+	s.order.positions--
 	if at > 0 {
 		s.positions = slices.Delete(s.positions, at, at+1)
 		return
 	}
-	s.positions, s.since, s.first = s.positions[1:], now, id.ID{}
+	s.positions, s.since = s.positions[1:], now
+	s.setFirst(id.ID{})
 	if len(s.positions) > 0 {
 		ls.giveTurn(s)
 		return
 	}
+	ls.slots--
 	delete(ls.wanting, s)
 	if delete(s.slots, s.slot); len(s.slots) == 0 {
 		delete(o.dests, s.dest)
 	}
-}
-
-func (o *orders) resume() {
-	for _, partition := range o.stalled {
-		partition.AddStalls(-1)
-	}
-	o.stalled = nil
 }
 
 // giveTurn lets the first delivery of a slot go if it is in memory. Else it and some after it are wanted.
@@ -237,7 +263,7 @@ func (ls *Lanes) giveTurn(s *turns) {
 	}
 	if delivery := s.held[s.positions[0]]; delivery != nil {
 		ls.unhold(s, s.positions[0])
-		s.first = delivery.Work.Event.ID
+		s.setFirst(delivery.Work.Event.ID)
 		l := ls.byDest[s.dest]
 		l.live.PushBack(delivery)
 		l.startWorkers(1)
@@ -254,6 +280,7 @@ func (ls *Lanes) giveTurn(s *turns) {
 func (ls *Lanes) unhold(s *turns, position int64) {
 	s.order.held--
 	if delete(s.held, position); len(s.held) == 0 {
+		s.held = nil
 		delete(ls.holding, s)
 	}
 }
@@ -287,7 +314,10 @@ func (ls *Lanes) Wanted() (wanted map[int32]map[PlaceKey]bool, fresh bool) {
 	defer ls.mu.Unlock()
 	fresh, ls.newWanted = ls.newWanted, false
 	n := 0
-	for s := range ls.wanting {
+	for s := range ls.wanting { // in a random order: each is found soon
+		if n == maxWanted {
+			break
+		}
 		if wanted == nil {
 			wanted = make(map[int32]map[PlaceKey]bool)
 		}
@@ -332,7 +362,7 @@ func (ls *Lanes) admitBlocker(delivery *Delivery) Decision {
 	s := ls.ordersOf(delivery.Slot.Partition().ID.Index).turnsOf(l.dest, work.Place.Slot, now)
 	ls.addPosition(s, work.Place.Position)
 	if s.positions[0] == work.Place.Position {
-		s.first = work.Event.ID
+		s.setFirst(work.Event.ID)
 	}
 	return l.parkLocked(delivery, event.Behind, now)
 }
@@ -343,11 +373,11 @@ func (ls *Lanes) dropOrders(index int32, dropped map[*Partition]bool) {
 	if o == nil {
 		return
 	}
-	o.resume()
 	delete(ls.orders, index)
 	for _, d := range o.dests {
+		ls.positions -= d.positions
+		ls.slots -= len(d.slots)
 		for _, s := range d.slots {
-			ls.positions -= len(s.positions)
 			delete(ls.wanting, s)
 			delete(ls.holding, s)
 			for position, delivery := range s.held {
@@ -357,6 +387,9 @@ func (ls *Lanes) dropOrders(index int32, dropped map[*Partition]bool) {
 				}
 				next := ls.ordersOf(index).turnsOf(s.dest, s.slot, ls.now())
 				ls.addPosition(next, position)
+				if next.held == nil {
+					next.held = make(map[int64]*Delivery)
+				}
 				next.held[position] = delivery
 				next.order.held++
 				ls.holding[next] = struct{}{}

@@ -66,27 +66,111 @@ func TestCopyLeavesNoPlace(t *testing.T) {
 	}
 }
 
-// At the bound of positions the partition with events pauses until there are fewer, and no other one.
+// A destination may have a quarter of the positions that are free. Then its next events fail, replayable, and nothing
+// pauses: neither its partition nor other destinations. What is in the retry topics goes on.
 func TestPositionsAreBounded(t *testing.T) {
-	lt := newLaneTest(t, 100)
-	lt.maxPositions = 16
-	first := lt.at(1)
-	lt.Admit(first)
-	for i := range int64(16) {
-		lt.Admit(lt.at(i + 2))
+	lt := newLaneTest(t, 100_000)
+	lt.maxPositions = 10 * minPositions
+	lt.part.ID.Topic = stream.Events
+	n := int64(0)
+	for n < 2*minPositions-slotCost {
+		if n++; lt.Admit(lt.at(n)).Status == event.Failed {
+			t.Fatalf("position %d fails", n)
+		}
 	}
-	if lt.paused() {
-		t.Fatal("a retry topic pauses")
+	full := lt.at(n + 1)
+	if decision := lt.Admit(full); decision.Action != End || decision.Status != event.Failed ||
+		decision.Reason != event.OrderFull || full.Work.Place.Position != 0 || lt.paused() {
+		t.Fatalf("at the bound the decision is %+v", decision)
+	}
+	other := lt.at(n + 1)
+	other.Work.Dest = "other"
+	for _, delivery := range []*Delivery{other, lt.at(n)} {
+		if decision := lt.Admit(delivery); decision.Status == event.Failed {
+			t.Errorf("position %d of %s fails", delivery.Work.Place.Position, delivery.Work.Dest)
+		}
+	}
+	lt.part.ID.Topic = "retry.10s"
+	if decision := lt.Admit(lt.at(n + 1)); decision.Status == event.Failed {
+		t.Error("a delivery from a retry topic fails")
 	}
 	lt.part.ID.Topic = stream.Events
-	if lt.Admit(lt.at(18)); !lt.paused() {
-		t.Fatal("the partition does not pause")
+	for position := range n / 2 {
+		lt.EndPlace(lt.at(position + 1))
 	}
-	for i := range int64(4) {
-		lt.EndPlace(lt.at(i + 1))
+	if decision := lt.Admit(lt.at(n + 2)); decision.Status == event.Failed {
+		t.Error("there is room again, and it fails")
 	}
-	if lt.paused() {
-		t.Error("it pauses with 14 positions")
+}
+
+// However many other destinations are at their bound, each gets minPositions. Many keys cost more than many positions.
+func TestEachDestinationHasPositions(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.maxPositions = 0
+	lt.part.ID.Topic = stream.Events
+	n := 0
+	for {
+		delivery := lt.at(int64(n) + 1)
+		delivery.Work.Place.Slot = uint64(n)
+		if lt.Admit(delivery).Status == event.Failed {
+			break
+		}
+		n++
+	}
+	if most := minPositions/slotCost + 1; n < most/2 || n > most {
+		t.Errorf("%d keys have room", n)
+	}
+	for _, o := range lt.orders {
+		for key := range o.dests["ordered"].slots {
+			lt.EndPlace(&Delivery{Slot: &testSlot{lt.part}, Work: &event.Work{Dest: "ordered",
+				Place: event.Place{Slot: key, Position: o.dests["ordered"].slots[key].positions[0]}}})
+		}
+	}
+	if lt.positions != 0 || lt.slots != 0 {
+		t.Errorf("%d positions in %d slots are left", lt.positions, lt.slots)
+	}
+}
+
+// What exceeds the bound of wanted deliveries is wanted by the next call.
+func TestWantedAreBounded(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	for slot := range uint64(maxWanted/2 + 100) { // with two each that do not wait in memory
+		at := func(position int64) *Delivery {
+			delivery := lt.at(position)
+			delivery.Work.Place.Slot, delivery.Size = slot, 1
+			return delivery
+		}
+		lt.AddPlace(at(1))
+		lt.AddPlace(at(3))
+		lt.Admit(at(2))
+		lt.EndPlace(at(1))
+	}
+	for _, want := range []int{maxWanted, 200, 0} {
+		if wanted, _ := lt.Wanted(); len(wanted[0]) != want {
+			t.Fatalf("%d are wanted, not %d", len(wanted[0]), want)
+		}
+	}
+}
+
+// A replay lets the next delivery of its event's key go, found by the event.
+func TestUnblockFindsTheKey(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	first, next := lt.at(1), lt.at(2)
+	lt.Admit(first)
+	lt.Admit(next)
+	l := lt.byDest["ordered"]
+	lt.next(l, nil, NotSent)
+	lt.Unblock(0, &event.Work{Event: next.Work.Event, Dest: "ordered"}) // not the first one
+	if l.live.Len() != 0 {
+		t.Fatal("the second one overtakes")
+	}
+	lt.Unblock(0, first.Work)
+	if l.live.Len() != 1 || len(lt.orders[0].dests["ordered"].firsts) != 1 {
+		t.Error("the second one does not go")
+	}
+	lt.EndPlace(next)
+	if len(lt.orders[0].dests) != 0 {
+		t.Error("the order of the destination is left")
 	}
 }
 

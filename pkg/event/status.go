@@ -60,6 +60,7 @@ const (
 	TooLarge          Reason = "too_large"
 	TransformFailed   Reason = "transform_failed"
 	Undecodable       Reason = "undecodable"
+	OrderFull         Reason = "order_full" // its ordered destination has too many unfinished deliveries
 )
 
 // Reasons of pending deliveries.

@@ -50,7 +50,7 @@ type Work struct {
 
 // Place is the place of a delivery among those of its destination that have an order. The zero value is none.
 type Place struct {
-	Slot     uint16 // of its key; keys may share a slot
+	Slot     uint64 // of its key
 	Position int64  // the event's offset in its partition of the topic events, plus 1
 	// Blocks: the delivery has failed for good, and those after it wait until a person acts.
 	Blocks bool
@@ -77,7 +77,7 @@ type workWire struct {
 	FilterRev      int64   `json:"fr,omitempty"`
 	Filtered       bool    `json:"ff,omitempty"`
 	Trace          string  `json:"tc,omitempty"`
-	Slot           uint16  `json:"os,omitempty"`
+	Slot           uint64  `json:"os,omitempty"`
 	Position       int64   `json:"op,omitempty"`
 	Blocks         bool    `json:"ob,omitempty"`
 	Behind         string  `json:"oe,omitempty"`
