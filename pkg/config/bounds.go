@@ -14,9 +14,10 @@ import (
 
 // Bounds of the kinds; see conflog.Bounds.
 const (
-	// MaxSources is the maximum number of endpoints with a source or a reconciliation, each with a client of some MiB, and
-	// MaxTenantSources that of those of one tenant.
-	MaxSources, MaxTenantSources = 100, 5
+	// MaxSources is the maximum number of endpoints with a source or a reconciliation, each with a client of some MiB.
+	MaxSources = 100
+	// MaxTenantSources is that of the endpoints of one tenant.
+	MaxTenantSources = 5
 	// MaxEndpoints is the maximum number of endpoints.
 	MaxEndpoints = 200_000
 	// MaxAnswersBytes is the room for remembered answers in bytes. New claims leave answersReserve of it for the

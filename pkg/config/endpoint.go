@@ -119,8 +119,8 @@ func (e *Endpoint) EnabledDestinations() []string {
 // HasInbound reports whether the endpoint gets events otherwise than by its ingest URL.
 func (e *Endpoint) HasInbound() bool { return e.Source != nil || e.Reconcile != nil }
 
-// DedupWindow is how long an event is remembered; 0 = not at all. What the provider may be asked for is remembered as long
-// as it keeps that, and a day more.
+// DedupWindow is how long an event is remembered; 0 = not at all. What the provider may be asked for is remembered as
+// long as it keeps that, and a day more.
 func (e *Endpoint) DedupWindow() time.Duration {
 	if e.Dedup == nil {
 		return 0

@@ -237,7 +237,8 @@ func (r *readmeRunner) must(sh *shell, command string) string {
 // diagnose runs the doctor, who may find fault with the disk of the machine that tests, and with nothing else.
 func (r *readmeRunner) diagnose(command string) {
 	r.t.Helper()
-	if out, code := r.onDev.run(r.fillPlaceholders(command)); code != "0" && !strings.Contains(out, "relay: failed: disk\n") {
+	out, code := r.onDev.run(r.fillPlaceholders(command))
+	if code != "0" && !strings.Contains(out, "relay: failed: disk\n") {
 		r.t.Errorf("%s\nended with %s: %s", command, code, out)
 	}
 }
