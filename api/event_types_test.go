@@ -71,6 +71,22 @@ func TestEventTypes(t *testing.T) {
 			t.Errorf("%s", got.raw)
 		}
 	}
+	// Nor do its endpoints: neither the example nor what is wrong with data tells of it.
+	c.do("PUT", "/v1/event_types/secret.one", `{"internal":true,"schema":{"required":["margin"]},
+		"example":{"margin":7}}`).want(200)
+	ep := x.do("POST", "/v1/endpoints", `{"url":"https://example.com/h","validate":"reject"}`).want(201).text("id")
+	x.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"secret.one","data":{}}`).want(202)
+	test := x.do("POST", "/v1/endpoints/"+ep+"/test", `{"provider":"generic","type":"secret.one"}`).want(202)
+	if got := x.do("GET", "/v1/events/"+test.text("id"), nil).want(200); strings.Contains(
+		string(got.raw), "margin") {
+		t.Errorf("%s", got.raw)
+	}
+	own := c.endpoint(nil).text("id")
+	test = c.do("POST", "/v1/endpoints/"+own+"/test", `{"provider":"generic","type":"secret.one"}`).want(202)
+	if got := c.do("GET", "/v1/events/"+test.text("id"), nil).want(200); !strings.Contains(
+		string(got.raw), "margin") {
+		t.Errorf("%s", got.raw)
+	}
 	c.do("DELETE", path, nil).want(200)
 	c.do("GET", path, nil).wantError(404, "not_found", "")
 }
@@ -232,6 +248,16 @@ func TestPublicCatalogue(t *testing.T) {
 			t.Errorf("no %s in %s", want, page)
 		}
 	}
+	// References do not multiply a long text, nor a long name.
+	for _, def := range []string{`{"description":"%s"}`, `{"properties":{"%s":{}}}`} {
+		many := strings.Repeat(`{"$ref":"#/$defs/long"},`, 500) + `true`
+		c.do("PUT", "/v1/event_types/shown.long", `{"schema":{"$defs":{"long":`+fmt.Sprintf(def,
+			strings.Repeat("x", 40_000))+`},"allOf":[`+many+`]}}`).want(200)
+		if got := c.as("").do("GET", "/catalogue", nil).want(200); len(got.raw) > 1<<20 || !strings.Contains(string(got.raw), "xxxx") {
+			t.Errorf("%d bytes for %s", len(got.raw), def)
+		}
+	}
+	c.do("DELETE", "/v1/event_types/shown.long", nil).want(200)
 	document := string(c.as("").do("GET", "/catalogue/openapi.json", nil).want(200).raw)
 	for _, text := range []string{page, document} {
 		if strings.Contains(text, "hidden.one") || strings.Contains(text, "x-eventrelay") {

@@ -89,7 +89,7 @@ func (w *world) EndpointByToken(token string) *config.Endpoint {
 }
 
 // Tenant implements Endpoints: there is one, with its most events a second.
-func (w *world) Mismatch(_, kind string, _ []byte) *event.Mismatch {
+func (w *world) Mismatch(_ *config.Endpoint, kind string, _ []byte, _ *int) *event.Mismatch {
 	if kind != "mismatched" {
 		return nil
 	}

@@ -58,7 +58,7 @@ type Endpoints interface {
 	EndpointByToken(token string) *config.Endpoint
 	Tenant(account, name string) *config.Tenant // nil: there is none
 	// Mismatch says where the body of an event does not match the schema of its type.
-	Mismatch(account, kind string, body []byte) *event.Mismatch
+	Mismatch(ep *config.Endpoint, kind string, body []byte, spent *int) *event.Mismatch
 }
 
 // Tripwires has URLs that look like those of endpoints and that nobody has a reason to use.
@@ -285,7 +285,7 @@ func (g *Ingest) receive(w http.ResponseWriter, r *http.Request, ep *config.Endp
 // validate records where the body does not match the schema of its type.
 func (g *Ingest) validate(ep *config.Endpoint, e *event.Event) {
 	if ep.Validation != config.ValidateOff {
-		e.Mismatch = g.deps.Endpoints.Mismatch(ep.Account, e.Type, e.Body).Text()
+		e.Mismatch = g.deps.Endpoints.Mismatch(ep, e.Type, e.Body, new(int)).Text()
 	}
 }
 

@@ -67,7 +67,7 @@ func readable(raw json.RawMessage) string {
 	return strings.TrimSpace(b.String())
 }
 
-// shownSchema returns a schema with its references replaced by what they name, unless it is too long for that.
+// shownSchema returns a schema with its references replaced by what they name, nil if it is too long for that.
 func shownSchema(v *config.SchemaVersion) []byte {
 	root := decoded(v.Schema)
 	d := document{object{"": root}}
@@ -92,7 +92,7 @@ func shownSchema(v *config.SchemaVersion) []byte {
 			}
 			out := object{}
 			for name, item := range x {
-				if name != "$defs" {
+				if size += len(name); name != "$defs" {
 					out[name] = inline(item)
 				}
 			}
@@ -103,12 +103,16 @@ func shownSchema(v *config.SchemaVersion) []byte {
 				out[i] = inline(item)
 			}
 			return out
+		case string:
+			size += len(x)
+		case json.Number:
+			size += len(x)
 		}
 		return x
 	}
 	text, err := json.Marshal(inline(root))
 	if err != nil || size > maxShown || string(text) == "null" {
-		return v.Schema
+		return nil
 	}
 	return text
 }

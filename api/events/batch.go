@@ -43,6 +43,7 @@ type batch struct {
 	template               eventTemplate
 	items                  []batchItem
 	warnings               []frame.Warning
+	spent                  int  // on checks against schemas
 	idempotencyUnavailable bool // the limiter store failed: repeats may not be recognised
 }
 
@@ -201,7 +202,7 @@ func (b *batch) parseItem(x *batchItem, path string) {
 		}
 	}
 	x.validate(members)
-	b.sender.match(b.ep, &x.parsedEvent, path)
+	b.sender.match(b.ep, &x.parsedEvent, path, &b.spent)
 	b.warnings = append(b.warnings, x.warnings[:min(len(x.warnings), max(0, frame.MaxUnknownMembers-len(b.warnings)))]...)
 	b.sender.checkTimes(&x.parsedEvent)
 }

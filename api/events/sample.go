@@ -88,7 +88,7 @@ func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, s *
 	if err != nil {
 		return wire.EventRow{}, web.FromError(err)
 	}
-	if x := a.ConfigReader.EventType(ep.Account, s.kind); x != nil && x.Newest() != nil && x.Newest().Example != nil &&
+	if x := a.ConfigReader.EventTypeAt(ep, s.kind); x != nil && x.Newest() != nil && x.Newest().Example != nil &&
 		s.provider == verify.Generic && ep.Verification == nil { // as an application would send it
 		e.Body = appendEnvelope(nil, d, s.kind, x.Newest().Example)
 	}

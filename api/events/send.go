@@ -97,7 +97,7 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	s := parseSend(buf.Bytes())
-	a.match(ep, &s, "")
+	a.match(ep, &s, "", new(int))
 	a.checkTimes(&s)
 	if s.refusal == nil && !ep.Enabled {
 		s.refusal = errDisabled()
@@ -257,12 +257,12 @@ func (s *parsedEvent) validate(members []web.Member) {
 }
 
 // match compares the data of a valid event with the schema of its type, if the endpoint says so. path is the place of
-// the event in the request.
-func (a *sender) match(ep *config.Endpoint, s *parsedEvent, path string) {
+// the event in the request; spent is shared by the events of the request.
+func (a *sender) match(ep *config.Endpoint, s *parsedEvent, path string, spent *int) {
 	if ep.Validation == config.ValidateOff || s.refusal != nil {
 		return
 	}
-	m := a.ConfigReader.Mismatch(ep.Account, s.eventType, s.data)
+	m := a.ConfigReader.Mismatch(ep, s.eventType, s.data, spent)
 	if m == nil {
 		return
 	}

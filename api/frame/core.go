@@ -59,8 +59,11 @@ type ConfigReader interface {
 // Catalogue reads the types of events.
 type Catalogue interface {
 	EventType(account, name string) *config.EventType
-	// Mismatch says where the data of an event does not match the schema of its type.
-	Mismatch(account, kind string, data []byte) *event.Mismatch
+	// EventTypeAt returns the type with a name, nil if the owner of the endpoint must not know it.
+	EventTypeAt(ep *config.Endpoint, name string) *config.EventType
+	// Mismatch says where the data of an event does not match the schema of its type. It adds its work to spent, which
+	// all events of a request share.
+	Mismatch(ep *config.Endpoint, kind string, data []byte, spent *int) *event.Mismatch
 }
 
 // Now is the time in milliseconds, as in ids and answers.

@@ -12,7 +12,7 @@ type EventType struct {
 	Name, Description, Group string
 	Deprecated               bool
 	Version                  int
-	Schema                   []byte // JSON without references; empty: none
+	Schema                   []byte // JSON without references; empty: none, or too long for that
 	Raw, Example             string // the schema as it was written, and an example
 }
 

@@ -11,7 +11,8 @@ type Issue struct {
 	EndpointName    *string `json:"endpoint_name"`
 	DestinationID   string  `json:"destination_id" ref:"DestinationId"`
 	DestinationName *string `json:"destination_name"`
-	// `http_` and the status of the answer, an `error_code` of an attempt, or the `reason` of deliveries without one.
+	// `http_` and the status of the answer, an `error_code` of an attempt, or the `reason` of deliveries without one. A
+	// destination has at most 20 causes; the rest are counted as `other`.
 	Cause string `json:"cause" example:"http_503"`
 	// A resolved issue opens again with the next failure. One whose destination was deleted, or works again an hour after
 	// the last failure, is resolved by the service.

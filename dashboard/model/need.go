@@ -120,6 +120,9 @@ func CauseText(cause string) string {
 	if status, isStatus := strings.CutPrefix(cause, "http_"); isStatus && len(status) == 3 {
 		return "is answered " + status
 	}
+	if cause == "other" {
+		return "fails in many other ways"
+	}
 	return strings.ReplaceAll(cause, "_", " ")
 }
 

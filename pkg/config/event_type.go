@@ -189,10 +189,20 @@ const (
 	ValidateReject = "reject"
 )
 
+// EventTypeAt returns the type with a name as the owner of an endpoint knows it: tenants know no internal ones.
+func (c catalogue) EventTypeAt(ep *Endpoint, name string) *EventType {
+	x := c.EventType(ep.Account, name)
+	if x != nil && x.Internal && ep.Tenant != "" {
+		return nil
+	}
+	return x
+}
+
 // Mismatch returns where the data of an event does not match the newest schema of its type; nil if it matches, or the
-// catalogue has no schema of the type. data must be valid JSON, unless it comes from a provider.
-func (c catalogue) Mismatch(account, kind string, data []byte) *event.Mismatch {
-	x := c.EventType(account, kind)
+// catalogue has no schema of the type. data must be valid JSON, unless it comes from a provider. spent is the work for
+// the request so far, see schema.Schema.Check.
+func (c catalogue) Mismatch(ep *Endpoint, kind string, data []byte, spent *int) *event.Mismatch {
+	x := c.EventTypeAt(ep, kind)
 	if x == nil || x.Newest() == nil {
 		return nil
 	}
@@ -200,7 +210,7 @@ func (c catalogue) Mismatch(account, kind string, data []byte) *event.Mismatch {
 	if err != nil { // it was saved by another version of the relay
 		return nil
 	}
-	fault, err := s.Check(data)
+	fault, err := s.Check(data, spent)
 	switch {
 	case err != nil:
 		fault = &schema.Fault{Message: "not checked: " + err.Error()}

@@ -12,6 +12,8 @@ import (
 	"maps"
 	"math"
 	"net/url"
+	"regexp/syntax"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,9 +32,15 @@ const (
 	maxRules = 20_000
 	// maxDepth bounds the levels of a schema, references included.
 	maxDepth = 64
-	// maxWork bounds the rules times the values of a body, and the patterns times its bytes. If each rule looks at each
-	// value and fails, it is 0.6 s of one core; what schemas usually ask for is far below.
-	maxWork = 3_000_000
+	// maxWork bounds the work for a body, in steps of a pattern: the instructions of all patterns times its bytes, and
+	// ruleSteps times the rules times the values. If each rule looks at each value and fails, it is 0.6 s of one core;
+	// what schemas usually ask for is far below.
+	maxWork   = 30_000_000
+	ruleSteps = 10
+	// maxRequest bounds the work for all bodies of a request.
+	maxRequest = 4 * maxWork
+	// waitsAfter is the work of a request after which its checks wait for a slot.
+	waitsAfter = maxWork / 100
 	// maxNumber is the length of a number that is compared exactly; longer ones are compared as float64.
 	maxNumber = 40
 	// maxMessage bounds the message of a fault, in bytes.
@@ -41,9 +49,13 @@ const (
 
 // Schema is a compiled schema.
 type Schema struct {
-	compiled        *jsonschema.Schema
-	rules, patterns int
+	compiled *jsonschema.Schema
+	rules    int
+	steps    int // the instructions of all patterns
 }
+
+// slots leave half of the cores to other work while bodies are checked.
+var slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // Fault says where a body does not match its schema.
 type Fault struct {
@@ -51,8 +63,8 @@ type Fault struct {
 	Message string   // such as "got string, want number"
 }
 
-// ErrTooCostly means that a body is too large for its schema.
-var ErrTooCostly = errors.New("the body has too many values for the number of rules in the schema")
+// ErrTooCostly means that a body, or all of a request, are too large for the schema.
+var ErrTooCostly = errors.New("the request has too many values or bytes for the rules and patterns of the schema")
 
 // Compile reads a schema. Its errors are for the person who has written it, to follow the name of the parameter.
 func Compile(text []byte) (*Schema, error) {
@@ -128,13 +140,12 @@ func (s *Schema) count(doc, v any, depth int) error {
 					return err
 				}
 			case isText && name == "pattern":
-				s.patterns++
+				s.steps += stepsOf(ref)
 			case name == "patternProperties":
 				all, _ := v[name].(map[string]any)
-				s.patterns += len(all)
-			}
-			if name == "$defs" || name == "definitions" {
-				continue // counted where they are referred to
+				for pattern := range all {
+					s.steps += stepsOf(pattern)
+				}
 			}
 			if err := s.count(doc, v[name], depth+1); err != nil {
 				return err
@@ -142,6 +153,19 @@ func (s *Schema) count(doc, v any, depth int) error {
 		}
 	}
 	return nil
+}
+
+// stepsOf returns the number of instructions of a pattern: for each byte the matcher looks at each once at most.
+func stepsOf(pattern string) int {
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil { // the compiler refuses it
+		return 0
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return 0
+	}
+	return len(program.Inst)
 }
 
 // resolve returns the part of a document that a local reference names.
@@ -186,14 +210,20 @@ func Canonical(text []byte) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// Check returns where a body does not match, nil if it matches, or ErrTooCostly. The body must be valid JSON.
-func (s *Schema) Check(body []byte) (*Fault, error) {
+// Check returns where a body does not match, nil if it matches, or ErrTooCostly. The body must be valid JSON. spent is
+// the work for the bodies of a request so far, 0 for the first.
+func (s *Schema) Check(body []byte, spent *int) (*Fault, error) {
 	v, values, err := decode(body)
 	if err != nil {
 		return &Fault{Message: "is not JSON"}, nil
 	}
-	if s.rules*values > maxWork || s.patterns*len(body) > maxWork {
+	work := ruleSteps*s.rules*values + s.steps*len(body)
+	if work > maxWork || *spent+work > maxRequest {
 		return nil, ErrTooCostly
+	}
+	if *spent += work; *spent > waitsAfter {
+		slots <- struct{}{}
+		defer func() { <-slots }()
 	}
 	err = s.compiled.Validate(v)
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {

@@ -15,7 +15,7 @@ func check(t *testing.T, schema, body string) string {
 	if err != nil {
 		t.Fatalf("%s: %v", schema, err)
 	}
-	f, err := s.Check([]byte(body))
+	f, err := s.Check([]byte(body), new(int))
 	if err != nil || f == nil {
 		return fmt.Sprint("", err)
 	}
@@ -69,7 +69,10 @@ func TestCompileRefuses(t *testing.T) {
 		`{"properties":{"child":{"$ref":"#"}}}`: "refers to itself",
 		deep:                                    "levels",
 		double:                                  "values",
-		`"` + strings.Repeat("x", MaxBytes) + `"`: "bytes",
+		`{"properties":{"definitions":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`: "refers to itself",
+		`{"$defs":{"a":{"$ref":"#/$defs/a"}}}`:                                 "refers to itself",
+		`{"$defs":{"a":{"$id":"https://x/y"}}}`:                                "$id",
+		`"` + strings.Repeat("x", MaxBytes) + `"`:                              "bytes",
 	} {
 		if _, err := Compile([]byte(schema)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %s", schema, err, want)
@@ -85,10 +88,14 @@ func TestCostIsBounded(t *testing.T) {
 		patterns += fmt.Sprintf(`"(a|b|c)*%dx$":{},`, i)
 	}
 	patterns += `"z":{}}}`
+	text := strings.Repeat("abc", 70_000)
 	numbers := `[` + strings.Repeat("1e400000,", 100) + `1]`
 	for name, x := range map[string]struct{ schema, body string }{
 		"values":   {nots, `[` + strings.Repeat("1,", 500_000) + `1]`},
 		"patterns": {patterns, `{"` + strings.Repeat("abc", 300_000) + `":1}`},
+		"program":  {`{"pattern":"(?:[a-z]{0,1000})*[0-9]$"}`, `"` + text + `"`},
+		"defined":  {`{"definitions":{"p":{"pattern":"(?:[a-z]{0,1000})*[0-9]$"}}}`, `"` + text + `"`},
+		"usual":    {`{"pattern":"^[^@ ]+@[^@ ]+\\.[a-z]{2,}$"}`, `"` + text + `"`},
 		"numbers":  {`{"items":{"multipleOf":0.01,"maximum":1e999999999}}`, numbers},
 		"unique":   {`{"uniqueItems":true}`, numbers},
 	} {
@@ -97,12 +104,31 @@ func TestCostIsBounded(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		begin := time.Now()
-		_, err = s.Check([]byte(x.body))
+		_, err = s.Check([]byte(x.body), new(int))
 		if took := time.Since(begin); took > 3*time.Second {
 			t.Errorf("%s: %v", name, took)
 		}
-		if costly := errors.Is(err, ErrTooCostly); costly != (name == "values" || name == "patterns") {
+		if costly := errors.Is(err, ErrTooCostly); costly != strings.Contains("values patterns program defined", name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The bodies of a request have one bound.
+func TestCostOfARequestIsBounded(t *testing.T) {
+	s, err := Compile([]byte(`{"pattern":"^[a-z]{1,900}$"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := []byte(`"` + strings.Repeat("a", 15_000) + `"`)
+	spent, checked := 0, 0
+	for range 100 {
+		if _, err = s.Check(body, &spent); err != nil {
+			break
+		}
+		checked++
+	}
+	if !errors.Is(err, ErrTooCostly) || checked < 2 || checked > 10 {
+		t.Errorf("%d bodies, then %v", checked, err)
 	}
 }

@@ -146,7 +146,7 @@ func (a *Alerts) requeueAssigned(
 func (a *Alerts) newPartition(index int32) *partitionState {
 	part := newPartitionState(index)
 	if a.deps.Issues != nil {
-		part.countedUntil = a.countedUntil
+		part.countedUntil, part.issues = a.countedUntil, a.deps.Issues.Issues
 	}
 	return part
 }

@@ -32,6 +32,9 @@ const (
 	issueQuiet = time.Hour
 	// maxFailing bounds the causes of a partition that are counted at the same time.
 	maxFailing = 2000
+	// maxCauses bounds the causes of a destination: the receiver chooses its statuses. Further ones are otherCause.
+	maxCauses  = 20
+	otherCause = "other"
 )
 
 // IssuePrefix is that of ids of issues.
@@ -84,12 +87,20 @@ func (part *partitionState) countFailure(o *event.OutcomeHead, endpoint string, 
 	if cause == "" || part.countedUntil == nil {
 		return
 	}
+	known := part.causes[string(o.Dest)]
+	if known == nil {
+		known = part.causesOf(string(o.Dest))
+	}
+	if !known[cause] && len(known) >= maxCauses {
+		cause = otherCause
+	}
 	name := issueID(string(o.Dest), cause)
 	f := part.failing[name]
 	if f == nil {
 		if len(part.failing) >= maxFailing {
 			return
 		}
+		known[cause], part.causes[string(o.Dest)] = true, known
 		f = &failing{endpoint: endpoint, destination: string(o.Dest), cause: cause,
 			from: part.countedUntil(name, part.partition)}
 		part.failing[name] = f
@@ -115,6 +126,20 @@ func (a *Alerts) countedUntil(name string, partition int32) int64 {
 	return 0
 }
 
+// causesOf returns the causes of a destination that have an issue or may get one.
+func (part *partitionState) causesOf(destination string) map[string]bool {
+	causes := map[string]bool{}
+	for _, x := range part.issues(func(x *alerting.Issue) bool { return x.Destination == destination }) {
+		causes[x.Cause] = true
+	}
+	for _, f := range part.failing {
+		if f.destination == destination {
+			causes[f.cause] = true
+		}
+	}
+	return causes
+}
+
 // writeIssues adds what was counted to the issues. What cannot be written now is kept for the next tick.
 func (a *Alerts) writeIssues(ctx context.Context, part *partitionState, now time.Time) {
 	for name, f := range part.failing {
@@ -123,6 +148,7 @@ func (a *Alerts) writeIssues(ctx context.Context, part *partitionState, now time
 		case f.count == 0 || !exists && !f.final && f.count < issueFailures:
 			if now.Sub(f.last) > issueQuiet {
 				delete(part.failing, name)
+				delete(part.causes, f.destination) // it is found again with the next failure
 			}
 			continue
 		case now.Sub(f.writtenAt) < issueEvery:

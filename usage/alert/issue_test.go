@@ -116,3 +116,34 @@ func TestFailuresAreIssues(t *testing.T) {
 		}
 	})
 }
+
+// A receiver that answers with many statuses makes a bounded number of issues; the rest is one.
+func TestCausesOfADestinationAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := fakeIssues{}
+		fail := func(r *rig, codes ...int) {
+			for _, code := range codes {
+				r.failWith(event.Failed, code, "http_status")
+			}
+			r.advance(2 * time.Second)
+		}
+		for code := range 100 {
+			fail(issueRig(t, all), 400+code) // each owner finds what there is
+		}
+		r := issueRig(t, all)
+		fail(r, 600, 601, 400)
+		if other := all[issueID(testDest, otherCause)]; len(all) != maxCauses+1 || other == nil || other.Count < 2 {
+			t.Errorf("%d issues, others %+v", len(all), other)
+		}
+
+		// When there are fewer issues, there is room for another cause.
+		for name := range all {
+			delete(all, name)
+		}
+		r.advance(2 * issueQuiet)
+		fail(r, 700)
+		if all[issueID(testDest, "http_700")] == nil {
+			t.Errorf("after the issues ended: %v", all)
+		}
+	})
+}

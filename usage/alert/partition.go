@@ -3,6 +3,7 @@ package alert
 import (
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -23,6 +24,8 @@ type partitionState struct {
 	latest        map[string]time.Time         // by topic: the latest time that a record reported
 	endAtStart    map[string]int64             // by topic: the end of the log when the state was built
 	failing       map[string]*failing          // by id of the issue
+	causes        map[string]map[string]bool   // by destination: those of its issues, and of failing
+	issues        func(keep func(*alerting.Issue) bool) []*alerting.Issue
 	// countedUntil returns the offset before which outcomes are counted in an issue; nil: no issues are kept.
 	countedUntil func(issue string, partition int32) int64
 }
@@ -36,7 +39,8 @@ type rejectionCounter struct {
 func newPartitionState(partition int32) *partitionState {
 	return &partitionState{partition: partition, destinations: map[string]*destinationState{},
 		rejections: map[string]*rejectionCounter{}, nextOffset: map[string]int64{},
-		latest: map[string]time.Time{}, endAtStart: map[string]int64{}, failing: map[string]*failing{}}
+		latest: map[string]time.Time{}, endAtStart: map[string]int64{}, failing: map[string]*failing{},
+		causes: map[string]map[string]bool{}}
 }
 
 // position returns the position up to which a topic of the partition was read.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/conflog"
 )
 
 // Issue is what failed at one destination for one cause. It is removed when nothing has failed for IssueLife.
@@ -106,10 +107,24 @@ func (c Store) Issues(keep func(*Issue) bool) []*Issue {
 	return all
 }
 
-// ChangeIssue changes or creates an issue; alter may be called several times. It does not wait for other nodes.
+// ChangeIssue changes or creates an issue; alter may be called several times. It does not wait for other nodes. If there
+// is no room, the oldest resolved issue goes.
 func (c Store) ChangeIssue(ctx context.Context, id string, alter func(*Issue) error) error {
-	_, _, err := entity.UpdateOrCreate(ctx, c.Core, func() *Issue {
-		return &Issue{Meta: entity.Meta{ID: id, Account: c.Account().ID, CreatedAt: c.Clock().UTC()}}
-	}, alter)
-	return err
+	for {
+		_, _, err := entity.UpdateOrCreate(ctx, c.Core, func() *Issue {
+			return &Issue{Meta: entity.Meta{ID: id, Account: c.Account().ID, CreatedAt: c.Clock().UTC()}}
+		}, alter)
+		if !errors.Is(err, ErrTooManyIssues) {
+			return err
+		}
+		resolved := c.Issues(func(x *Issue) bool { return x.Status == IssueResolved })
+		if len(resolved) == 0 {
+			return err
+		}
+		oldest := slices.MinFunc(resolved, func(a, b *Issue) int { return a.LastAt.Compare(b.LastAt) })
+		_, err = c.Delete(ctx, entity.KindIssue, oldest.ID, oldest.Rev) // unless it has opened again
+		if err != nil && !errors.Is(err, conflog.ErrConflict) && !errors.Is(err, conflog.ErrNotFound) {
+			return err
+		}
+	}
 }
