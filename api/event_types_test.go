@@ -253,7 +253,8 @@ func TestPublicCatalogue(t *testing.T) {
 		many := strings.Repeat(`{"$ref":"#/$defs/long"},`, 500) + `true`
 		c.do("PUT", "/v1/event_types/shown.long", `{"schema":{"$defs":{"long":`+fmt.Sprintf(def,
 			strings.Repeat("x", 40_000))+`},"allOf":[`+many+`]}}`).want(200)
-		if got := c.as("").do("GET", "/catalogue", nil).want(200); len(got.raw) > 1<<20 || !strings.Contains(string(got.raw), "xxxx") {
+		if got := c.as("").do("GET", "/catalogue", nil).want(200); len(got.raw) > 1<<20 ||
+			!strings.Contains(string(got.raw), "xxxx") {
 			t.Errorf("%d bytes for %s", len(got.raw), def)
 		}
 	}
