@@ -22,6 +22,7 @@ var All = []Demo{
 	{"neighbour", "a destination that hangs does not slow another one down", neighbour},
 	{"recovery", "what failed is sent again: five first, the rest after your approval", recovery},
 	{"signature", "a rejected signature comes with its cause", signature},
+	{"forward", "a laptop that slept gets what it missed, in order, once", forward},
 	{"rate", "a destination gets no more than its rate", rate},
 	{"order", "the events of a key arrive in their order, through failures and a kill", order},
 	{"reconcile", "what Stripe and GitHub could not deliver is fetched, once", reconcile},
