@@ -16,7 +16,7 @@ type Reconcile struct {
 	Credential   seal.Secret `json:"credential" in:"" minLength:"1" maxLength:"1024" label:"Credential" description:"Of the provider's API: a restricted key of Stripe with Events: Read, or a token of GitHub with Webhooks: Read and write. Masked in responses; its mask means unchanged. Required." example:"****4f2a"`
 	Hook         string      `json:"hook,omitempty" in:"null" maxLength:"300" label:"Webhook at GitHub" description:"For github: the webhook as its API names it, repos/OWNER/REPO/hooks/ID or orgs/ORG/hooks/ID. Required there." example:"repos/example/shop/hooks/42"`
 	Types        []string    `json:"types" in:"" maxItems:"20" items.minLength:"1" items.maxLength:"200" label:"Event types" description:"Only events of these types, as the provider names them. Default: all." example:"[\"invoice.paid\"]"`
-	EverySeconds int         `json:"every_seconds" in:"" minimum:"10" maximum:"86400" label:"Every (seconds)" description:"Seconds between two passes. Default 300."`
+	EverySeconds int         `json:"every_seconds" in:"" minimum:"10" maximum:"86400" label:"Every" description:"Seconds between two looks. Default 300."`
 	Since        web.Time    `json:"since" in:"null" inref:"InputTime" label:"Since" description:"Events before this time are not fetched. Default: when reconcile was set. Events that arrived before that and failed at another webhook of the account may come again." example:"\"2026-06-01T00:00:00Z\""`
 	APIURL       string      `json:"api_url" in:"" format:"uri" maxLength:"2048" label:"Address of the API" description:"For GitHub Enterprise Server: https://HOST/api/v3. Default: that of the provider." example:"https://github.example.com/api/v3"`
 }
