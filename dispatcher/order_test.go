@@ -244,7 +244,9 @@ func TestAfterAFailure(t *testing.T) {
 			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)})
 	})
 	f("block until it is skip", kinds.BlockAfterFailure, func(w *bubbleWorld, _ *event.Event) {
-		w.ordered(kinds.SkipFailure, "http://localhost:80/hook")
+		w.view.change(testEndpoint, func(e *config.Endpoint) {
+			e.Destinations[0].Ordering = &kinds.Ordering{By: "body:$.k", WhenFailed: kinds.SkipFailure}
+		})
 	})
 	f("block until there is no order", kinds.BlockAfterFailure, func(w *bubbleWorld, _ *event.Event) {
 		w.endpoint("http://localhost:80/hook")
