@@ -87,7 +87,7 @@ func sampleEvent() *event.Event {
 		Reason: event.SignatureMismatch, Type: "order.paid", Method: "POST", Query: "a=1", RemoteIP: address,
 		Dests: []string{destination, "dst_0002"}, DuplicateOf: eventID.Text(id.Event), IdempotencyKey: "order-7",
 		Trace: traceparent, Header: []event.Field{{Name: "Content-Type", Value: "application/json"}},
-		Body: []byte(`{"type":"order.paid"}`),
+		Body: []byte(`{"type":"order.paid"}`), Mismatch: `{"pointer":"/id"}`, DeliverAt: at, ExpiresAt: at.Add(time.Hour),
 	}
 }
 
@@ -109,6 +109,7 @@ var samples = map[string]format{
 			Deadline: at.Add(time.Hour), Run: run,
 			Parked: event.LaneFull, ParkedBy: 7, ReportedNextAt: at.Add(time.Minute), Prior: event.Failed,
 			PriorReason: event.Filtered, FilterRev: 9, Filtered: true, Trace: traceparent,
+			Place: event.Place{Slot: 3, Position: 8, Blocks: true}, Behind: eventID.Text(id.Event),
 		},
 		func(v any) (*stream.Record, error) { return v.(*event.Work).Record() },
 		func(r *stream.Record) (any, error) { return event.DecodeWork(r) },
@@ -117,7 +118,7 @@ var samples = map[string]format{
 		&event.Outcome{
 			Event: eventID, Account: account, Endpoint: endpoint, Dest: destination, Type: "order.paid", Status: event.Failed,
 			Reason: event.Superseded, Code: 503, NextAt: at.Add(time.Minute), At: at, Run: run,
-			SkipReason: event.DestinationDisabled, WasParked: true, Attempt: &event.Attempt{
+			SkipReason: event.DestinationDisabled, WasParked: true, Behind: eventID.Text(id.Event), Attempt: &event.Attempt{
 				ID: eventID, StartedAt: at, Trigger: event.TriggerRetry, OK: true, Code: 503, ErrorCode: event.CodeTimeout,
 				ErrorMessage: "no answer", Duration: time.Second, TTFB: time.Millisecond, RetryAfter: time.Minute,
 				RemoteIP: address, URL: "https://app.example.com/hooks", Method: "POST",
