@@ -107,8 +107,8 @@ func (c Store) Issues(keep func(*Issue) bool) []*Issue {
 	return all
 }
 
-// ChangeIssue changes or creates an issue; alter may be called several times. It does not wait for other nodes. If there
-// is no room, the oldest resolved issue goes.
+// ChangeIssue changes or creates an issue; alter may be called several times. It does not wait for other nodes. If
+// there is no room, the oldest resolved issue goes.
 func (c Store) ChangeIssue(ctx context.Context, id string, alter func(*Issue) error) error {
 	for {
 		_, _, err := entity.UpdateOrCreate(ctx, c.Core, func() *Issue {
