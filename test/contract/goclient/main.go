@@ -44,7 +44,7 @@ func run(ctx context.Context, c *relay.ClientWithResponses) error {
 	}
 	var to relay.EndpointCreate_Destinations_Item
 	if err := to.FromDestinationCreate(relay.DestinationCreate{
-		Url: "https://example.com/hook", Enabled: &disabled}); err != nil { // nothing is sent to another machine
+		Url: new("https://example.com/hook"), Enabled: &disabled}); err != nil { // nothing is sent to another machine
 		return err
 	}
 	made, err = c.CreateEndpointWithResponse(ctx, nil, relay.EndpointCreate{
@@ -54,7 +54,7 @@ func run(ctx context.Context, c *relay.ClientWithResponses) error {
 	}
 	ep := made.JSON201.Id
 	second, err := c.CreateDestinationWithResponse(ctx, ep, nil, relay.DestinationCreate{
-		Url: "https://example.com/other", Enabled: &disabled})
+		Url: new("https://example.com/other"), Enabled: &disabled})
 	if err != nil || second.JSON201 == nil {
 		return fmt.Errorf("create a destination: %w: %s", err, second.Body)
 	}
