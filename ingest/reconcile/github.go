@@ -1,13 +1,17 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/config/kinds"
 )
 
 const (
@@ -24,14 +28,15 @@ type github struct {
 	*client
 	base  string // with the path of the webhook
 	types []string
-	asked map[string]time.Time // by GUID
+	// open has the events that did not arrive, by GUID. It lasts over passes, which list the newest attempts only.
+	open map[string]*undelivered
 }
 
 func newGitHub(c *client, base, hook string, types []string) *github {
 	c.header = http.Header{"Authorization": {"Bearer " + c.credential}, "Accept": {"application/vnd.github+json"},
 		"X-Github-Api-Version": {"2022-11-28"}, "User-Agent": {"EventRelay"}}
 	c.rights = "the right to read and redeliver webhooks (repository or organization permission Webhooks: Read and write)"
-	return &github{c, base + "/" + hook, types, map[string]time.Time{}}
+	return &github{c, base + "/" + hook, types, map[string]*undelivered{}}
 }
 
 // attempt is a delivery in GitHub's list.
@@ -45,8 +50,11 @@ type attempt struct {
 
 // undelivered is an event without a successful attempt.
 type undelivered struct {
-	newest   int64
-	attempts int
+	newest  int64     // attempt
+	at      time.Time // of the oldest attempt that was listed
+	asked   int       // how often it was asked for
+	askedAt time.Time
+	given   bool // up
 }
 
 // next is the link to the next page in a Link header (RFC 8288).
@@ -54,64 +62,86 @@ var next = regexp.MustCompile(`<([^>]*)>; *rel="next"`)
 
 // pass asks for each event since from that was attempted and never delivered, oldest first.
 func (g *github) pass(ctx context.Context, from time.Time, count *Counts, _ takeFunc) error {
-	failed, arrived, order := map[string]*undelivered{}, map[string]bool{}, []string(nil)
+	attempts, arrived, err := g.list(ctx, from)
+	if err != nil {
+		return err
+	}
+	listed := map[string]int{} // attempts, by GUID
+	for _, a := range attempts {
+		if arrived[a.GUID] {
+			continue
+		}
+		if listed[a.GUID]++; g.open[a.GUID] == nil {
+			g.open[a.GUID] = &undelivered{}
+			count.Found++
+		}
+		x := g.open[a.GUID]
+		if x.newest < a.ID {
+			x.newest = a.ID
+		}
+		if x.at.IsZero() || a.DeliveredAt.Before(x.at) {
+			x.at = a.DeliveredAt
+		}
+		x.asked = max(x.asked, listed[a.GUID]-1) // by an earlier owner, or by a person
+	}
+	maps.DeleteFunc(g.open, func(guid string, x *undelivered) bool {
+		return arrived[guid] || time.Since(x.at) > kinds.Horizon("github")
+	})
+	for _, guid := range slices.SortedFunc(maps.Keys(g.open), func(a, b string) int {
+		return cmp.Or(g.open[a].at.Compare(g.open[b].at), cmp.Compare(a, b))
+	}) {
+		x := g.open[guid]
+		switch {
+		case time.Since(x.askedAt) < underWay:
+		case x.asked >= maxAsked:
+			if !x.given {
+				x.given = true
+				count.GivenUp++
+			}
+		default:
+			path := "/deliveries/" + strconv.FormatInt(x.newest, 10) + "/attempts"
+			if _, err := g.ask(ctx, http.MethodPost, g.base+path, nil); err != nil {
+				return err
+			}
+			x.asked, x.askedAt = x.asked+1, time.Now()
+			count.Asked++
+		}
+	}
+	return nil
+}
+
+// list returns the failed attempts since from, and the GUIDs of those that succeeded.
+func (g *github) list(ctx context.Context, from time.Time) (failed []attempt, arrived map[string]bool, err error) {
+	arrived = map[string]bool{}
 	query := url.Values{"per_page": {"100"}}
-	for page := 0; ; page++ {
+	for range maxPages {
 		var list []attempt
 		header, err := g.ask(ctx, http.MethodGet, at(g.base, "/deliveries", query), &list)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		if len(list) > perPage {
-			return errOdd
+			return nil, nil, errOdd
 		}
 		for _, a := range list {
-			if len(a.GUID) > maxID {
-				return errOdd
-			}
 			switch {
+			case len(a.GUID) > maxID:
+				return nil, nil, errOdd
 			case a.DeliveredAt.Before(from), len(g.types) > 0 && !slices.Contains(g.types, a.Event):
 			case a.StatusCode >= 200 && a.StatusCode < 300:
 				arrived[a.GUID] = true
-			case failed[a.GUID] == nil:
-				failed[a.GUID] = &undelivered{a.ID, 1}
-				order = append(order, a.GUID)
 			default:
-				failed[a.GUID].attempts++
+				a.Event = "" // it could be long
+				failed = append(failed, a)
 			}
 		}
 		cursor := cursorOf(header)
-		if len(list) == 0 || list[len(list)-1].DeliveredAt.Before(from) || cursor == "" || page == maxPages {
-			break
+		if len(list) == 0 || list[len(list)-1].DeliveredAt.Before(from) || cursor == "" {
+			return failed, arrived, nil
 		}
 		query.Set("cursor", cursor)
 	}
-	for guid, at := range g.asked {
-		if failed[guid] == nil || arrived[guid] || time.Since(at) > underWay {
-			delete(g.asked, guid)
-		}
-	}
-	for _, guid := range slices.Backward(order) {
-		x := failed[guid]
-		if arrived[guid] {
-			continue
-		}
-		count.Found++
-		if _, waits := g.asked[guid]; waits {
-			continue
-		}
-		if x.attempts > maxAsked {
-			count.GivenUp++
-			continue
-		}
-		path := "/deliveries/" + strconv.FormatInt(x.newest, 10) + "/attempts"
-		if _, err := g.ask(ctx, http.MethodPost, g.base+path, nil); err != nil {
-			return err
-		}
-		g.asked[guid] = time.Now()
-		count.Asked++
-	}
-	return nil
+	return nil, nil, errTooMany
 }
 
 // cursorOf returns the cursor of the next page. The rest of the link is not used: it could lead elsewhere.

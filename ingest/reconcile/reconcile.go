@@ -39,7 +39,7 @@ type Counts struct {
 	Found   int `json:"found"`    // events that the provider says were not delivered
 	Stored  int `json:"stored"`   // of them fetched and stored as new events
 	Asked   int `json:"asked"`    // of them asked for again
-	GivenUp int `json:"given_up"` // of them asked for as often as they may be
+	GivenUp int `json:"given_up"` // of them asked for as often as they may be, counted once
 }
 
 // Status is what is shown of an endpoint.
@@ -108,6 +108,11 @@ func (r *Runner) keepAsking(ctx context.Context, ep *config.Endpoint) {
 	every := time.Duration(ep.Reconcile.EverySeconds) * time.Second
 	pause := wait.Backoff{First: min(every, 30*time.Second), Longest: max(every, 15*time.Minute)}
 	s, from := Status{}, time.Time(ep.Reconcile.Since)
+	defer func() {
+		if s.Failed > 0 {
+			r.failing.Dec()
+		}
+	}()
 	for ctx.Err() == nil {
 		began := time.Now()
 		from = later(from, began.Add(-kinds.Horizon(ep.Provider)))
@@ -138,9 +143,6 @@ func (r *Runner) keepAsking(ctx context.Context, ep *config.Endpoint) {
 		}
 		r.deps.Show(ep.ID, s, 2*time.Until(s.Next)+time.Minute)
 		_ = wait.For(ctx, time.Until(s.Next))
-	}
-	if s.Failed > 0 {
-		r.failing.Dec()
 	}
 }
 

@@ -49,6 +49,7 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 	if len(s.types) > 0 {
 		query["types[]"] = s.types
 	}
+	var tooLarge error // said when all others are stored
 	for range maxPages {
 		var page struct {
 			Data    []json.RawMessage `json:"data"`
@@ -70,8 +71,9 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 				last = e.ID
 			}
 			if int64(len(body)) > s.maxBody {
-				return fmt.Errorf("the event %s has %d bytes, more than an event may have: set since to a later time",
+				tooLarge = fmt.Errorf("the event %s has %d bytes, more than an event may have: set since to a later time",
 					e.ID, len(body))
+				continue
 			}
 			records = append(records, ingest.Record{Key: e.ID, Body: bytes.Clone(body),
 				Header: []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"}}})
@@ -83,7 +85,7 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 			return err
 		}
 		if !page.HasMore || last == "" {
-			return nil
+			return tooLarge
 		}
 		query.Set("starting_after", last)
 	}
