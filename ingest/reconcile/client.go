@@ -35,7 +35,7 @@ type client struct {
 	http       http.RoundTripper
 	turns      chan struct{} // of the node: each answer in memory has one
 	header     http.Header
-	credential string // what else errors must not show
+	credential string
 	rights     string // what the credential has to allow
 }
 

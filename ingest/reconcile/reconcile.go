@@ -57,7 +57,7 @@ type takeFunc func(ctx context.Context, records []ingest.Record) (stored int, er
 
 // provider is the API of a provider, for one endpoint.
 type provider interface {
-	// pass finds what was not delivered since from, and gets it. It counts in count.
+	// pass fetches the events that were not delivered since from, and adds to count.
 	pass(ctx context.Context, from time.Time, count *Counts, take takeFunc) error
 }
 
