@@ -144,6 +144,11 @@ func (w *world) count() int {
 
 func (w *world) says(text string) {
 	w.t.Helper()
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("the last status is %+v; the log: %s", w.status, w.logs.String())
+		}
+	}()
 	kit.WaitFor(w.t, text, func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -35,7 +35,10 @@ func Open(ctx context.Context, s kinds.Kafka, dial DialFunc, failed *atomic.Poin
 		kgo.ClientID("eventrelay"), kgo.SeedBrokers(s.Brokers...),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
 			conn, err := dial(ctx, address, s.Plaintext, roots)
-			if failed.Store(nil); err != nil {
+			switch {
+			case err == nil:
+				failed.Store(nil)
+			case !errors.Is(ctx.Err(), context.Canceled): // a client that is closed cancels what it began
 				failed.Store(&err)
 			}
 			return conn, err
