@@ -3,6 +3,10 @@ package catalogue
 
 import (
 	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -16,6 +20,7 @@ func Area() frame.Area {
 	return frame.Area{Pages: files, Routes: []frame.Route{
 		{"GET", listPath, frame.Reader, frame.WithNewForm(list)},
 		{"POST", listPath, frame.Writer, frame.Submit(create)},
+		{"POST", listPath + "/import", frame.Writer, frame.Submit(importTypes)},
 		{"POST", "/app/settings/catalogue", frame.Writer, frame.Submit(publish)},
 		{"GET", onePath, frame.Reader, frame.Show(read, show)},
 		{"POST", onePath, frame.Writer, frame.Change(read, save)},
@@ -47,13 +52,16 @@ func pathOf(name string) string { return listPath + "/" + url.PathEscape(name) }
 type listData struct {
 	frame.ListPage[*typeData]
 	Form     *frame.Form
+	Import   *frame.Form
 	Unknown  []wire.EventTypeSeen // recent types that the catalogue does not have
 	Settings wire.CatalogueSettings
 	Publish  *frame.Form
 }
 
-func list(v *frame.Visit, f *frame.Form) error {
-	p := listData{Form: f}
+func list(v *frame.Visit, f *frame.Form) error { return showList(v, f, frame.NewForm(nil, "")) }
+
+func showList(v *frame.Visit, f, imports *frame.Form) error {
+	p := listData{Form: f, Import: imports}
 	var err error
 	if p.ListPage, err = frame.ReadList[*typeData](v, "/v1/event_types", listPath, nil, nil); err != nil {
 		return err
@@ -74,6 +82,30 @@ func create(v *frame.Visit, f *frame.Form) error {
 	name := f.Value("name")
 	return v.Ask("POST /v1/event_types", f, frame.Object{"name": name}, nil, func() error { return list(v, f) },
 		frame.Opens(v, pathOf(name), "Created. Describe its data."))
+}
+
+// importTypes sends a document as it was typed: its members are for the API.
+func importTypes(v *frame.Visit, f *frame.Form) error {
+	var document map[string]json.RawMessage
+	err := json.Unmarshal([]byte(f.Value("document")), &document)
+	var out wire.EventTypesImported
+	if err != nil || document == nil {
+		err = &frame.APIError{Status: http.StatusBadRequest, ErrorView: web.ErrorView{Type: web.InvalidRequest,
+			Message: "is not a JSON object", Param: "document"}}
+	} else {
+		body := frame.Object{}
+		for name, value := range document {
+			body[name] = value
+		}
+		err = v.Do("POST /v1/event_types/import", f, body, &out)
+		if fault, ok := errors.AsType[*frame.APIError](err); ok && fault.Param != "" { // a place in the document
+			fault.Message, fault.Param = fault.Param+" "+fault.Message, "document"
+		}
+	}
+	return v.Answer(f, err, func() error { return showList(v, frame.NewForm(nil, ""), f) }, func() error {
+		return v.Redirect(listPath, fmt.Sprintf("Imported: %d new, %d changed, %d as before", out.Created, out.Updated,
+			out.Unchanged))
+	})
 }
 
 var publishFields = frame.FieldTable{{frame.TextField, "title"}, {frame.Checkbox, "public"}}
