@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Generates clients from the OpenAPI document, in TypeScript and Go, compiles them (TypeScript with all strict options), and
-# runs the main path of the API with each against bin/relay dev. `client.sh install` only fetches the generator for TypeScript.
+# runs the main path of the API with each against bin/relay dev. Two linters read an exported catalogue of event types.
+# `client.sh install` only fetches the generator for TypeScript and the linters.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +25,18 @@ npx --no-install openapi-typescript openapi.yaml -o schema.d.ts >/dev/null
 npx --no-install tsc -p .
 node main.js
 
-# The same for Go. The module's go.mod pins the generator.
+# An exported catalogue is valid for others, too.
+call() { curl -sS --fail-with-body -H "Authorization: Bearer $RELAY_API_KEY" -H 'Content-Type: application/json' "$@"; }
+call -o imported.json -d @../../../test/contract/webhooks.json "$RELAY_BASE_URL/v1/event_types/import"
+call -o settings.json -X PATCH -d '{"public":true,"title":"Webhooks of a shop"}' "$RELAY_BASE_URL/v1/settings/catalogue"
+call -o catalogue.json "$RELAY_BASE_URL/v1/event_types/openapi.json"
+call -o public.json "$RELAY_BASE_URL/catalogue/openapi.json"
+export REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true
+npx --no-install redocly lint --extends=recommended --skip-rule=info-license catalogue.json public.json
+echo 'extends: spectral:oas' >spectral.yaml
+npx --no-install spectral lint --ruleset spectral.yaml --fail-severity error catalogue.json public.json
+
+# The client for Go. The module's go.mod pins the generator.
 go=../goclient
 mkdir -p $go/relay
 cp ../../../test/contract/goclient/{go.mod,go.sum,main.go,oapi-codegen.yaml,overlay.yaml} $go/
