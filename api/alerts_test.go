@@ -55,7 +55,7 @@ const contractRules = `{"delivery_failed":{"enabled":true},"consecutive_failures
 	`"backlog_age":{"enabled":true,"seconds":300},"destination_state":{"enabled":true},` +
 	`"verification_failed":{"enabled":true,"threshold":10},"usage":{"enabled":true,"percent":[80,100]},` +
 	`"finding":{"enabled":true,"min_severity":"high"},"recovery":{"enabled":true},` +
-	`"processing_missing":{"enabled":false,"minutes":30}}`
+	`"processing_missing":{"enabled":false,"minutes":30},"source_failing":{"enabled":true,"seconds":300}}`
 
 func TestAlertDefaults(t *testing.T) {
 	a := alertsClient(t).do("GET", "/v1/alerts", nil).want(200)

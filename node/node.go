@@ -448,7 +448,7 @@ func newAlerts(n *Node) (runFunc, error) {
 			Log: n.log, Stream: n.stream, Config: n.control, Notices: n.control, History: n.control,
 			Issues:  n.control,
 			Keyring: n.keyring, Sender: n.notifier, Now: n.control.Now, Metrics: n.registry,
-			Usage: allowance{n.usage, n.control}, Events: n.reader,
+			Usage: allowance{n.usage, n.control}, Events: n.reader, Sources: n.sources,
 		})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -11,10 +12,12 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/usage/alert"
 )
 
-// statusLife is how long the status of a source is shown after the last one.
-const statusLife = time.Minute
+// statusLife is how long the status of a source is shown after the last one. One that cannot be read says so at least
+// every 75 seconds.
+const statusLife = 2 * time.Minute
 
 // ownEndpoints implements assigned.Endpoints.
 type ownEndpoints struct {
@@ -57,6 +60,25 @@ func newReconciliation(n *Node) (runFunc, error) {
 			n.limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)
 		},
 	}).Run, nil
+}
+
+// sources returns how the endpoints fare that fetch their events.
+func (n *Node) sources(ctx context.Context) (known []alert.Source, fetching map[string]bool) {
+	fetching = map[string]bool{}
+	for _, ep := range n.control.EndpointsWithInbound() {
+		fetching[ep.ID] = true
+		said, fault := false, ""
+		for _, key := range []string{ep.ID, ep.ID + kinds.ReconcileStatus} {
+			var s struct{ Error string }
+			if json.Unmarshal([]byte(n.limiter.SourceStatus(ctx, key)), &s) == nil {
+				said, fault = true, cmp.Or(fault, s.Error)
+			}
+		}
+		if said {
+			known = append(known, alert.Source{Endpoint: ep.ID, Error: fault})
+		}
+	}
+	return known, fetching
 }
 
 // SourceStatus implements frame.LimiterStore.

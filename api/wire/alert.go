@@ -48,7 +48,7 @@ type Alert struct {
 	Object string `json:"object" const:"alert"`
 	// The type of its messages, such as `alert.destination.held`.
 	Type string `json:"type"`
-	Rule string `json:"rule" enum:"delivery_failed,consecutive_failures,failure_rate,backlog_age,destination_state,verification_failed,usage,recovery,processing_missing"`
+	Rule string `json:"rule" enum:"delivery_failed,consecutive_failures,failure_rate,backlog_age,destination_state,verification_failed,usage,recovery,processing_missing,source_failing"`
 	// `null` for alerts of the account.
 	EndpointID    *string `json:"endpoint_id"`
 	DestinationID *string `json:"destination_id"`

@@ -196,6 +196,8 @@ var AlertRules = []AlertRule{
 	{Name: "recovery", Title: "A recovery has ended"},
 	{Name: "processing_missing", Title: "An event has no receipt",
 		Members: []alertMember{{Name: "minutes", Label: "Minutes after its delivery"}}},
+	{Name: "source_failing", Title: "A source cannot be read, or a provider asked",
+		Members: []alertMember{{Name: "seconds", Label: "Longer than"}}},
 }
 
 // Field is the name of a field of a rule's form: that of the API's parameter.

@@ -62,6 +62,11 @@ func TestSourceToDestinationsOfEveryKind(t *testing.T) {
 				"access_key_id": "test", "secret_access_key": "test"}},
 			map[string]any{"url": batches.URL, "http_batch": map[string]any{"max_events": 20}},
 		}})
+	p.forTest(t).must(200, "PATCH", "/v1/alerts", map[string]any{"rules": map[string]any{"source_failing": map[string]any{
+		"enabled": true, "seconds": 10}}})
+	wrong := p.forTest(t).must(201, "POST", "/v1/endpoints", map[string]any{
+		"source":       map[string]any{"kafka": with(map[string]any{"topic": "gone"})},
+		"destinations": []any{map[string]any{"url": batches.URL}}})
 	send := func(from, to int) {
 		for n := from; n < to; n++ {
 			must.Do(t, customer.ProduceSync(t.Context(), &kgo.Record{Topic: "orders",
@@ -104,6 +109,17 @@ func TestSourceToDestinationsOfEveryKind(t *testing.T) {
 	if len(events) != records {
 		t.Errorf("%d events of %d records", len(events), records)
 	}
+	eventually(t, arrival, func() string {
+		alerts := c.must(200, "GET", "/v1/alerts/history?rule=source_failing", nil)["data"].([]any)
+		if len(alerts) == 0 {
+			return "no alert about the topic that does not exist"
+		}
+		a := alerts[0].(map[string]any)
+		if a["endpoint_id"] != wrong["id"] || a["value"] != "topic gone not found" {
+			t.Fatalf("alert %v", a)
+		}
+		return ""
+	})
 }
 
 // seenRecords are the records that have arrived, by the kind of the destination.

@@ -3,6 +3,7 @@ package alert
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -36,7 +37,7 @@ func (a *Alerts) runAccountRules(ctx context.Context) error {
 	}
 }
 
-// evaluateAccount evaluates recovery jobs, usage and processing, and deletes resolved alerts without open notices that
+// evaluateAccount evaluates recovery jobs, usage, processing and sources, and deletes resolved alerts without open notices that
 // have not changed for 25 hours.
 func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	now := a.now()
@@ -49,6 +50,9 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 		return err
 	}
 	if err := a.evaluateProcessing(ctx); err != nil {
+		return err
+	}
+	if err := a.evaluateSources(ctx); err != nil {
 		return err
 	}
 	// Longer than any cooldown (24 hours), and longer than ended recovery jobs are looked for.
@@ -185,13 +189,7 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 		complete = !page.More
 	}
 	evaluate := func(endpoint string, v ruleResult, n int) error {
-		ep, presence := a.deps.Config.Endpoint(endpoint)
-		overrides := alerting.EndpointAlerts{}
-		if presence == entity.Present {
-			overrides = ep.AlertsOrDefault()
-		}
-		f := evaluation{processingMissing, v, n, rule.Minutes}
-		return a.applyEvaluation(ctx, subject{endpoint: endpoint}, f, overrides, logPosition{})
+		return a.evaluateEndpoint(ctx, endpoint, evaluation{processingMissing, v, n, rule.Minutes})
 	}
 	for endpoint, n := range missing {
 		if err := evaluate(endpoint, bad, n); err != nil {
@@ -210,4 +208,58 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// sourcesEvery is how often the sources are looked at.
+const sourcesEvery = 15 * time.Second
+
+// evaluateSources evaluates the endpoints that fetch their events. One of which no node says anything keeps its alert.
+func (a *Alerts) evaluateSources(ctx context.Context) error {
+	now := a.now()
+	if a.deps.Sources == nil || now.Sub(a.sourcesCheckedAt) < sourcesEvery && !now.Before(a.sourcesCheckedAt) {
+		return nil
+	}
+	a.sourcesCheckedAt = now
+	limited, cancel := context.WithTimeout(ctx, accountEvery)
+	known, fetching := a.deps.Sources(limited)
+	cancel()
+	rule := a.deps.Config.AlertSettings().Rules.SourceFailing
+	maps.DeleteFunc(a.failingSince, func(endpoint string, since time.Time) bool {
+		return !fetching[endpoint] || since.After(now)
+	})
+	for _, s := range known {
+		f := evaluation{rule: sourceFailing, result: good, threshold: rule.Seconds}
+		if s.Error == "" {
+			delete(a.failingSince, s.Endpoint)
+		} else {
+			since, before := a.failingSince[s.Endpoint]
+			if !before {
+				since = now
+				a.failingSince[s.Endpoint] = since
+			}
+			if f.result, f.value = inconclusive, s.Error; now.Sub(since) >= time.Duration(rule.Seconds)*time.Second {
+				f.result = bad
+			}
+		}
+		if err := a.evaluateEndpoint(ctx, s.Endpoint, f); err != nil {
+			return err
+		}
+	}
+	for _, x := range a.deps.Config.Alerts(func(x *alerting.Alert) bool {
+		return x.Firing && x.Rule == sourceFailing.settingName() && !fetching[x.Endpoint]
+	}) {
+		if err := a.evaluateEndpoint(ctx, x.Endpoint, evaluation{rule: sourceFailing, result: good}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// evaluateEndpoint applies the result of a rule to an endpoint. A deleted one has no alerts.
+func (a *Alerts) evaluateEndpoint(ctx context.Context, endpoint string, f evaluation) error {
+	overrides := alerting.EndpointAlerts{}
+	if ep, presence := a.deps.Config.Endpoint(endpoint); presence == entity.Present {
+		overrides = ep.AlertsOrDefault()
+	}
+	return a.applyEvaluation(ctx, subject{endpoint: endpoint}, f, overrides, logPosition{})
 }

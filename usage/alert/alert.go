@@ -97,12 +97,15 @@ type Events interface {
 	Events(ctx context.Context, q event.Query) (event.Page, error)
 }
 
+// Source is how an endpoint fares that fetches its events, from a topic or from its provider.
+type Source struct{ Endpoint, Error string } // no error: it works
+
 // Sender makes one attempt to send a message, within a bounded time.
 type Sender interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 }
 
-// Deps are the dependencies of the stage. All but Usage and Events are required.
+// Deps are the dependencies of the stage. All but Usage, Events, Issues and Sources are required.
 type Deps struct {
 	Log     *slog.Logger
 	Stream  stream.Config
@@ -114,6 +117,9 @@ type Deps struct {
 	Sender  Sender
 	Usage   Usage  // nil = there is no allowance
 	Events  Events // nil = the rule processing_missing is not evaluated
+	// Sources returns the endpoints that fetch events and of which a node has said lately how they fare, and all that
+	// should. nil = the rule source_failing is not evaluated.
+	Sources func(ctx context.Context) (known []Source, fetching map[string]bool)
 	Now     func() time.Time
 	Metrics prometheus.Registerer
 }
@@ -147,6 +153,8 @@ type Alerts struct {
 	partitions          map[int32]*partitionState // owned by the goroutine of consume
 	issuesCheckedAt     time.Time                 // owned by the goroutine of consume
 	processingCheckedAt time.Time                 // owned by the goroutine of runAccountRules
+	sourcesCheckedAt    time.Time                 // owned by the goroutine of runAccountRules
+	failingSince        map[string]time.Time      // by endpoint; owned by the goroutine of runAccountRules
 }
 
 // New validates its arguments. It starts nothing.
@@ -164,7 +172,7 @@ func New(cfg Config, deps Deps) (*Alerts, error) {
 	return &Alerts{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: m, notifier: newNotifier(cfg, deps, m),
 		newlyAssigned: map[stream.Partition]stream.Commit{}, newlyLost: map[stream.Partition]bool{},
-		partitions: map[int32]*partitionState{},
+		partitions: map[int32]*partitionState{}, failingSince: map[string]time.Time{},
 	}, nil
 }
 

@@ -20,6 +20,7 @@ const (
 	usageShare
 	recoveryEnded
 	processingMissing
+	sourceFailing
 	ruleCount // the number of rules
 )
 
@@ -101,6 +102,13 @@ var ruleTable = [ruleCount]struct {
 		enabled:     func(s *alerting.AlertRules) bool { return s.ProcessingMissing.Enabled },
 		fired:       "Delivered events were not processed",
 		over:        "Delivered events are processed again",
+	},
+	sourceFailing: {
+		messageType: "endpoint.source_failing",
+		setting:     "source_failing",
+		enabled:     func(s *alerting.AlertRules) bool { return s.SourceFailing.Enabled },
+		fired:       "An endpoint cannot read its source or ask its provider for events",
+		over:        "The endpoint reads its source and asks its provider again",
 	},
 }
 

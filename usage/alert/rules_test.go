@@ -539,6 +539,41 @@ func TestProcessingMissing(t *testing.T) {
 	})
 }
 
+// An endpoint that fetches events fires when it could not for long enough, also while nobody says anything for a while.
+func TestSourceFailing(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.SourceFailing = alerting.AlertAgeRule{Enabled: true, Seconds: 300}
+		})
+		fault, known, fetching := "topic orders not found", true, true
+		r.deps.Sources = func(context.Context) (all []Source, of map[string]bool) {
+			if known {
+				all = []Source{{testEndpoint, fault}}
+			}
+			return all, map[string]bool{testEndpoint: fetching}
+		}
+		r.advance(4 * time.Minute)
+		known = false
+		r.advance(2 * time.Minute)
+		r.wantNotices(sourceFailing)
+		known = true
+		r.advance(time.Minute)
+		r.wantNotices(sourceFailing, "alert.endpoint.source_failing")
+		if a := r.config.Alert(alertID(sourceFailing, subject{endpoint: testEndpoint})); a.Value != fault {
+			t.Errorf("says %v", a.Value)
+		}
+		fault = ""
+		r.advance(time.Minute)
+		r.wantNotices(sourceFailing, "alert.endpoint.source_failing", "alert.endpoint.source_failing.resolved")
+		fault = "refused"
+		r.advance(2 * time.Hour)
+		fetching, known = false, false // the source is taken out of the endpoint
+		r.advance(time.Minute)
+		r.wantNotices(sourceFailing, "alert.endpoint.source_failing", "alert.endpoint.source_failing.resolved",
+			"alert.endpoint.source_failing", "alert.endpoint.source_failing.resolved")
+	})
+}
+
 func TestRecoveryEnds(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		r.enableOnly(func(rules *alerting.AlertRules) { rules.Recovery.Enabled = true })

@@ -7,6 +7,7 @@ package alerting
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,13 +82,14 @@ type AlertRules struct {
 	Finding             AlertFindingRule    `json:"finding" in:"null"`
 	Recovery            AlertRule           `json:"recovery" in:"null" description:"Fires when a recovery job has ended, unless it was cancelled."`
 	ProcessingMissing   AlertProcessingRule `json:"processing_missing" in:"null"`
+	SourceFailing       AlertAgeRule        `json:"source_failing" in:"null" description:"Fires when the source of an endpoint cannot be read, or its provider cannot be asked for events, for longer than that."`
 }
 
 // AlertRuleNames returns the names of the rules that have alerts of their own, in the order of AlertRules. Those of
 // findings have none: their state is the finding's.
 func AlertRuleNames() []string {
 	return []string{"delivery_failed", "consecutive_failures", "failure_rate", "backlog_age", "destination_state",
-		"verification_failed", "usage", "recovery", "processing_missing"}
+		"verification_failed", "usage", "recovery", "processing_missing", "source_failing"}
 }
 
 // AlertRule is a rule without a threshold.
@@ -146,7 +148,15 @@ func DefaultAlertRules() AlertRules {
 		Finding:             AlertFindingRule{true, "high"},
 		Recovery:            AlertRule{true},
 		ProcessingMissing:   AlertProcessingRule{false, 30},
+		SourceFailing:       AlertAgeRule{true, 300},
 	}
+}
+
+// UnmarshalJSON gives rules that the stored settings do not have, because they are newer, their defaults.
+func (s *AlertSettings) UnmarshalJSON(raw []byte) error {
+	type plain AlertSettings
+	s.Rules.SourceFailing = DefaultAlertRules().SourceFailing
+	return json.Unmarshal(raw, (*plain)(s))
 }
 
 // DefaultAlertCooldown is the cooldown of an account without settings, in seconds.
