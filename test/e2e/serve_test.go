@@ -174,6 +174,7 @@ func TestServe(t *testing.T) {
 			repeatedEvents(t, nodes[0].forTest(t), nodes[1].forTest(t))
 		})
 		t.Run("events are streamed by every node", func(t *testing.T) { eventStreams(t, nodes[0], nodes[1]) })
+		t.Run("a failure is one issue of all nodes", func(t *testing.T) { failingDestination(t, nodes[0], nodes[1]) })
 		t.Run("revoked key is refused on the other node", func(t *testing.T) { revokedKeys(t, nodes[0], nodes[1]) })
 	})
 	run("node is killed", "killed", on, killedNode, "RELAY_TAKEOVER_SECONDS=6")
@@ -194,6 +195,40 @@ func TestServe(t *testing.T) {
 	run("topics are missing", "missing", on, missingTopics)
 	run("two nodes of one name", "twins", on, duplicateNodeName)
 	run("bodies of 10 MiB", "large", on, largeBodies, "RELAY_MAX_BODY=10485760")
+}
+
+// Failures that one node counts are an issue on every node, and what one node is told of it, the others know.
+func failingDestination(t *testing.T, nodes ...*process) {
+	down := newSink(t, func(received) int { return http.StatusServiceUnavailable })
+	ep, _, _ := nodes[0].forTest(t).endpoint(map[string]any{"destinations": []any{down.URL}})
+	for n := range 8 {
+		nodes[n%2].forTest(t).send(ep, n)
+	}
+	paths := map[string]bool{}
+	issue := func(node *process, status string) {
+		t.Helper()
+		eventually(t, arrival, func() string {
+			found := node.forTest(t).must(http.StatusOK, "GET", "/v1/issues?endpoint_id="+ep, nil)["data"].([]any)
+			if len(found) != 1 {
+				return fmt.Sprintf("%d issues", len(found))
+			}
+			x := found[0].(map[string]any)
+			if paths["/v1/issues/"+x["id"].(string)] = true; x["cause"] != "http_503" || x["status"] != status {
+				return fmt.Sprint(x)
+			}
+			return ""
+		})
+	}
+	for _, node := range nodes {
+		issue(node, "open")
+	}
+	for path := range paths {
+		nodes[1].forTest(t).must(http.StatusOK, "PATCH", path, map[string]any{"status": "acknowledged"})
+	}
+	issue(nodes[0], "acknowledged")
+	if len(paths) != 1 {
+		t.Errorf("the nodes have different issues: %v", paths)
+	}
 }
 
 // The only broker is killed under traffic, and with RELAY_TORTURE=1 stopped too: no accepted event is lost.
