@@ -30,6 +30,7 @@ func demoCommand(ctx context.Context, c call) int {
 	}
 	if len(names) == 0 {
 		writeDemoHelp(c.stderr)
+		fmt.Fprintln(c.stderr, "\nrelay demo: NAME is missing")
 		return ExitMisused
 	}
 	var all []string

@@ -47,9 +47,9 @@ func (d Demo) Run(ctx context.Context, program string, keep bool, out io.Writer)
 	if err = d.show(bounded, w); err != nil {
 		return fmt.Errorf("the promise did not hold: %w; the log of the relay ends with\n%s", err, w.logEnd())
 	}
-	w.say("The promise held, in %.0f s.", time.Since(began).Seconds())
+	w.say("The promise held, in %.1f s.", time.Since(began).Seconds())
 	if !keep {
-		w.say("With --keep the relay runs on, and shows it: %s", w.look)
+		w.say("relay demo --keep %s leaves the relay running, to look at the result.", d.Name)
 		return nil
 	}
 	w.say("The relay runs at %s until Ctrl-C. Look at it:", w.url)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,14 +37,19 @@ type world struct {
 	waits    sync.WaitGroup
 	receiver *httptest.Server
 
-	mu      sync.Mutex // guards what follows
-	arrived map[string][]time.Time
-	failing bool // /orders answers 503
+	mu      sync.Mutex             // guards what follows
+	sent    map[string]time.Time   // when an acknowledged event was sent, by its id
+	arrived map[string][]time.Time // by the id of the event
+	failing bool                   // the receiver answers 503
 }
 
-// newWorld starts a relay and a receiver: /hang never answers, /orders answers 204, or 503 while it fails.
+// slowly is how long /slow takes to answer.
+const slowly = 100 * time.Millisecond
+
+// newWorld starts a relay and a receiver: /hang never answers, others answer 204, or 503 while they fail.
 func newWorld(ctx context.Context, program string, out io.Writer) (*world, error) {
-	w := &world{out: out, program: program, key: "rly_live_" + rand.Text(), arrived: map[string][]time.Time{}}
+	w := &world{out: out, program: program, key: "rly_live_" + rand.Text(), sent: map[string]time.Time{},
+		arrived: map[string][]time.Time{}}
 	var err error
 	if w.dir, err = os.MkdirTemp("", "relay-demo-"); err != nil {
 		return nil, err
@@ -71,6 +77,9 @@ func (w *world) receive(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/hang" {
 		<-r.Context().Done()
 		return
+	}
+	if r.URL.Path == "/slow" {
+		time.Sleep(slowly)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,12 +133,12 @@ func (w *world) stop() {
 }
 
 func (w *world) close() {
+	w.receiver.CloseClientConnections() // or the relay would wait for their answers
+	w.receiver.Close()
 	if w.child != nil && w.child.Process != nil {
 		w.stop()
 	}
 	w.waits.Wait()
-	w.receiver.CloseClientConnections()
-	w.receiver.Close()
 	_ = w.log.Close()
 	_ = os.RemoveAll(w.dir)
 }
@@ -222,11 +231,13 @@ func (w *world) send(ctx context.Context, endpoint string, n, workers int) (ids 
 			for i := range todo {
 				event := object{"type": "order.paid", "data": object{"order": i}}
 				for {
+					began := time.Now()
 					sent, failed := w.call(ctx, "POST", "/v1/endpoints/"+endpoint+"/events", event,
 						"Idempotency-Key", fmt.Sprint(endpoint, i))
 					mu.Lock()
 					if failed == nil {
 						ids = append(ids, sent.Get("id").Str)
+						w.acknowledged(sent.Get("id").Str, began)
 					} else if ctx.Err() != nil {
 						err = failed
 					}
@@ -246,6 +257,31 @@ func (w *world) send(ctx context.Context, endpoint string, n, workers int) (ids 
 	return ids, err
 }
 
+func (w *world) acknowledged(id string, sent time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sent[id] = sent
+}
+
+// open returns how many events are acknowledged, and how many of these have not arrived yet.
+func (w *world) open() (acknowledged, missing int) {
+	w.mu.Lock()
+	ids := slices.Collect(maps.Keys(w.sent))
+	w.mu.Unlock()
+	missing, _ = w.missing(ids)
+	return len(ids), missing
+}
+
+// slowest returns the longest time from the request that sent an event to its arrival.
+func (w *world) slowest(ids []string) (longest time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range ids {
+		longest = max(longest, w.arrived[name][0].Sub(w.sent[name]))
+	}
+	return longest
+}
+
 // missing counts the events that have not arrived, and those that have arrived more than once.
 func (w *world) missing(ids []string) (missing, twice int) {
 	w.mu.Lock()
@@ -261,7 +297,7 @@ func (w *world) missing(ids []string) (missing, twice int) {
 	return missing, twice
 }
 
-// setFailing makes /orders fail, or mends it.
+// setFailing makes the receiver fail, or mends it.
 func (w *world) setFailing(failing bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
