@@ -36,8 +36,8 @@ func crash(ctx context.Context, w *world) error {
 		}
 		acknowledged, open := w.open()
 		w.kill()
-		w.say("SIGKILL %d of %d after %d acknowledged events, %d of which had not arrived; the relay starts again", n+1, kills,
-			acknowledged, open)
+		w.say("SIGKILL %d of %d after %d acknowledged events, %d of which had not arrived; the relay starts again", n+1,
+			kills, acknowledged, open)
 		if err := w.start(ctx); err != nil {
 			return err
 		}
@@ -152,7 +152,8 @@ func recovery(ctx context.Context, w *world) error {
 	if err := wait.For(ctx, 2*time.Second); err != nil {
 		return err
 	}
-	w.say("the job awaits approval: %d have arrived, 2 s later %d. The demo approves with the action continue", first, arrived())
+	w.say("the job awaits approval: %d have arrived, 2 s later %d. The demo approves with the action continue", first,
+		arrived())
 	if first != 5 || arrived() != first {
 		return fmt.Errorf("the job did not wait for the approval")
 	}
@@ -187,7 +188,8 @@ func order(ctx context.Context, w *world) error {
 	if err := wait.For(ctx, time.Second); err != nil {
 		return err
 	}
-	w.say("%d events wait behind the first one, which is answered 503. SIGKILL; the relay starts again, the receiver works", events-1)
+	w.say("%d events wait behind the first one, which is answered 503. SIGKILL; the relay starts again, the receiver works",
+		events-1)
 	w.kill()
 	if err := w.start(ctx); err != nil {
 		return err

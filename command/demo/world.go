@@ -79,7 +79,7 @@ func (w *world) receive(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Path == "/slow" {
-		time.Sleep(slowly)
+		_ = wait.For(r.Context(), slowly)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
