@@ -46,6 +46,14 @@ export async function seed(relay, receiver, label, fill = '') {
   assert.ok(dsn.dsn)
   const { body: domain } = await call(relay, 'POST', '/v1/domains', { hostname: 'shop.example.com' })
   assert.equal(domain.status, 'pending')
+  const type = encodeURIComponent(`${label}order.paid`.slice(0, 128))
+  const described = await call(relay, 'PUT', `/v1/event_types/${type}`, {
+    description: label,
+    group: label.slice(0, 100),
+    schema: { type: 'object', required: ['type'] },
+    example: { type: label },
+  })
+  assert.equal(described.status, 200, JSON.stringify(described.body))
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -65,6 +73,9 @@ export async function seed(relay, receiver, label, fill = '') {
     at('event-rejected', `/events/${rejected}?signature=1`),
     at('event-retrying', `/events/${retrying}`),
     at('event-attempts', `/events/${retrying}/attempts`),
+    at('event-types', '/event-types'),
+    at('event-type', `/event-types/${type}`),
+    at('issues', '/issues'),
     at('fixtures', '/fixtures'),
     at('fixture', `/fixtures/${fixture.id}`),
     at('findings', '/findings'),
