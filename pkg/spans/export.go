@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/textproto"
 	"net/url"
 	"strconv"
@@ -50,6 +49,7 @@ const (
 	exportTimeout = 10 * time.Second // of a batch with its repeats
 	stopTimeout   = 3 * time.Second  // for what is left when the node stops
 	complainEvery = time.Minute      // one log line about failures
+	maxAnswer     = 4 << 20          // bytes of an answer, as the exporter itself reads
 )
 
 // tracesPath is the path of OTLP over HTTP, for a URL without one.
@@ -133,14 +133,8 @@ func New(cfg Config, deps Deps) (*Recorder, error) {
 		return nil, err
 	}
 	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithHTTPClient(&http.Client{
-			Transport: &http.Transport{
-				DialContext: dialer.Dial, TLSClientConfig: dialer.TLS().Clone(), ForceAttemptHTTP2: true,
-				MaxIdleConns: 1, IdleConnTimeout: time.Minute,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Timeout:       exportTimeout,
-		}))
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
+		otlptracehttp.WithHTTPClient(dialer.Client(exportTimeout, maxAnswer)))
 	e := &exporter{inner: otlptrace.NewUnstarted(client), log: deps.Log, now: deps.Now, count: newCounter(deps.Metrics)}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()), // Accept has decided
