@@ -15,9 +15,9 @@ type Identity struct {
 	Scope                  Scope
 }
 
-// userID returns the id of the user of an identity. It is never that of a user whom a person has added, so an issuer
+// UserID returns the id of the user of an identity. It is never that of a user whom a person has added, so an issuer
 // cannot take over a user with a password.
-func (i Identity) userID() string { return derivedID(id.User, "identity "+i.Issuer+" "+i.Subject) }
+func (i Identity) UserID() string { return derivedID(id.User, "identity "+i.Issuer+" "+i.Subject) }
 
 // identity returns who a user is to the issuer; empty for a user whom a person has added.
 func (u *User) identity() Identity { return Identity{Issuer: u.Issuer, Subject: u.Subject} }
@@ -34,10 +34,10 @@ func (c callers) SignInIdentity(ctx context.Context, i Identity, renews bool) (*
 	}
 	first := func() *User {
 		u := newUser(i.Email, i.Scope)
-		u.ID, u.Issuer, u.Subject = i.userID(), i.Issuer, i.Subject
+		u.ID, u.Issuer, u.Subject = i.UserID(), i.Issuer, i.Subject
 		return u
 	}
-	u, w, err := entity.UpdateOrCreate(actingAs(ctx, i.userID()), c.Core, first, func(u *User) error {
+	u, w, err := entity.UpdateOrCreate(actingAs(ctx, i.UserID()), c.Core, first, func(u *User) error {
 		u.Email, u.Scope = i.Email, i.Scope
 		if at := c.Now().UTC(); !renews && at.Sub(u.LastSignInAt) >= signInPrecision {
 			u.LastSignInAt = at
@@ -49,7 +49,7 @@ func (c callers) SignInIdentity(ctx context.Context, i Identity, renews bool) (*
 
 // EndIdentity ends the sessions of a person whom the issuer admits no more. When it returns nil, no node accepts them.
 func (c callers) EndIdentity(ctx context.Context, i Identity) error {
-	_, err := entity.UpdateEverywhere(actingAs(ctx, i.userID()), c, i.userID(), func(u *User) error {
+	_, err := entity.UpdateEverywhere(actingAs(ctx, i.UserID()), c, i.UserID(), func(u *User) error {
 		u.Scope = Read
 		u.endSessions()
 		return nil

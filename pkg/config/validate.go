@@ -34,7 +34,7 @@ func (u *User) Validate() error {
 	email, err := NormalizeEmail(u.Email)
 	id := UserID(email)
 	if u.Issuer != "" {
-		id = u.identity().userID()
+		id = u.identity().UserID()
 		u.Password = "" // an import must not let anybody sign in whom the issuer does not
 	}
 	if err != nil || email != u.Email || u.ID != id {

@@ -55,7 +55,7 @@ func (o *OperatorDialer) Client(timeout time.Duration, maxBody int64) *http.Clie
 
 // bounded bounds the bodies of answers.
 type bounded struct {
-	inner http.RoundTripper
+	inner *http.Transport
 	most  int64
 }
 
@@ -68,4 +68,4 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections implements the interface that http.Client.CloseIdleConnections looks for.
-func (b bounded) CloseIdleConnections() { b.inner.(*http.Transport).CloseIdleConnections() }
+func (b bounded) CloseIdleConnections() { b.inner.CloseIdleConnections() }
