@@ -262,13 +262,15 @@ func (c *Client) Finish(ctx context.Context, begun Pending, answer url.Values) (
 	}
 	ctx = issuer.ClientContext(ctx, c.http)
 	tokens, err := p.oauth.Exchange(ctx, answer.Get("code"), oauth2.VerifierOption(begun.Verifier))
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response.StatusCode < 500 {
-		// Not the body: an issuer may repeat there what it was sent.
-		return who, &Refusal{BadCode, bounded(fmt.Errorf("status %d, error %q, %q", refused.Response.StatusCode,
-			refused.ErrorCode, refused.ErrorDescription))}
-	} else if ok {
-		return who, unavailable(fmt.Errorf("it answers %d to the code", refused.Response.StatusCode))
-	} else if err != nil {
+	if failed, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		// Not with the body: an issuer may repeat there what it was sent.
+		err = bounded(fmt.Errorf("status %d, error %q, %q", failed.Response.StatusCode, failed.ErrorCode,
+			failed.ErrorDescription))
+		if code := failed.Response.StatusCode; code/100 == 4 && code != http.StatusTooManyRequests {
+			return who, &Refusal{BadCode, err}
+		}
+	}
+	if err != nil {
 		return who, unavailable(err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
