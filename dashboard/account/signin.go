@@ -204,7 +204,12 @@ func choosePassword(v *frame.Visit) error {
 }
 
 // changePasswordForm shows the page where a person replaces the password.
-func changePasswordForm(v *frame.Visit) error { return showPasswordForm(v, "change-password", "", "") }
+func changePasswordForm(v *frame.Visit) error {
+	if v.Person.Issuer != "" {
+		return config.ErrIssued
+	}
+	return showPasswordForm(v, "change-password", "", "")
+}
 
 // changePassword replaces the password of a person who knows the current one.
 func changePassword(v *frame.Visit) error {
