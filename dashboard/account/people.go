@@ -206,7 +206,8 @@ func personInPath(v *frame.Visit) (*config.User, error) {
 // lastWriterError says why the last person with the scope read_write stays.
 func lastWriterError(err error) error {
 	if errors.Is(err, config.ErrLastWriter) {
-		return web.WrongState("", "Nobody else may change anything after signing in with a password. Give somebody else the scope read and write first.")
+		return web.WrongState("", "Nobody else may change anything after signing in with a password. Give somebody else the "+
+			"scope read and write first.")
 	}
 	return err
 }

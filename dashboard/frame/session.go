@@ -191,7 +191,9 @@ func (v *Visit) BeginSession(person *config.User) error {
 }
 
 // Renews reports whether a person has an open session in this browser, which the issuer confirms again.
-func (v *Visit) Renews(person string) bool { return v.Session.User == person && v.Session.Confirmed > 0 }
+func (v *Visit) Renews(person string) bool {
+	return v.Session.User == person && v.Session.Confirmed > 0
+}
 
 // renewSession replaces the cookie of a session when the person opens a page. Nothing that a script or a page asks for
 // by itself counts: an open tab would keep the session for ever, and an answer that arrives after the sign-out would
