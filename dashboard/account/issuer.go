@@ -70,7 +70,7 @@ func fromIssuer(v *frame.Visit) error {
 // person can do. The log has the details.
 func refuseIdentity(v *frame.Visit, who config.Identity, refused *oidc.Refusal) error {
 	v.Deps.Log.LogAttrs(v.R.Context(), slog.LevelWarn, "refused a sign-in by OpenID Connect",
-		slog.String("reason", refused.Reason), slog.Any("error", refused.Err), slog.String("subject", who.Subject),
+		slog.String("reason", refused.Error()), slog.String("subject", who.Subject),
 		slog.String("request_id", web.InfoOf(v.R).ID))
 	if who.Subject != "" {
 		if err := v.Deps.People.EndIdentity(v.R.Context(), who); err != nil {
