@@ -69,6 +69,9 @@ func (s settings) validateConnections(fault faultFunc) {
 	if env, err := s.Traces().Validate(); err != nil {
 		fault(env, "%w", err)
 	}
+	if env, err := s.OTLP().Validate(); err != nil {
+		fault(env, "%w", err)
+	}
 	if env, err := s.OIDC(s.BaseURL).Validate(); err != nil {
 		fault(env, "%w", err)
 	}

@@ -99,6 +99,11 @@ type Config struct {
 	TracesURL         string   `section:"Traces" flag:"traces-url" unset:"no traces" help:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318. The path is /v1/traces unless you give one."`
 	TracesSample      string   `flag:"traces-sample" default:"0.01" help:"Share of the accepted events that are traced, 0 to 1."`
 	TracesHeaders     string   `flag:"traces-headers" unset:"none" secret:"yes" help:"Headers of the requests to the collector, as name=value,name=value. Values may be percent-encoded."`
+	MetricsURL        string   `section:"Metrics and logs over OTLP" flag:"metrics-url" unset:"no export; Prometheus may scrape RELAY_ADMIN_LISTEN" help:"Address of an OpenTelemetry collector that takes the metrics by OTLP over HTTP. The path is /v1/metrics unless you give one."`
+	MetricsSeconds    int      `flag:"metrics-seconds" default:"60" help:"Seconds between two exports of the metrics, 1 to 3600."`
+	MetricsHeaders    string   `flag:"metrics-headers" unset:"none" secret:"yes" help:"Headers of the requests with metrics, as name=value,name=value. Values may be percent-encoded."`
+	LogsURL           string   `flag:"logs-url" unset:"no export" help:"Address of an OpenTelemetry collector that takes the log of serve and dev by OTLP over HTTP. The path is /v1/logs unless you give one. The log is written to stderr all the same."`
+	LogsHeaders       string   `flag:"logs-headers" unset:"none" secret:"yes" help:"Headers of the requests with log records, as name=value,name=value. Values may be percent-encoded."`
 
 	// Decided by the command, not by a setting.
 	Version  string

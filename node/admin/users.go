@@ -19,7 +19,7 @@ type User struct {
 	Scope        string     `json:"scope"`
 	CreatedAt    time.Time  `json:"created_at"`
 	PasswordSet  bool       `json:"password_set"`
-	LastSignInAt *time.Time `json:"last_sign_in_at"` // null: never
+	LastSignInAt *time.Time `json:"last_sign_in_at"`  // null: never
 	Issuer       string     `json:"issuer,omitempty"` // OpenID Connect issuer that signs the user in
 	Link         string     `json:"link,omitempty"`
 	LinkExpires  *time.Time `json:"link_expires_at"`

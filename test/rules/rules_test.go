@@ -58,7 +58,7 @@ var homes = map[string]struct {
 	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},
 	"github.com/testcontainers":         {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":              {[]string{"test/kit"}, "it starts engines for tests"},
-	"go.opentelemetry.io": {[]string{"pkg/spans", "test/collector", "test/spanstest"},
+	"go.opentelemetry.io": {[]string{"pkg/otlp", "pkg/spans", "test/collector", "test/spanstest"},
 		"everything else sees pkg/spans, where a nil recorder costs nothing"},
 	"github.com/google/pprof":    {[]string{"tools/bench"}, forBenchmark},
 	"github.com/HdrHistogram":    {[]string{"tools/bench"}, forBenchmark},
