@@ -93,37 +93,36 @@ func (l *Logs) Run(ctx context.Context) error {
 		return fmt.Errorf("start the export of logs: %w", err)
 	}
 	defer func() { _ = exporter.Shutdown(context.WithoutCancel(ctx)) }() // waits for nothing
+	ends, end := context.WithCancel(context.WithoutCancel(ctx)) // a second after ctx
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastExport, end) })()
 	var complained time.Time
-	export := func(ctx context.Context, limit time.Duration, batch []sdklog.Record) {
-		exportCtx, cancel := context.WithTimeout(ctx, limit)
-		defer cancel()
-		err := exporter.Export(exportCtx, batch)
-		if err == nil {
-			l.exported.Add(int64(len(batch)))
-			return
+	for {
+		batch := l.next(ctx)
+		if len(batch) == 0 {
+			return nil
 		}
-		l.failed.Add(int64(len(batch)))
-		if time.Since(complained) >= complainEvery { // past the queue: an export would fail again
-			complained = time.Now()
-			slog.New(l.inner).LogAttrs(ctx, slog.LevelWarn, "cannot export logs to RELAY_LOGS_URL",
+		if err := l.export(ends, exporter, batch); err != nil && time.Since(complained) >= complainEvery {
+			complained = time.Now() // past the queue: an export would fail again
+			slog.New(l.inner).LogAttrs(ends, slog.LevelWarn, "cannot export logs to RELAY_LOGS_URL",
 				slog.String("node", l.node), slog.Int("records", len(batch)), slog.Any("error", err))
 		}
 	}
-	for {
-		batch := l.next(ctx)
-		if ctx.Err() != nil {
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastExport)
-			defer cancel()
-			for ; len(batch) > 0; batch = l.waiting(nil) {
-				export(last, lastExport, batch)
-			}
-			return nil
-		}
-		export(ctx, exportTimeout, batch)
-	}
 }
 
-// next waits for a record and, for a pause, for a full batch. It returns early when ctx ends.
+func (l *Logs) export(ctx context.Context, exporter *otlploghttp.Exporter, batch []sdklog.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
+	defer cancel()
+	err := exporter.Export(ctx, batch)
+	if err != nil {
+		l.failed.Add(int64(len(batch)))
+	} else {
+		l.exported.Add(int64(len(batch)))
+	}
+	return err
+}
+
+// next waits for a record and, for a pause, for a full batch. When ctx has ended it returns what waits.
 func (l *Logs) next(ctx context.Context) (batch []sdklog.Record) {
 	select {
 	case r := <-l.queue:
