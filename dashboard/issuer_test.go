@@ -72,8 +72,8 @@ func TestSignInByAnIssuer(t *testing.T) {
 	b.post("/app/sign-out", url.Values{}).wantRedirect("/app/sign-in")
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
 
-	for _, next := range []string{"https://evil.example.com/app", "//evil.example.com/app", "/app/../x", "/app/sign-in/issuer",
-		"/app/sign-in/issuer/callback?code=1", "javascript:1"} {
+	for _, next := range []string{"https://evil.example.com/app", "//evil.example.com/app", "/app/../x",
+		"/app/sign-in/issuer", "/app/sign-in/issuer/callback?code=1", "javascript:1"} {
 		b.back(b.begin(i, toIssuer+"?"+url.Values{"next": {next}}.Encode())).wantRedirect("/app")
 	}
 	if log := r.log.String(); log != "" {

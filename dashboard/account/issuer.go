@@ -88,9 +88,11 @@ func refuseIdentity(v *frame.Visit, who config.Identity, refused *oidc.Refusal) 
 		oidc.Declined: p.Issuer + " has not signed you in.",
 		oidc.BadEmail: p.Issuer + " has not verified an email address of yours.",
 		oidc.NoGroup:  "You are in no group of " + p.Issuer + " that may sign in here.",
-	}[refused.Reason], "The answer of "+p.Issuer+" was refused: "+refused.Reason+". The log of the server has the details.")
+	}[refused.Reason], "The answer of "+p.Issuer+" was refused: "+refused.Reason+
+		". The log of the server has the details.")
 	v.Status = http.StatusForbidden
 	return v.Page("sign-in", p)
 }
 
-const issuerAway = "The OpenID Connect issuer does not answer at the moment. Local people can sign in with their password."
+const issuerAway = "The OpenID Connect issuer does not answer at the moment. Local people can sign in with their " +
+	"password."

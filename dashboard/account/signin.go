@@ -70,8 +70,8 @@ func signIn(v *frame.Visit) error {
 }
 
 // withinSignInLimit calls verify, which verifies a password of the person with that email address or an answer of the
-// issuer with that host name, unless too many were wrong. The attempt is counted first and taken back if the password was right or was not verified: of
-// passwords that are sent at the same time no more are verified than one after the other.
+// issuer with that host name, unless too many were wrong. The attempt is counted first and taken back if it was right
+// or was not verified: of passwords that are sent at the same time no more are verified than one after the other.
 func withinSignInLimit(v *frame.Visit, email string, verify func(context.Context) (*config.User, error)) (*config.User,
 	error) {
 	ctx, from := v.R.Context(), web.InfoOf(v.R).Client

@@ -26,8 +26,8 @@ func (u *User) identity() Identity { return Identity{Issuer: u.Issuer, Subject: 
 var ErrIssued = errors.New("the user comes from an OpenID Connect issuer, which decides this")
 
 // SignInIdentity returns the user of an identity that its issuer has confirmed now, with that address and scope. It
-// creates the user at the first sign-in. renews says that the issuer has confirmed an open session, which is no sign-in.
-// When the scope was ReadWrite, it returns after no node lets the user change anything.
+// creates the user at the first sign-in. renews: the issuer has confirmed an open session, which is no sign-in. When
+// the scope was ReadWrite, it returns after no node lets the user change anything.
 func (c callers) SignInIdentity(ctx context.Context, i Identity, renews bool) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease

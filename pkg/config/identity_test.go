@@ -38,7 +38,8 @@ func TestIdentities(t *testing.T) {
 			t.Error("a sign-in is not recorded")
 		}
 
-		for _, other := range []Identity{{who.Issuer, "2", who.Email, Read}, {"https://other.example.com", "1", who.Email, Read}} {
+		for _, other := range []Identity{{who.Issuer, "2", who.Email, Read},
+			{"https://other.example.com", "1", who.Email, Read}} {
 			if x := must(a.SignInIdentity(ctx, other, false))(t); x.ID == u.ID {
 				t.Errorf("%+v is taken for %+v", other, who)
 			}
@@ -67,7 +68,8 @@ func TestLocalWriterStays(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		ctx := t.Context()
 		a := node(t, conf, Config{Node: "a"})
-		issued := must(a.SignInIdentity(ctx, Identity{"https://login.example.com", "1", "a@example.com", ReadWrite}, false))(t)
+		who := Identity{"https://login.example.com", "1", "a@example.com", ReadWrite}
+		issued := must(a.SignInIdentity(ctx, who, false))(t)
 		reader := addUser(t, a, "reader@example.com", Read)
 		if reader.Scope != Read {
 			t.Error("a reader was made a writer beside a person of the issuer")

@@ -185,8 +185,9 @@ func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token 
 }
 
 // SetUserScope changes what a user may do. When the scope is now Read and it returns nil, no node lets the user change
-// anything. It returns ErrLastWriter when no other local user has the scope ReadWrite, ErrIssued for a user of an issuer,
-// and ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
+// anything. It returns ErrLastWriter when no other local user has the scope ReadWrite, ErrIssued for a user of an
+// issuer, and ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read
+// it.
 func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, rev int64) (*User, error) {
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()

@@ -198,7 +198,8 @@ func newHostile(t *testing.T) *hostile {
 func signed(algorithm jose.SignatureAlgorithm, key any) func(*testing.T, []byte) string {
 	return func(t *testing.T, claims []byte) string {
 		t.Helper()
-		s := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}, nil))(t)
+		with := jose.SigningKey{Algorithm: algorithm, Key: jose.JSONWebKey{Key: key, KeyID: "1"}}
+		s := must.Get(jose.NewSigner(with, nil))(t)
 		return must.Get(must.Get(s.Sign(claims))(t).CompactSerialize())(t)
 	}
 }
@@ -227,56 +228,67 @@ func (h *hostile) finish(t *testing.T, change func(*Pending, url.Values)) (confi
 
 // What an issuer or a browser may not get through with. Each case says why it is refused.
 func TestHostileAnswers(t *testing.T) {
-	other := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
-	for name, x := range map[string]struct {
-		hostile func(*hostile)
-		change  func(*Pending, url.Values)
-		reason  string
-		parts   string
-	}{
-		"another audience":       {func(h *hostile) { h.claims = m{"aud": "other"} }, nil, BadToken, "audience"},
-		"several audiences":      {func(h *hostile) { h.claims = m{"aud": []string{"other", "relay"}, "azp": "other"} }, nil, BadToken, "another party"},
-		"party that is no text":  {func(h *hostile) { h.claims = m{"azp": 1} }, nil, BadToken, "another party"},
-		"another nonce":          {func(h *hostile) { h.claims = m{"nonce": "other"} }, nil, BadToken, "nonce"},
-		"no nonce":               {func(h *hostile) { h.claims = m{"nonce": nil} }, nil, BadToken, "nonce"},
-		"another issuer":         {func(h *hostile) { h.claims = m{"iss": "https://other.example.com"} }, nil, BadToken, "different provider"},
-		"expired":                {func(h *hostile) { h.claims = m{"exp": time.Now().Add(-time.Second).Unix()} }, nil, BadToken, "expired"},
-		"without an end":         {func(h *hostile) { h.claims = m{"exp": nil} }, nil, BadToken, "expired"},
-		"not valid yet":          {func(h *hostile) { h.claims = m{"nbf": time.Now().Add(time.Hour).Unix()} }, nil, BadToken, "not before"},
-		"algorithm none":         {func(h *hostile) { h.sign = unsigned }, nil, BadToken, "algorithm"},
-		"HS256 with public key":  {func(h *hostile) { h.sign = signed(jose.HS256, publicPEM(h)) }, nil, BadToken, "algorithm"},
-		"another key":            {func(h *hostile) { h.sign = signed(jose.RS256, other) }, nil, BadToken, "signature"},
-		"no ID token":            {func(h *hostile) { h.sign = func(*testing.T, []byte) string { return "" } }, nil, BadToken, "malformed"},
-		"no subject":             {func(h *hostile) { h.claims = m{"sub": ""} }, nil, BadSubject, ""},
-		"subject with a line":    {func(h *hostile) { h.claims = m{"sub": "1\n2"} }, nil, BadSubject, ""},
-		"subject that is long":   {func(h *hostile) { h.claims = m{"sub": strings.Repeat("x", 256)} }, nil, BadSubject, ""},
-		"unverified address":     {func(h *hostile) { h.claims = m{"email_verified": false} }, nil, BadEmail, "email_verified is not true"},
-		"no word of verified":    {func(h *hostile) { h.claims = m{"email_verified": nil} }, nil, BadEmail, "email_verified is not true"},
-		"no address":             {func(h *hostile) { h.claims = m{"email": nil} }, nil, BadEmail, "email must be"},
-		"address with a line":    {func(h *hostile) { h.claims = m{"email": "a@example.com\nb"} }, nil, BadEmail, "email must be"},
-		"no groups":              {func(h *hostile) { h.claims = m{"groups": nil} }, nil, NoGroup, "0 groups"},
-		"groups of another kind": {func(h *hostile) { h.claims = m{"groups": m{"ops": true}} }, nil, NoGroup, "0 groups"},
-		"UserInfo of another": {func(h *hostile) { h.claims, h.info = m{"groups": nil}, m{"sub": "2", "groups": []string{"ops"}} }, nil,
-			BadToken, "another subject"},
-		"code refused":  {func(h *hostile) { h.token = status(400, `{"error":"invalid_grant"}`) }, nil, BadCode, "invalid_grant"},
-		"missing state": {nil, func(_ *Pending, v url.Values) { v.Del("state") }, NotBegun, ""},
-		"another state": {nil, func(_ *Pending, v url.Values) { v.Set("state", "other") }, NotBegun, ""},
-		"no sign-in":    {nil, func(p *Pending, v url.Values) { *p = Pending{}; v.Del("state") }, NotBegun, ""},
-		"too late":      {nil, func(p *Pending, _ url.Values) { p.Began -= 601 }, NotBegun, ""},
-		"error":         {nil, func(_ *Pending, v url.Values) { v.Set("error", "access_denied\n") }, Declined, `access_denied\n`},
-		"no code":       {nil, func(_ *Pending, v url.Values) { v.Del("code") }, Declined, ""},
-		"another issuer answers": {nil, func(_ *Pending, v url.Values) { v.Set("iss", "https://other.example.com") }, Declined,
-			"other.example.com"},
-	} {
+	run := func(name, reason, part string, spoil func(*hostile), change func(*Pending, url.Values)) {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t)
-			if x.hostile != nil {
-				x.hostile(h)
-			}
-			_, err := h.finish(t, x.change)
-			refused(t, err, x.reason, x.parts)
+			spoil(h)
+			_, err := h.finish(t, change)
+			refused(t, err, reason, part)
 		})
 	}
+	token := func(name, reason, part string, claims m) {
+		run(name, reason, part, func(h *hostile) { h.claims = claims }, nil)
+	}
+	in := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
+	token("another audience", BadToken, "audience", m{"aud": "other"})
+	token("several audiences", BadToken, "another party", m{"aud": []string{"other", "relay"}, "azp": "other"})
+	token("party that is no text", BadToken, "another party", m{"azp": 1})
+	token("another nonce", BadToken, "nonce", m{"nonce": "other"})
+	token("no nonce", BadToken, "nonce", m{"nonce": nil})
+	token("another issuer", BadToken, "different provider", m{"iss": "https://other.example.com"})
+	token("expired", BadToken, "expired", m{"exp": in(-time.Second)})
+	token("without an end", BadToken, "expired", m{"exp": nil})
+	token("not valid yet", BadToken, "not before", m{"nbf": in(time.Hour)})
+	token("no subject", BadSubject, "", m{"sub": ""})
+	token("subject with a line", BadSubject, "", m{"sub": "1\n2"})
+	token("subject that is long", BadSubject, "", m{"sub": strings.Repeat("x", 256)})
+	token("unverified address", BadEmail, "email_verified is not true", m{"email_verified": false})
+	token("no word of verified", BadEmail, "email_verified is not true", m{"email_verified": nil})
+	token("no address", BadEmail, "email must be", m{"email": nil})
+	token("address with a line", BadEmail, "email must be", m{"email": "a@example.com\nb"})
+	token("no groups", NoGroup, "0 groups", m{"groups": nil})
+	token("groups of another kind", NoGroup, "0 groups", m{"groups": m{"ops": true}})
+
+	issuer := func(name, reason, part string, spoil func(*hostile)) { run(name, reason, part, spoil, nil) }
+	issuer("algorithm none", BadToken, "algorithm", func(h *hostile) { h.sign = unsigned })
+	issuer("HS256 with the public key", BadToken, "algorithm", func(h *hostile) {
+		der, _ := x509.MarshalPKIXPublicKey(&h.key.PublicKey)
+		h.sign = signed(jose.HS256, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	})
+	other := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	issuer("another key", BadToken, "signature", func(h *hostile) { h.sign = signed(jose.RS256, other) })
+	issuer("no ID token", BadToken, "malformed", func(h *hostile) {
+		h.sign = func(*testing.T, []byte) string { return "" }
+	})
+	issuer("UserInfo of another", BadToken, "another subject", func(h *hostile) {
+		h.claims, h.info = m{"groups": nil}, m{"sub": "2", "groups": []string{"ops"}}
+	})
+	issuer("code refused", BadCode, "invalid_grant", func(h *hostile) {
+		h.token = status(400, `{"error":"invalid_grant"}`)
+	})
+
+	browser := func(name, reason, part string, change func(*Pending, url.Values)) {
+		run(name, reason, part, func(*hostile) {}, change)
+	}
+	browser("missing state", NotBegun, "", func(_ *Pending, v url.Values) { v.Del("state") })
+	browser("another state", NotBegun, "", func(_ *Pending, v url.Values) { v.Set("state", "other") })
+	browser("no sign-in", NotBegun, "", func(p *Pending, v url.Values) { *p = Pending{}; v.Del("state") })
+	browser("too late", NotBegun, "", func(p *Pending, _ url.Values) { p.Began -= 601 })
+	browser("error", Declined, `access_denied\n`, func(_ *Pending, v url.Values) { v.Set("error", "access_denied\n") })
+	browser("no code", Declined, "", func(_ *Pending, v url.Values) { v.Del("code") })
+	browser("another issuer answers", Declined, "other.example.com", func(_ *Pending, v url.Values) {
+		v.Set("iss", "https://other.example.com")
+	})
 	if _, err := newHostile(t).finish(t, nil); err != nil { // the cases are refused for what they change
 		t.Error(err)
 	}
@@ -290,11 +302,6 @@ func status(code int, body string) http.HandlerFunc {
 		w.WriteHeader(code)
 		_, _ = w.Write([]byte(body))
 	}
-}
-
-func publicPEM(h *hostile) []byte {
-	der, _ := x509.MarshalPKIXPublicKey(&h.key.PublicKey)
-	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
 // An issuer that does not answer as one refuses nobody: the person may come again.

@@ -37,8 +37,8 @@ type Logs struct {
 	exported, failed, dropped atomic.Int64
 }
 
-// NewLogs returns what exports a log, nil if there is no collector. Records wait in the queue until Run exports them. It
-// opens no connection.
+// NewLogs returns what exports a log, nil if there is no collector. Records wait in the queue until Run exports them.
+// It opens no connection.
 func NewLogs(cfg Config, inner slog.Handler) (*Logs, error) {
 	address, headers, client, err := cfg.Logs.destination("/v1/logs")
 	if err != nil || address == "" {
@@ -47,7 +47,8 @@ func NewLogs(cfg Config, inner slog.Handler) (*Logs, error) {
 	l := &Logs{inner: inner, node: cfg.Node, queue: make(chan sdklog.Record, maxQueued), options: []otlploghttp.Option{
 		otlploghttp.WithEndpointURL(address), otlploghttp.WithHeaders(headers), otlploghttp.WithHTTPClient(client),
 		otlploghttp.WithCompression(otlploghttp.GzipCompression)}}
-	l.logger = sdklog.NewLoggerProvider(sdklog.WithProcessor(queue{l}), sdklog.WithResource(Resource(cfg.Node, cfg.Version)),
+	l.logger = sdklog.NewLoggerProvider(sdklog.WithProcessor(queue{l}),
+		sdklog.WithResource(Resource(cfg.Node, cfg.Version)),
 		sdklog.WithAttributeCountLimit(maxAttributes), sdklog.WithAttributeValueLengthLimit(maxAttributeLn)).
 		Logger("eventrelay")
 	return l, nil
@@ -83,8 +84,8 @@ func (l *Logs) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-var recordsTotal = prometheus.NewDesc("relay_log_records_total", "Log records over OTLP by result: exported, failed, or "+
-	"dropped because the queue was full.", []string{"result"}, nil)
+var recordsTotal = prometheus.NewDesc("relay_log_records_total",
+	"Log records over OTLP by result: exported, failed, or dropped because the queue was full.", []string{"result"}, nil)
 
 // Run exports records until ctx ends, and then for a second what is left.
 func (l *Logs) Run(ctx context.Context) error {
@@ -93,7 +94,7 @@ func (l *Logs) Run(ctx context.Context) error {
 		return fmt.Errorf("start the export of logs: %w", err)
 	}
 	defer func() { _ = exporter.Shutdown(context.WithoutCancel(ctx)) }() // waits for nothing
-	ends, end := context.WithCancel(context.WithoutCancel(ctx)) // a second after ctx
+	ends, end := context.WithCancel(context.WithoutCancel(ctx))          // a second after ctx
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastExport, end) })()
 	var complained time.Time

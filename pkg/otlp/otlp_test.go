@@ -83,8 +83,9 @@ func TestLogs(t *testing.T) {
 	log.Info("before the export begins", "n", 1)
 	stop := run(t, l.Run)
 	log.Debug("is not logged")
-	log.WithGroup("request").With("id", "req_1").Warn("warned", "error", errors.New("broken"), "took", 1500*time.Millisecond,
-		"from", netip.MustParseAddr("192.0.2.1"), slog.Group("inner", "flag", true, "share", 0.5),
+	log.WithGroup("request").With("id", "req_1").Warn("warned", "error", errors.New("broken"),
+		"took", 1500*time.Millisecond, "from", netip.MustParseAddr("192.0.2.1"),
+		slog.Group("inner", "flag", true, "share", 0.5),
 		"at", time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC), "big", uint64(math.MaxUint64),
 		"key", secret("planted-secret"), "text", text{"planted-secret"}, "long", strings.Repeat("x", 5000))
 	stop() // exports what waits
@@ -158,7 +159,8 @@ func TestLogsToACollectorThatHangs(t *testing.T) {
 	}
 	close(hangs)
 	stop()
-	exported, dropped, failed := result(t, registry, "exported"), result(t, registry, "dropped"), result(t, registry, "failed")
+	exported, dropped := result(t, registry, "exported"), result(t, registry, "dropped")
+	failed := result(t, registry, "failed")
 	if dropped < n-2048-512*2 || exported == 0 || exported+dropped+failed != n || len(c.Records()) != exported {
 		t.Errorf("exported %d, dropped %d, failed %d of %d; %d arrived", exported, dropped, failed, n, len(c.Records()))
 	}
@@ -167,7 +169,8 @@ func TestLogsToACollectorThatHangs(t *testing.T) {
 // A collector that refuses is one line on stderr in a minute, which is not exported: each failure would make the next.
 func TestLogsToACollectorThatRefuses(t *testing.T) {
 	var out buffer
-	l := must.Get(otlp.NewLogs(otlp.Config{Logs: at("http://127.0.0.1:1"), Node: "node-1"}, slog.NewTextHandler(&out, nil)))(t)
+	cfg := otlp.Config{Logs: at("http://127.0.0.1:1"), Node: "node-1"}
+	l := must.Get(otlp.NewLogs(cfg, slog.NewTextHandler(&out, nil)))(t)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(l)
 	stop := run(t, l.Run)
@@ -225,7 +228,8 @@ func TestMetrics(t *testing.T) {
 	counter.WithLabelValues("a").Inc()
 	await("relay_things_total", "a", 4)
 	stop()
-	if result(t, registry, "exported") < 2 || out.String() != "" || c.Header.Get("Authorization") != "Bearer collector-token" {
+	if result(t, registry, "exported") < 2 || out.String() != "" ||
+		c.Header.Get("Authorization") != "Bearer collector-token" {
 		t.Errorf("%s, the collector got %v", out.String(), c.Header)
 	}
 }

@@ -128,8 +128,8 @@ func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
 		case slices.Contains([]string{"test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
-			"test/websites", "test/desttest", "test/oidctest", "test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test") ||
-			inner == "test/kafka" && within(s.dir, "tools/bench")):
+			"test/websites", "test/desttest", "test/oidctest", "test/spanstest", "test/streamtest"}, inner) && (s.test ||
+			within(s.dir, "test") || inner == "test/kafka" && within(s.dir, "tools/bench")):
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"
