@@ -19,15 +19,20 @@ var ada = oidctest.Person{Subject: "1", Email: "ada@example.com", Groups: []stri
 // issuedRig is a dashboard whose people sign in at an issuer, and the issuer.
 func issuedRig(t *testing.T) (*rig, *oidctest.Issuer) {
 	t.Helper()
-	const callback = origin + IssuerCallback
-	i := oidctest.New(t, callback, ada)
+	i := oidctest.New(t, origin+IssuerCallback, ada)
 	r := newRig(t)
 	r.now = time.Now()
+	r.use(i)
+	return r, i
+}
+
+// use lets people sign in at an issuer.
+func (r *rig) use(i *oidctest.Issuer) {
+	r.t.Helper()
 	r.deps.OIDC = must.Get(oidc.New(oidc.Config{Issuer: i.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.Secret,
 		Scopes: []string{"openid", "email"}, GroupsClaim: "groups", VerifiedClaim: "email_verified",
-		WriteGroups: []string{"ops"}, ReadGroups: []string{"staff"}, RedirectURL: callback}, time.Now))(t)
-	r.d = must.Get(New(r.cfg, r.deps))(t)
-	return r, i
+		WriteGroups: []string{"ops"}, ReadGroups: []string{"staff"}, RedirectURL: origin + IssuerCallback}, time.Now))(r.t)
+	r.d = must.Get(New(r.cfg, r.deps))(r.t)
 }
 
 // begin opens the way to the issuer, and returns the path to which the issuer sends the browser back.
@@ -87,6 +92,7 @@ func TestSignInsAtTheIssuerThatAreRefused(t *testing.T) {
 	refused := func(b *browser, path, onPage, logged string) {
 		t.Helper()
 		before := r.people.issued
+		r.use(i) // a new one has logged nothing yet
 		b.back(path).want(403, onPage, "Sign in with ")
 		if !strings.Contains(r.log.String(), logged) || r.people.issued != before {
 			t.Errorf("signed in %d times, the log is %s", r.people.issued-before, r.log)
@@ -129,10 +135,21 @@ func TestSignInsAtTheIssuerThatAreRefused(t *testing.T) {
 	if len(b.cookies) != 0 {
 		t.Errorf("the cookies are %v", b.cookies)
 	}
-	for range 5 {
-		b.back(u.Path + "?code=x&state=y").want(403)
+	for range 21 { // anybody can make the browser of a visitor ask for this
+		b.back(u.Path+"?code=x&state=y").want(403, notBegun)
 	}
-	b.back(u.Path+"?code=x&state=y").want(429, "refused sign-ins")
+	if n := strings.Count(r.log.String(), oidc.NotBegun); n > 3 {
+		t.Errorf("%d lines in the log", n)
+	}
+	wrong := func() *answer {
+		t.Helper()
+		state := must.Get(url.Parse(b.begin(i, toIssuer)))(t).Query().Get("state")
+		return b.back(u.Path + "?code=x&state=" + state)
+	}
+	for range 5 {
+		wrong().want(403, "does not accept the code")
+	}
+	wrong().want(429, "refused sign-ins")
 	if log := r.log.String(); strings.Contains(log, q.Get("code")) || strings.Contains(log, oidctest.Secret) {
 		t.Errorf("the log has a secret: %s", log)
 	}
@@ -199,6 +216,20 @@ func TestIssuerConfirmsSessions(t *testing.T) {
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
 }
 
+// Confirmations alone keep no session: a page that reloads by itself would keep it for ever.
+func TestConfirmedSessionsEndWhenNobodyUsesThem(t *testing.T) {
+	r, i := issuedRig(t)
+	b := r.browser()
+	b.back(b.begin(i, toIssuer)).wantRedirect("/app")
+	for range 11 {
+		r.now = r.now.Add(time.Hour)
+		b.get("/app").wantRedirect(toIssuer + "?next=%2Fapp")
+		b.back(b.begin(i, toIssuer)).wantRedirect("/app")
+	}
+	r.now = r.now.Add(time.Hour)
+	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
 // While the issuer does not answer, the page says so. Without the issuer in the settings its people have no session.
 func TestIssuerThatIsAway(t *testing.T) {
 	r, i := issuedRig(t)
@@ -215,9 +246,7 @@ func TestIssuerThatIsAway(t *testing.T) {
 		t.Error("the page offers an issuer")
 	}
 	i.Stop()
-	r.deps.OIDC = must.Get(oidc.New(oidc.Config{Issuer: i.URL, ClientID: "x", Scopes: []string{"openid"},
-		WriteGroups: []string{"ops"}}, time.Now))(t)
-	b.rig.d = must.Get(New(r.cfg, r.deps))(t)
+	b.rig.use(i)
 	b.get(toIssuer).want(503, "issuer does not answer", "sign in with their password")
 	if log := r.log.String(); !strings.Contains(log, "the OpenID Connect issuer cannot be used") {
 		t.Errorf("the log is %s", log)

@@ -44,6 +44,9 @@ func fromIssuer(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
+	if begun.State == "" { // not limited: an image of another site would use up the limit of its visitors
+		return refuseIdentity(v, config.Identity{}, &oidc.Refusal{Reason: oidc.NotBegun})
+	}
 	var who config.Identity
 	person, err := withinSignInLimit(v, client.Host(), func(ctx context.Context) (*config.User, error) {
 		if who, err = client.Finish(ctx, begun, answer); err != nil {
@@ -69,9 +72,11 @@ func fromIssuer(v *frame.Visit) error {
 // refuseIdentity ends the sessions of a person whom the issuer admits no more, and says on the sign-in page what the
 // person can do. The log has the details.
 func refuseIdentity(v *frame.Visit, who config.Identity, refused *oidc.Refusal) error {
-	v.Deps.Log.LogAttrs(v.R.Context(), slog.LevelWarn, "refused a sign-in by OpenID Connect",
-		slog.String("reason", refused.Error()), slog.String("subject", who.Subject),
-		slog.String("request_id", web.InfoOf(v.R).ID))
+	if v.Deps.OIDC.Mentions(refused) {
+		v.Deps.Log.LogAttrs(v.R.Context(), slog.LevelWarn, "refused a sign-in by OpenID Connect",
+			slog.String("reason", refused.Error()), slog.String("subject", who.Subject),
+			slog.String("request_id", web.InfoOf(v.R).ID))
+	}
 	if who.Subject != "" {
 		if err := v.Deps.People.EndIdentity(v.R.Context(), who); err != nil {
 			return err

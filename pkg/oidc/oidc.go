@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	issuer "github.com/coreos/go-oidc/v3/oidc"
@@ -98,7 +99,9 @@ type Client struct {
 	cfg  Config
 	now  func() time.Time
 	http *http.Client
-	slot chan struct{} // held while found and failure are read or changed
+	// mentioned is when a refusal was logged last that anybody can cause, Unix time in seconds.
+	mentioned atomic.Int64
+	slot      chan struct{} // held while what follows is read or changed
 	// found is the issuer's description; failure is why there is none. Both are forgotten.
 	found    *provider
 	failure  error
@@ -240,6 +243,12 @@ const (
 	NoGroup    = "the person is in no group that may sign in"
 	BadSubject = "the subject of the ID token is not usable"
 )
+
+// Mentions reports whether a refusal belongs into the log. Anybody can cause NotBegun: one in a second does.
+func (c *Client) Mentions(r *Refusal) bool {
+	now, last := c.now().Unix(), c.mentioned.Load()
+	return r.Reason != NotBegun || now != last && c.mentioned.CompareAndSwap(last, now)
+}
 
 // Finish ends a sign-in with the parameters that the browser has brought back. It returns a *Refusal if the person is
 // not signed in, and ErrUnavailable if the issuer does not answer. With BadEmail and NoGroup the identity says whose

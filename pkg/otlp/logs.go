@@ -74,9 +74,10 @@ func (q queue) OnEmit(_ context.Context, r *sdklog.Record) error {
 func (queue) Shutdown(context.Context) error   { return nil }
 func (queue) ForceFlush(context.Context) error { return nil }
 
-// Describe and Collect implement prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (l *Logs) Describe(out chan<- *prometheus.Desc) { out <- recordsTotal }
 
+// Collect implements prometheus.Collector.
 func (l *Logs) Collect(out chan<- prometheus.Metric) {
 	for result, n := range map[string]*atomic.Int64{resultExported: &l.exported, resultFailed: &l.failed,
 		"dropped": &l.dropped} {

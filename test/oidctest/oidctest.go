@@ -95,8 +95,11 @@ func (i *Issuer) SignIn(t testing.TB, address, subject string) *url.URL {
 func (i *Issuer) follow(t testing.TB, address string) *url.URL {
 	t.Helper()
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
-	answer := must.Get(i.server.Client().Transport.RoundTrip(r))(t)
-	_ = answer.Body.Close()
+	answer, err := i.server.Client().Transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
 	return must.Get(answer.Location())(t)
 }
 
