@@ -55,7 +55,7 @@ func runEngine(ctx context.Context, c call) error {
 	if err != nil {
 		return usageError{err}
 	}
-	log := newLogger(c.stderr, c.getenv("RELAY_LOG_FORMAT"), slog.LevelInfo,
+	log := newLogger(logHandler(c.stderr, c.getenv("RELAY_LOG_FORMAT"), slog.LevelInfo),
 		cmp.Or(c.getenv("RELAY_NODE_NAME"), "engine-"+name))
 	engine, err := newEngine(name, f, log)
 	if err != nil {

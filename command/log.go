@@ -16,14 +16,18 @@ const (
 	logJSON = "json"
 )
 
-// newLogger returns the logger of a process. It writes each record as one line, as key=value pairs or as a JSON object,
-// with at least time, level, msg and node. Lines of the standard logger, which libraries use, go there too.
-func newLogger(out io.Writer, format string, lowest slog.Level, node string) *slog.Logger {
+// logHandler writes each record as one line, as key=value pairs or as a JSON object.
+func logHandler(out io.Writer, format string, lowest slog.Level) slog.Handler {
 	options := &slog.HandlerOptions{Level: lowest}
-	var handler slog.Handler = slog.NewTextHandler(out, options)
 	if format == logJSON {
-		handler = slog.NewJSONHandler(out, options)
+		return slog.NewJSONHandler(out, options)
 	}
+	return slog.NewTextHandler(out, options)
+}
+
+// newLogger returns the logger of a process. Its records have at least time, level, msg and node. Lines of the standard
+// logger, which libraries use, go there too.
+func newLogger(handler slog.Handler, node string) *slog.Logger {
 	logger := slog.New(handler).With("node", node)
 	log.SetFlags(0) // the handler adds the time
 	log.SetOutput(libraryLog{logger})

@@ -13,7 +13,7 @@ import (
 // Every line of a log has time, level, message and node, in both formats.
 func TestLogLinesNameTheNode(t *testing.T) {
 	var out bytes.Buffer
-	logger := newLogger(&out, logJSON, slog.LevelInfo, "node-1")
+	logger := newLogger(logHandler(&out, logJSON, slog.LevelInfo), "node-1")
 	logger.Debug("left out")
 	logger.Warn("cannot trim the log", "error", errors.New("line one\nline two"))
 	var line struct{ Time, Level, Msg, Node, Error string }
@@ -25,7 +25,7 @@ func TestLogLinesNameTheNode(t *testing.T) {
 		t.Errorf("%s", &out)
 	}
 	out.Reset()
-	logger = newLogger(&out, logText, slog.LevelInfo, "node-1")
+	logger = newLogger(logHandler(&out, logText, slog.LevelInfo), "node-1")
 	logger.Error("cannot trim the log")
 	if !strings.Contains(out.String(), `level=ERROR msg="cannot trim the log" node=node-1`) {
 		t.Errorf("%s", &out)
@@ -41,7 +41,7 @@ func TestStandardLoggerWritesNoReceivedBytes(t *testing.T) {
 	}()
 	write := func(lowest slog.Level) string {
 		var out bytes.Buffer
-		newLogger(&out, logJSON, lowest, "node-1")
+		newLogger(logHandler(&out, logJSON, lowest), "node-1")
 		// The line of net/http, and a long one.
 		log.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v",
 			"HTTP/1.1 400 Bad\r\nX-Echo: Bearer hush\r\n", errors.New("hush"))

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/store/schema"
 )
 
@@ -238,7 +239,16 @@ func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
 	s.LogFormat = cmp.Or(s.LogFormat, logText)
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(s.LogLevel)) // Validate has checked it
-	log := newLogger(c.stderr, s.LogFormat, level, s.NodeName)
+	handler := logHandler(c.stderr, s.LogFormat, level)
+	if c.name == "serve" || c.name == "dev" {
+		if s.logs, err = otlp.NewLogs(s.OTLP(), handler); err != nil {
+			return s, nil, err
+		}
+		if s.logs != nil {
+			handler = s.logs.Handler()
+		}
+	}
+	log := newLogger(handler, s.NodeName)
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())
 	return s, log, nil

@@ -103,6 +103,10 @@ func (s *settings) createKeys() (err error) {
 // startNode starts a node; before it the engines that it has of its own, with their topics and tables.
 func startNode(st *node.Stack, s *settings, log *slog.Logger) (*node.Node, error) {
 	registry := prometheus.NewRegistry()
+	if s.logs != nil {
+		registry.MustRegister(s.logs)
+		st.Start("export of logs", s.logs.Run)
+	}
 	if s.Embedded {
 		if err := startEngines(st, s, log, registry); err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -27,11 +28,12 @@ import (
 // settings is the configuration of a node, read from flags and the environment.
 type settings struct {
 	node.Config
-	secretFlags   []string // flags that gave secrets
-	readableFiles []string // files with secrets that other users can read or change
-	ignored       []string // settings that are set and that the command does not use
-	argument      string   // of backup and restore: the directory of the backup, or its address in a bucket
-	previous      string   // of backup: the previous one, or ""
+	secretFlags   []string   // flags that gave secrets
+	readableFiles []string   // files with secrets that other users can read or change
+	ignored       []string   // settings that are set and that the command does not use
+	argument      string     // of backup and restore: the directory of the backup, or its address in a bucket
+	previous      string     // of backup: the previous one, or ""
+	logs          *otlp.Logs // of serve and dev: exports the log; nil: nothing does
 }
 
 // maxSocketPath bounds the path of a unix socket in bytes: sun_path holds 104 on BSD and macOS and 108 on Linux, with a
@@ -424,6 +426,7 @@ func (s settings) validateNumbers(fault faultFunc) {
 		{"RELAY_PARTITIONS", s.Partitions, 0, 4096, "from 1 to 4096"},
 		{"RELAY_REPLICATION_FACTOR", s.Replication, 0, 100, "from 1 to 100"},
 		{"RELAY_LEDGER_SECONDS", s.LedgerSeconds, 0, 3600, "from 0 to 3600"},
+		{"RELAY_METRICS_SECONDS", s.MetricsSeconds, 1, 3600, "from 1 to 3600"},
 		{"RELAY_SEARCH_THREADS", s.SearchThreads, 0, 1024, "from 0 to 1024"},
 		{"RELAY_TAKEOVER_SECONDS", s.TakeoverSeconds, 6, 1800, "from 6 to 1800, the default range of Kafka brokers"},
 	} {

@@ -69,6 +69,12 @@ func (s settings) validateConnections(fault faultFunc) {
 	if env, err := s.Traces().Validate(); err != nil {
 		fault(env, "%w", err)
 	}
+	if env, err := s.OTLP().Validate(); err != nil {
+		fault(env, "%w", err)
+	}
+	if env, err := s.OIDC(s.BaseURL).Validate(); err != nil {
+		fault(env, "%w", err)
+	}
 	if err := new(slog.Level).UnmarshalText([]byte(s.LogLevel)); err != nil {
 		fault("RELAY_LOG_LEVEL", "%q is none of debug, info, warn, error", s.LogLevel)
 	}

@@ -82,6 +82,8 @@ func listUsers(*flag.FlagSet) action {
 				state := "has a password"
 				switch {
 				case u.PasswordSet:
+				case u.Issuer != "":
+					state = "signs in by " + u.Issuer
 				case u.LinkExpires != nil && u.LinkExpires.After(time.Now()):
 					state = "has a link until " + u.LinkExpires.Format(time.RFC3339)
 				default:

@@ -93,6 +93,9 @@ func Style() (string, error) { return frame.StyleOf(staticFiles) }
 // PortalPath is the first page of the portal.
 const PortalPath = frame.PortalPath
 
+// IssuerCallback is the path to which an OpenID Connect issuer sends browsers back.
+const IssuerCallback = frame.IssuerPath + "/callback"
+
 // URL returns the address of the dashboard, without a trailing slash: baseURL, with the name host if that is set.
 func URL(baseURL, host string) string { return frame.URL(baseURL, host) }
 

@@ -31,6 +31,7 @@ type people struct {
 	link     string
 	err      error // of every call, unless it is nil
 	ended    int   // calls of EndSessions
+	issued   int   // sign-ins by an issuer
 	// signedOut are the sessions that were ended one by one.
 	signedOut map[string]bool
 	verified  int    // calls of SignIn and ChangePassword
@@ -108,6 +109,24 @@ func (p *people) SetPassword(_ context.Context, _, password string) (*config.Use
 	p.password = password
 	p.person.Epoch++
 	return p.current(), nil
+}
+
+func (p *people) SignInIdentity(_ context.Context, who config.Identity, renews bool) (*config.User, error) {
+	if p.err != nil {
+		return nil, p.err
+	}
+	if !renews {
+		p.issued++
+	}
+	p.person.ID, p.person.Issuer, p.person.Email, p.person.Scope = who.UserID(), who.Issuer, who.Email, who.Scope
+	return p.current(), nil
+}
+
+func (p *people) EndIdentity(_ context.Context, who config.Identity) error {
+	if who.UserID() == p.person.ID {
+		p.person.Epoch++
+	}
+	return p.err
 }
 
 func (p *people) SessionUser(user, session string, epoch int) (*config.User, error) {

@@ -54,6 +54,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
 		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
 		CertFile: n.settings.servedCertificate(), DroppedHits: n.leaks.droppedHits, Endpoints: n.settings.endpoints(),
+		Issuer: n.settings.checkIssuer(n.url),
 	})
 }
 
@@ -66,7 +67,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(), RedisSettings: s.redisSettings(),
-		CertFile: s.servedCertificate(), Endpoints: s.endpoints(),
+		CertFile: s.servedCertificate(), Endpoints: s.endpoints(), Issuer: s.checkIssuer(s.BaseURL),
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -94,13 +95,16 @@ func newDashboard(n *Node) (runFunc, error) {
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
 	}
-	var err error
+	issuer, err := oidc.New(n.settings.OIDC(n.url), n.control.Now)
+	if err != nil {
+		return nil, err
+	}
 	n.dashboard, err = dashboard.New(cfg, dashboard.Deps{
 		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
 		People: n.control, Passwords: n.control, SessionKeys: n.control,
 		SignInLimit: n.limiter.NewSignIns(),
 		Members:     n.control, Keys: n.control, KeyUses: n.reader, AgentActions: n.confirmer, Waiting: n.control,
-		Endpoints: n.control, Portal: n.control,
+		Endpoints: n.control, Portal: n.control, OIDC: issuer,
 		Doctor: n.dashboardChecks,
 	})
 	return nil, err

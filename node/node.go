@@ -58,9 +58,9 @@ import (
 )
 
 // The steps of a stop come one after the other, and each waits at most this long. With 3 s for alerts
-// (alert.stopTimeout) and 3 s for traces they add up to 30 s, the least that the chart gives a node after the delay
-// (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml gives 40 s with a delay of 5 s. A stop takes longer while Kafka or
-// ClickHouse does not answer; a SIGKILL then repeats deliveries and loses no event.
+// (alert.stopTimeout), 2 s for traces and 1 s for logs they add up to 30 s, the least that the chart gives a node after
+// the delay (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml gives 40 s with a delay of 5 s. A stop takes longer
+// while Kafka or ClickHouse does not answer; a SIGKILL then repeats deliveries and loses no event.
 const (
 	// operatorDrain bounds the command socket and the server of metrics, each: their requests can be repeated.
 	operatorDrain = 500 * time.Millisecond
@@ -200,6 +200,7 @@ var starts = slices.Concat([]start{
 	{name: "redirects to https", new: newRedirects},
 	{name: "command socket", new: newSocket},
 	{name: "admin server", new: newAdminServer},
+	{name: "export of metrics", new: newMetricsExport},
 })
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After

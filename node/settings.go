@@ -74,6 +74,14 @@ type Config struct {
 	BootstrapReadKey  string   `flag:"bootstrap-read-key" unset:"none" secret:"yes" help:"Read-only API key that exists from the first start."`
 	AdminEmail        string   `flag:"admin-email" unset:"none" help:"Email address of the first dashboard user. It is used only while there is no user, or only a dev@localhost who has never signed in."`
 	AdminPassword     string   `flag:"admin-password" unset:"none" secret:"yes" help:"Password of the first dashboard user, 12 to 1000 bytes."`
+	OIDCIssuer        string   `section:"Sign-in by OpenID Connect" flag:"oidc-issuer" unset:"people sign in with a password only" help:"URL of the OpenID Connect issuer that signs people in to the dashboard, exactly as the issuer writes it, such as https://login.example.com/realms/ops. See docs/operate/sign-in.md."`
+	OIDCClientID      string   `flag:"oidc-client-id" unset:"required with RELAY_OIDC_ISSUER" help:"Id of the relay at the issuer."`
+	OIDCClientSecret  string   `flag:"oidc-client-secret" unset:"a public client" secret:"yes" help:"Secret of the relay at the issuer."`
+	OIDCWriteGroups   []string `flag:"oidc-write-groups" unset:"none" help:"Groups whose people may read and change everything. A name cannot have a comma."`
+	OIDCReadGroups    []string `flag:"oidc-read-groups" unset:"none" help:"Groups whose people may read."`
+	OIDCGroupsClaim   string   `flag:"oidc-groups-claim" default:"groups" help:"Claim of the ID token or of UserInfo that has the groups of a person: a text or a list. A path such as realm_access.roles leads into objects."`
+	OIDCVerifiedClaim string   `flag:"oidc-verified-claim" default:"email_verified" help:"Claim that says whether the claim email is verified. People without it are refused."`
+	OIDCScopes        []string `flag:"oidc-scopes" default:"openid,email" help:"Scopes that the relay asks for. Some issuers need another one for the groups."`
 	EgressAllow       []string `section:"Deliveries" flag:"egress-allow" unset:"public addresses only" help:"Networks (CIDR) that deliveries may reach although they are not public."`
 	EgressDeny        []string `flag:"egress-deny" unset:"none" help:"Networks (CIDR) that deliveries must not reach although they are public: your own with public addresses. Wins over RELAY_EGRESS_ALLOW."`
 	EgressCAFile      string   `flag:"egress-ca-file" unset:"the system's root certificates" help:"PEM file with further root certificates for destinations."`
@@ -91,6 +99,11 @@ type Config struct {
 	TracesURL         string   `section:"Traces" flag:"traces-url" unset:"no traces" help:"Address of an OpenTelemetry collector that takes OTLP over HTTP, such as http://collector:4318. The path is /v1/traces unless you give one."`
 	TracesSample      string   `flag:"traces-sample" default:"0.01" help:"Share of the accepted events that are traced, 0 to 1."`
 	TracesHeaders     string   `flag:"traces-headers" unset:"none" secret:"yes" help:"Headers of the requests to the collector, as name=value,name=value. Values may be percent-encoded."`
+	MetricsURL        string   `section:"Metrics and logs over OTLP" flag:"metrics-url" unset:"no export; Prometheus may scrape RELAY_ADMIN_LISTEN" help:"Address of an OpenTelemetry collector that takes the metrics by OTLP over HTTP. The path is /v1/metrics unless you give one."`
+	MetricsSeconds    int      `flag:"metrics-seconds" default:"60" help:"Seconds between two exports of the metrics, 1 to 3600."`
+	MetricsHeaders    string   `flag:"metrics-headers" unset:"none" secret:"yes" help:"Headers of the requests with metrics, as name=value,name=value. Values may be percent-encoded."`
+	LogsURL           string   `flag:"logs-url" unset:"no export" help:"Address of an OpenTelemetry collector that takes the log of serve and dev by OTLP over HTTP. The path is /v1/logs unless you give one. The log is written to stderr all the same."`
+	LogsHeaders       string   `flag:"logs-headers" unset:"none" secret:"yes" help:"Headers of the requests with log records, as name=value,name=value. Values may be percent-encoded."`
 
 	// Decided by the command, not by a setting.
 	Version  string

@@ -40,6 +40,8 @@ func Area() frame.Area {
 
 			{"GET", frame.SignInPath, frame.Public, signInForm},
 			{"POST", frame.SignInPath, frame.Public, signIn},
+			{"GET", frame.IssuerPath, frame.Public, toIssuer},
+			{"GET", frame.IssuerPath + "/callback", frame.Public, fromIssuer},
 			{"POST", frame.SignOutPath, frame.Reader, signOut},
 			{"POST", "/app/sign-out-everywhere", frame.Reader, signOutEverywhere},
 			{"GET", linkPath + "{token}", frame.Public, linkForm},

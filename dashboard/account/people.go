@@ -22,7 +22,7 @@ const peoplePath = "/app/settings/people"
 type personRow struct {
 	*config.User
 	You        bool
-	LastWriter bool // nobody else may change anything, so this person can be neither removed nor made a reader
+	LastWriter bool // no other local person may change anything, so this one is neither removed nor made a reader
 	LinkValid  bool // a one-time link waits to be used
 }
 
@@ -61,14 +61,14 @@ func showPeople(v *frame.Visit, p *peoplePage) error {
 	users := v.Deps.Members.Users()
 	writers := 0
 	for _, u := range users {
-		if u.Scope == config.ReadWrite {
+		if u.IsLocalWriter() {
 			writers++
 		}
 	}
 	users, p.Pager = frame.Paginate(v, peoplePath, users)
 	for _, u := range users {
 		p.People = append(p.People, personRow{
-			User: u, You: u.ID == v.Person.ID, LastWriter: u.Scope == config.ReadWrite && writers == 1,
+			User: u, You: u.ID == v.Person.ID, LastWriter: u.IsLocalWriter() && writers == 1,
 			LinkValid: u.Link != nil && v.Now().Before(u.Link.Expires),
 		})
 	}
@@ -206,7 +206,8 @@ func personInPath(v *frame.Visit) (*config.User, error) {
 // lastWriterError says why the last person with the scope read_write stays.
 func lastWriterError(err error) error {
 	if errors.Is(err, config.ErrLastWriter) {
-		return web.WrongState("", "Nobody else may change anything. Give somebody else the scope read and write first.")
+		return web.WrongState("", "Nobody else may change anything after signing in with a password. Give somebody else the "+
+			"scope read and write first.")
 	}
 	return err
 }

@@ -11,18 +11,23 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // signInPage is the data of the sign-in page.
 type signInPage struct {
 	Email, Next, Error string
+	Issuer             string // host name of the OpenID Connect issuer; empty: there is none
 	// BaseURL is set if nobody has set RELAY_BASE_URL and the page was opened under another name; Host is that name.
 	BaseURL, Host string
 }
 
 func newSignInPage(v *frame.Visit) signInPage {
 	p := signInPage{Next: localPath(v.R.URL.Query().Get("next"))}
+	if v.Deps.OIDC != nil {
+		p.Issuer = v.Deps.OIDC.Host()
+	}
 	if v.HasForeignName() {
 		p.BaseURL, p.Host = v.Config.BaseURL, v.R.Host
 	}
@@ -64,18 +69,18 @@ func signIn(v *frame.Visit) error {
 	return v.Redirect(p.Next, "")
 }
 
-// withinSignInLimit calls verify, which verifies a password of the person with that email address, unless there were
-// too many wrong ones. The attempt is counted first and taken back if the password was right or was not verified: of
-// passwords that are sent at the same time no more are verified than one after the other.
+// withinSignInLimit calls verify, which verifies a password of the person with that email address or an answer of the
+// issuer with that host name, unless too many were wrong. The attempt is counted first and taken back if it was right
+// or was not verified: of passwords that are sent at the same time no more are verified than one after the other.
 func withinSignInLimit(v *frame.Visit, email string, verify func(context.Context) (*config.User, error)) (*config.User,
 	error) {
 	ctx, from := v.R.Context(), web.InfoOf(v.R).Client
 	if wait := v.Deps.SignInLimit.Claim(ctx, email, from); wait > 0 {
 		return nil, &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
-			Message: "There were too many wrong passwords from your address."}
+			Message: "There were too many wrong passwords, or refused sign-ins, from your address."}
 	}
 	person, err := verify(ctx)
-	if !errors.Is(err, config.ErrSignIn) {
+	if _, refused := errors.AsType[*oidc.Refusal](err); !refused && !errors.Is(err, config.ErrSignIn) {
 		v.Deps.SignInLimit.Release(ctx, email, from)
 	}
 	return person, err
@@ -106,7 +111,7 @@ func localPath(next string) string {
 	switch {
 	case err != nil:
 	case path.Clean(u.Path) != u.Path, u.Path != start && !strings.HasPrefix(u.Path, start+"/"):
-	case u.Path == frame.SignInPath, strings.HasPrefix(u.Path, linkPath):
+	case strings.HasPrefix(u.Path, frame.SignInPath), strings.HasPrefix(u.Path, linkPath):
 	default:
 		return u.RequestURI() // path and query alone, escaped
 	}
@@ -199,7 +204,12 @@ func choosePassword(v *frame.Visit) error {
 }
 
 // changePasswordForm shows the page where a person replaces the password.
-func changePasswordForm(v *frame.Visit) error { return showPasswordForm(v, "change-password", "", "") }
+func changePasswordForm(v *frame.Visit) error {
+	if v.Person.Issuer != "" {
+		return config.ErrIssued
+	}
+	return showPasswordForm(v, "change-password", "", "")
+}
 
 // changePassword replaces the password of a person who knows the current one.
 func changePassword(v *frame.Visit) error {

@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -124,7 +125,7 @@ func (d *Dashboard) Handler() http.Handler {
 func (d Deps) validate() error {
 	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; name != "Log" && name != "Now" && v.Field(i).IsNil() {
+		if name := v.Type().Field(i).Name; name != "Log" && name != "Now" && name != "OIDC" && v.Field(i).IsNil() {
 			return errors.New("dashboard: dependency " + name + " is missing")
 		}
 	}
@@ -151,6 +152,7 @@ type Deps struct {
 	Waiting      Waiting
 	Endpoints    Endpoints
 	Portal       Portal
+	OIDC         *oidc.Client // nil: no issuer signs people in
 	// Doctor examines this node and its engines, for up to half a minute.
 	Doctor func(ctx context.Context) ([]Check, error)
 }
@@ -194,6 +196,10 @@ type People interface {
 	SignIn(ctx context.Context, email, password string) (*config.User, error)
 	// RedeemLink uses up a one-time link and returns its person, or ErrLink.
 	RedeemLink(ctx context.Context, token string) (*config.User, error)
+	// SignInIdentity returns the person of an identity that the issuer has confirmed. renews: in an open session.
+	SignInIdentity(ctx context.Context, who config.Identity, renews bool) (*config.User, error)
+	// EndIdentity ends all sessions of a person whom the issuer admits no more.
+	EndIdentity(ctx context.Context, who config.Identity) error
 	// SessionUser returns the person of a session, ErrSessionEnded, or ErrLease when this node cannot know.
 	SessionUser(userID, session string, epoch int) (*config.User, error)
 	// EndSession ends one session, which would end by its age at until. When it returns nil, no node accepts it.
@@ -226,7 +232,7 @@ type SignInLimit interface {
 }
 
 // Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
-// [entity.InvalidError], [config.ErrConflict], [config.ErrLastWriter] and [config.ErrNotFound].
+// [entity.InvalidError], [config.ErrConflict], [config.ErrLastWriter], [config.ErrIssued] and [config.ErrNotFound].
 type Members interface {
 	Users() []*config.User
 	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return ErrConflict if the

@@ -22,6 +22,7 @@ const (
 	KeysPath         = "/app/settings/keys"
 	AgentsPath       = "/app/settings/agents"
 	SignInPath       = "/app/sign-in"
+	IssuerPath       = "/app/sign-in/issuer"
 	SignOutPath      = "/app/sign-out"
 	PasswordPath     = "/app/password" // for people who come by a one-time link
 )

@@ -64,7 +64,7 @@ type Visit struct {
 	R       *http.Request
 	hosts   *hosts            // that may be named in the request
 	Person  *config.User      // the signed-in user, or the visitor of the portal; nil = none
-	Session session           // of person
+	Session session           // of person; see unconfirmed
 	Portal  *PortalVisit      // a page of the portal; nil: of the dashboard
 	Vars    map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
 	Values  url.Values        // of the form in a POST
@@ -72,6 +72,8 @@ type Visit struct {
 	// selfReloading says that the page reloads by itself in a browser without scripts.
 	SelfReloading bool
 	AsOf          string // Relay-Data-As-Of of the calls; empty: the data is current
+	// unconfirmed says that the session waits for its issuer: it belongs to nobody yet.
+	unconfirmed bool
 	// acting says that the handler of an action has been called: before, nothing can have been done.
 	acting bool
 	// replayed says that the API has answered a call as it did before: the form was sent twice. Its secrets have been
@@ -190,7 +192,14 @@ func (v *Visit) admit(x Route, sessionErr error) (admitted bool, err error) {
 		return false, &web.Error{Status: http.StatusUnauthorized, Type: web.AuthenticationRequired,
 			Message: "You are signed out. Nothing was done: sign in and send the form again."}
 	case v.Person == nil:
-		v.SendTo(SignInPath + "?" + url.Values{"next": {v.R.URL.RequestURI()}}.Encode())
+		path := SignInPath
+		if v.unconfirmed && v.Deps.OIDC != nil && v.IsNavigation() {
+			path = IssuerPath
+		}
+		v.SendTo(path + "?" + url.Values{"next": {v.R.URL.RequestURI()}}.Encode())
+		return false, nil
+	case !v.isConfirmed(v.Person, confirmAgain) && v.IsNavigation():
+		v.SendTo(IssuerPath + "?" + url.Values{"next": {v.R.URL.RequestURI()}}.Encode())
 		return false, nil
 	case v.Person.ChoosePassword && x.Path != PasswordPath && x.Path != SignOutPath:
 		v.SendTo(PasswordPath) // nothing of an action has been done
@@ -296,6 +305,8 @@ func toWebError(err error) error {
 	case errors.Is(err, config.ErrConflict):
 		return &web.Error{Status: http.StatusBadRequest, Type: web.Conflict,
 			Message: "Somebody else changed it at the same time. Open the page again and repeat the change."}
+	case errors.Is(err, config.ErrIssued):
+		return web.WrongState("", "The OpenID Connect issuer decides what this person may do and how they sign in.")
 	case errors.Is(err, config.ErrTooManyUsers):
 		return web.WrongState("", "There are %d people, which is as many as there may be. Remove one first.",
 			config.MaxUsers)

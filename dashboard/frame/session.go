@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -23,6 +25,8 @@ type session struct {
 	Began  int64  `json:"began"`  // when the person signed in, Unix time in seconds
 	Issued int64  `json:"issued"` // when the cookie was written, Unix time in seconds
 	Epoch  int    `json:"epoch"`  // of the person; a higher one ends the session
+	// Confirmed is when the person's issuer has confirmed the session; 0: the person has no issuer.
+	Confirmed int64 `json:"confirmed,omitempty"`
 	// Refresh is where a visitor of the portal gets the next link; empty: nowhere.
 	Refresh string `json:"refresh,omitempty"`
 }
@@ -36,6 +40,10 @@ const (
 	sessionRenewal = 5 * time.Minute
 	// clockSkew is by how much the clock of the node that issued a cookie may be ahead of this one's.
 	clockSkew = 2 * time.Minute
+	// confirmLife is how long a session lasts after the issuer has confirmed it: less than an hour, whatever the clocks.
+	// From confirmAgain on, a page that the person opens leads over the issuer.
+	confirmLife  = 55 * time.Minute
+	confirmAgain = 45 * time.Minute
 )
 
 // cookieName returns the name of a cookie. It differs between relays, since browsers send the cookies of a host to all
@@ -146,8 +154,17 @@ func (v *Visit) openSession() error {
 	case err != nil:
 		return toWebError(err)
 	}
-	v.Person, v.Session = person, s
+	v.Session = s
+	if v.unconfirmed = !v.isConfirmed(person, confirmLife); !v.unconfirmed {
+		v.Person = person
+	}
 	return nil
+}
+
+// isConfirmed reports whether the person needs no issuer, or the issuer has confirmed the session within life.
+func (v *Visit) isConfirmed(person *config.User, life time.Duration) bool {
+	age := v.Now().Sub(time.Unix(v.Session.Confirmed, 0))
+	return person.Issuer == "" || v.Deps.OIDC.Issues(person) && age < life && age >= -clockSkew
 }
 
 // lasts reports whether the session has ended neither by its age nor since nobody used it.
@@ -159,10 +176,23 @@ func (s session) lasts(now time.Time) bool {
 // Ends is when the session ends whatever happens.
 func (s session) Ends() time.Time { return time.Unix(s.Began, 0).Add(sessionLife) }
 
-// BeginSession writes the cookie of a person who has just signed in.
+// BeginSession writes the cookie of a person who has just signed in. If an issuer has only confirmed the open session,
+// that goes on: it would never end by its age otherwise.
 func (v *Visit) BeginSession(person *config.User) error {
 	now := v.Now().Unix()
-	return v.setSession(session{ID: rand.Text(), User: person.ID, Began: now, Issued: now, Epoch: person.Epoch})
+	s := session{ID: rand.Text(), User: person.ID, Began: now, Issued: now, Epoch: person.Epoch}
+	if person.Issuer != "" {
+		if v.Renews(person.ID) {
+			s = v.Session
+		}
+		s.Confirmed = now
+	}
+	return v.setSession(s)
+}
+
+// Renews reports whether a person has an open session in this browser, which the issuer confirms again.
+func (v *Visit) Renews(person string) bool {
+	return v.Session.User == person && v.Session.Confirmed > 0
 }
 
 // renewSession replaces the cookie of a session when the person opens a page. Nothing that a script or a page asks for
@@ -170,7 +200,7 @@ func (v *Visit) BeginSession(person *config.User) error {
 // begin it again.
 func (v *Visit) renewSession() error {
 	now := v.Now()
-	if v.Person == nil || v.Portal != nil || v.SelfReloading || !v.isNavigation() ||
+	if v.Person == nil || v.Portal != nil || v.SelfReloading || !v.IsNavigation() ||
 		now.Sub(time.Unix(v.Session.Issued, 0)) < sessionRenewal {
 		return nil
 	}
@@ -179,9 +209,9 @@ func (v *Visit) renewSession() error {
 	return v.setSession(renewed)
 }
 
-// isNavigation reports whether the browser opens a page with GET, as opposed to a script. Over plain http on a LAN
+// IsNavigation reports whether the browser opens a page with GET, as opposed to a script. Over plain http on a LAN
 // browsers do not say so themselves, but live.js does.
-func (v *Visit) isNavigation() bool {
+func (v *Visit) IsNavigation() bool {
 	h := v.R.Header
 	return v.R.Method == http.MethodGet && v.Part() == "" &&
 		(h.Get("Sec-Fetch-Mode") == "" || h.Get("Sec-Fetch-Mode") == "navigate")
@@ -215,8 +245,11 @@ func (v *Visit) CheckSession() (*config.Key, error) {
 		return v.Principal(), nil
 	}
 	person, err := v.Deps.People.SessionUser(v.Person.ID, v.Session.ID, v.Session.Epoch)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case !v.isConfirmed(person, confirmLife):
+		return nil, config.ErrSessionEnded
 	}
 	return principalOf(person), nil
 }
@@ -244,4 +277,28 @@ func (v *Visit) takeToast() string {
 	}
 	v.setCookie(toastCookie, "", 0)
 	return message
+}
+
+// pendingCookie is the suffix of the cookie of a sign-in at the issuer. Several tabs may begin one: each has one of
+// eight cookies, by its state.
+func pendingCookie(state string) string {
+	if state == "" {
+		return "-oidc"
+	}
+	return "-oidc" + strconv.Itoa(int(state[0])%8)
+}
+
+// KeepPending stores a sign-in at the issuer in the browser: any node can end it.
+func (v *Visit) KeepPending(p oidc.Pending) error {
+	return v.setSealed(pendingCookie(p.State), p, oidc.PendingLife)
+}
+
+// TakePending returns the sign-in with a state that was begun in this browser, once; a zero one if there is none.
+func (v *Visit) TakePending(state string) (p oidc.Pending, err error) {
+	found, err := v.openSealed(pendingCookie(state), &p)
+	if !found || p.State != state {
+		return oidc.Pending{}, err
+	}
+	v.setCookie(pendingCookie(state), "", 0)
+	return p, nil
 }

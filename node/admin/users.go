@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -17,7 +19,8 @@ type User struct {
 	Scope        string     `json:"scope"`
 	CreatedAt    time.Time  `json:"created_at"`
 	PasswordSet  bool       `json:"password_set"`
-	LastSignInAt *time.Time `json:"last_sign_in_at"` // null: never
+	LastSignInAt *time.Time `json:"last_sign_in_at"`  // null: never
+	Issuer       string     `json:"issuer,omitempty"` // OpenID Connect issuer that signs the user in
 	Link         string     `json:"link,omitempty"`
 	LinkExpires  *time.Time `json:"link_expires_at"`
 }
@@ -53,7 +56,7 @@ type users struct {
 
 func commandUser(u *config.User, link string) User {
 	j := User{ID: u.ID, Email: u.Email, Scope: string(u.Scope), CreatedAt: u.CreatedAt, PasswordSet: u.Password != "",
-		Link: link}
+		Issuer: u.Issuer, Link: link}
 	if u.Link != nil {
 		j.LinkExpires = &u.Link.Expires
 	}
@@ -80,8 +83,12 @@ func readUserID(r *http.Request) (userID, email string, err error) {
 	return findUserID(c.Email)
 }
 
-// findUserID returns the id of the user with that address, and the normalized address.
+// findUserID returns the id of the user with that address, and the normalized address. People of an issuer are named by
+// their id: their addresses are not theirs alone.
 func findUserID(text string) (userID, email string, err error) {
+	if strings.HasPrefix(text, id.User) {
+		return text, text, nil
+	}
 	if email, err = config.NormalizeEmail(text); err != nil {
 		return "", "", web.Invalid("email", "%v", err)
 	}
@@ -149,6 +156,8 @@ func userError(err error) error {
 	case errors.Is(err, config.ErrLastWriter):
 		return web.WrongState("", "this is the last user with the scope read_write; add another one first: "+
 			"relay users add EMAIL --scope read_write")
+	case errors.Is(err, config.ErrIssued):
+		return web.WrongState("", "%v; change the groups there", err)
 	case errors.Is(err, config.ErrTooManyUsers):
 		return web.WrongState("", "%v; remove one first", err)
 	}

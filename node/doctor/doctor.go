@@ -73,6 +73,8 @@ type Target struct {
 	FreeBefore func() (free uint64, ago time.Duration)
 	// BaseURL is the public address that clients use; empty if unknown.
 	BaseURL string
+	// Issuer asks the OpenID Connect issuer for its description, and returns where it sends browsers back; nil: none.
+	Issuer func(context.Context) (redirectURL string, err error)
 	// WeakKeys are the settings whose API keys are easy to guess.
 	WeakKeys []string
 	Now      func() time.Time
@@ -125,6 +127,9 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	}
 	if target.BaseURL != "" {
 		groups = append(groups, checkGroup{"base URL", single(x.baseURL)})
+	}
+	if target.Issuer != nil {
+		groups = append(groups, checkGroup{"sign-in", single(x.issuer)})
 	}
 	if target.Ledger != nil {
 		groups = append(groups, checkGroup{"ledger", single(target.Ledger)})

@@ -17,6 +17,16 @@ func (x *checker) baseURL(context.Context) Check {
 	return ok("clients use %s", x.BaseURL)
 }
 
+// issuer checks that people can sign in by OpenID Connect.
+func (x *checker) issuer(ctx context.Context) Check {
+	redirectURL, err := x.Issuer(ctx)
+	if err != nil {
+		return fail("check RELAY_OIDC_ISSUER, and that this machine reaches it; people of the issuer are signed out within "+
+			"the hour, local people sign in with their password", "%v", err)
+	}
+	return ok("the issuer answers; it must know the redirect URL %s", redirectURL)
+}
+
 // privateSuffixes are suffixes of host names that do not exist on the public network.
 var privateSuffixes = []string{
 	"localhost", "local", "internal", "lan", "intranet", "home.arpa", "test", "example", "invalid"}

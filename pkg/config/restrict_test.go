@@ -43,6 +43,9 @@ func TestRestrictionWaitsForEveryNode(t *testing.T) {
 	aDomain := func(*testNode) *leak.Domain { return newDomain("1", "a.example", time.Time{}) }
 	testRestrictionWaits(t, "check a domain", false, aDomain, func(d *leak.Domain) { d.Checked.Seen = "x" })
 	testRestrictionWaits(t, "delete a domain", true, aDomain, nil)
+	aUser := func(*testNode) *User { return newUser("a@example.com", ReadWrite) }
+	testRestrictionWaits(t, "record a sign-in", false, aUser, func(u *User) { u.LastSignInAt = time.Now() })
+	testRestrictionWaits(t, "let a user only read", true, aUser, func(u *User) { u.Scope = Read })
 	aFixture := func(*testNode) *Fixture { return testFixture(t, "one", time.Hour) }
 	testRestrictionWaits(t, "rename a fixture", false, aFixture, func(f *Fixture) { f.Name = "x" })
 	testRestrictionWaits(t, "delete a fixture", false, aFixture, nil)

@@ -17,7 +17,7 @@ import (
 )
 
 // User is a person who may sign in to the dashboard. Its id derives from the email address, so there is one user per
-// address, even when two nodes create it at the same time.
+// address, even when two nodes create it at the same time; or from the identity that an issuer has confirmed.
 type User struct {
 	entity.Meta
 	Email string `json:"email"` // normalized; see NormalizeEmail
@@ -37,6 +37,9 @@ type User struct {
 	LastSignInAt time.Time `json:"last_sign_in_at,omitzero"`
 	// FromEnvironment marks the first user, whom a node created by itself at its start.
 	FromEnvironment bool `json:"from_environment,omitempty"`
+	// Issuer and Subject are set for a person whom an OpenID Connect issuer signs in; see Identity.
+	Issuer  string `json:"issuer,omitempty"`
+	Subject string `json:"subject,omitempty"`
 }
 
 // EndedSession is a session that the user has signed out of.
@@ -53,6 +56,9 @@ const (
 
 // Upgrade: users of the first versions had no scope.
 func (u *User) Upgrade() { u.Scope = cmp.Or(u.Scope, ReadWrite) }
+
+// IsLocalWriter reports whether the user may change anything and signs in without an issuer.
+func (u *User) IsLocalWriter() bool { return u.Scope == ReadWrite && u.Issuer == "" }
 
 func (u *User) endSessions() { u.Epoch, u.EndedSessions = u.Epoch+1, nil }
 
@@ -80,6 +86,11 @@ func (u *User) keepEnded(other *User) {
 	}
 }
 
+// Restricts: the user may only read now.
+func (u *User) Restricts(next entity.Value) bool {
+	return next == nil || u.Scope == ReadWrite && next.(*User).Scope == Read
+}
+
 func (u *User) MadeAtStart() bool { return u.FromEnvironment }
 
 func (u *User) hasEnded(session string) bool {
@@ -95,8 +106,8 @@ type Link struct {
 // linkLife is how long a link is valid.
 const linkLife = 10 * time.Minute
 
-// ErrLastWriter means that after the change no user would have the scope ReadWrite.
-var ErrLastWriter = errors.New("no other user has the scope read_write")
+// ErrLastWriter means that after the change no local user would have the scope ReadWrite.
+var ErrLastWriter = errors.New("no other local user has the scope read_write")
 
 // NormalizeEmail returns the normalized form of an email address, or an error that says what is wrong. It converts to
 // lower case, the local part too: two users whose addresses differ only in case would be confused.
@@ -145,8 +156,9 @@ func (c callers) Users() []*User {
 	return all
 }
 
+// hasWriter reports whether another user may change anything, and does not need an issuer to sign in.
 func (c callers) hasWriter(except string) bool {
-	return slices.ContainsFunc(c.Users(), func(u *User) bool { return u.ID != except && u.Scope == ReadWrite })
+	return slices.ContainsFunc(c.Users(), func(u *User) bool { return u.ID != except && u.IsLocalWriter() })
 }
 
 // AddUser creates a user and returns the token of a sign-in link. While nobody has the scope ReadWrite, the new user
@@ -162,7 +174,7 @@ func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token 
 	if scope != Read && scope != ReadWrite {
 		return "", nil, errScope()
 	}
-	if !c.hasWriter("") {
+	if !slices.ContainsFunc(c.Users(), func(u *User) bool { return u.Scope == ReadWrite }) {
 		scope = ReadWrite
 	}
 	token, link := c.newLink()
@@ -173,23 +185,28 @@ func (c callers) AddUser(ctx context.Context, email string, scope Scope) (token 
 }
 
 // SetUserScope changes what a user may do. When the scope is now Read and it returns nil, no node lets the user change
-// anything. It returns ErrLastWriter when nobody else has the scope ReadWrite, and ErrConflict when rev is not zero and
-// the user has another revision: it has changed since the caller read it.
+// anything. It returns ErrLastWriter when no other local user has the scope ReadWrite, ErrIssued for a user of an
+// issuer, and ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read
+// it.
 func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, rev int64) (*User, error) {
 	if scope != Read && scope != ReadWrite {
 		return nil, errScope()
 	}
+	lowers := false
 	u, err := entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
-		if rev != 0 && u.Rev != rev {
+		lowers = scope == Read && u.Scope == ReadWrite
+		switch {
+		case rev != 0 && u.Rev != rev:
 			return ErrConflict
-		}
-		if scope == Read && u.Scope == ReadWrite && !c.hasWriter(userID) {
+		case u.Issuer != "":
+			return ErrIssued
+		case lowers && !c.hasWriter(userID):
 			return ErrLastWriter
 		}
 		u.Scope = scope
 		return nil
 	})
-	if err != nil || c.hasWriter("") {
+	if err != nil || !lowers || c.hasWriter("") {
 		return u, err
 	}
 	// Another call has changed or removed the other writers in the meantime.
@@ -200,12 +217,16 @@ func (c callers) SetUserScope(ctx context.Context, userID string, scope Scope, r
 }
 
 // ResetUser removes the password, ends all sessions on every node, and returns the token of a new sign-in link. It
-// returns ErrConflict when rev is not zero and the user has another revision: it has changed since the caller read it.
+// returns ErrIssued for a user of an issuer, and ErrConflict when rev is not zero and the user has another revision: it
+// has changed since the caller read it.
 func (c callers) ResetUser(ctx context.Context, userID string, rev int64) (token string, u *User, err error) {
 	token, link := c.newLink()
 	u, err = entity.UpdateEverywhere(ctx, c, userID, func(u *User) error {
-		if rev != 0 && u.Rev != rev {
+		switch {
+		case rev != 0 && u.Rev != rev:
 			return ErrConflict
+		case u.Issuer != "":
+			return ErrIssued
 		}
 		u.Password, u.Link, u.ChoosePassword = "", link, false
 		u.endSessions()
@@ -224,14 +245,14 @@ func (c callers) RemoveUser(ctx context.Context, userID string) error {
 	if u == nil {
 		return ErrNotFound
 	}
-	if u.Scope == ReadWrite && !c.hasWriter(userID) {
+	if u.IsLocalWriter() && !c.hasWriter(userID) {
 		return ErrLastWriter
 	}
 	res, err := c.Delete(ctx, entity.KindUser, userID, 0)
 	if err != nil {
 		return err
 	}
-	if u.Scope == ReadWrite && !c.hasWriter("") {
+	if u.IsLocalWriter() && !c.hasWriter("") {
 		return c.restoreUser(ctx, u)
 	}
 	return c.Barrier(ctx, res)

@@ -32,7 +32,12 @@ func (k *Key) Validate() error {
 func (u *User) Validate() error {
 	u.Link = nil // a link of an import must not let anybody sign in
 	email, err := NormalizeEmail(u.Email)
-	if err != nil || email != u.Email || u.ID != UserID(email) {
+	id := UserID(email)
+	if u.Issuer != "" {
+		id = u.identity().UserID()
+		u.Password = "" // an import must not let anybody sign in whom the issuer does not
+	}
+	if err != nil || email != u.Email || u.ID != id {
 		return fmt.Errorf("email %.100q does not belong to this id", u.Email)
 	}
 	if u.Password != "" {

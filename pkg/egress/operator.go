@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http"
+	"time"
 )
 
 // OperatorDialer connects to hosts that the operator named in a setting, such as a mail server, without checking their
@@ -36,3 +38,34 @@ func (o *OperatorDialer) Dial(ctx context.Context, network, address string) (net
 
 // TLS returns the configuration for these connections; the caller clones it and sets ServerName.
 func (o *OperatorDialer) TLS() *tls.Config { return o.tls }
+
+// Client returns an HTTP client for one server of the operator. It follows no redirects and uses no proxy. An answer of
+// more than maxBody bytes is an error.
+func (o *OperatorDialer) Client(timeout time.Duration, maxBody int64) *http.Client {
+	return &http.Client{
+		Transport: bounded{&http.Transport{
+			DialContext: o.Dial, TLSClientConfig: o.TLS().Clone(), ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: handshakeTimeout, MaxResponseHeaderBytes: maxResponseHeader,
+			MaxIdleConns: 1, IdleConnTimeout: time.Minute,
+		}, maxBody},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       timeout,
+	}
+}
+
+// bounded bounds the bodies of answers.
+type bounded struct {
+	inner *http.Transport
+	most  int64
+}
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.inner.RoundTrip(r)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, b.most)
+	}
+	return answer, err
+}
+
+// CloseIdleConnections implements the interface that http.Client.CloseIdleConnections looks for.
+func (b bounded) CloseIdleConnections() { b.inner.CloseIdleConnections() }

@@ -3,25 +3,18 @@ package spans
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"net/textproto"
-	"net/url"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
-	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/otlp"
 )
 
 // Config configures a Recorder.
@@ -33,6 +26,10 @@ type Config struct {
 	Version string
 	// CAFile and DNSServer are those of egress.NewOperatorDialer.
 	CAFile, DNSServer string
+}
+
+func (c Config) collector() otlp.Collector {
+	return otlp.Collector{URL: c.URL, Headers: c.Headers, CAFile: c.CAFile, DNSServer: c.DNSServer}
 }
 
 // Deps are the dependencies of a Recorder; all are required.
@@ -48,7 +45,7 @@ const (
 	maxBatch      = 512              // spans of one request
 	batchPause    = 2 * time.Second  // longest wait for a full batch
 	exportTimeout = 10 * time.Second // of a batch with its repeats
-	stopTimeout   = 3 * time.Second  // for what is left when the node stops
+	stopTimeout   = 2 * time.Second  // for what is left when the node stops
 	complainEvery = time.Minute      // one log line about failures
 )
 
@@ -57,34 +54,16 @@ const tracesPath = "/v1/traces"
 
 // Validate returns the first setting that cannot be used, and its environment variable.
 func (c Config) Validate() (env string, err error) {
-	if _, err := c.address(); err != nil {
+	if _, err := c.collector().Address(tracesPath); err != nil {
 		return "RELAY_TRACES_URL", err
 	}
 	if _, err := c.share(); err != nil {
 		return "RELAY_TRACES_SAMPLE", err
 	}
-	if _, err := c.headers(); err != nil {
+	if _, err := c.collector().Header(); err != nil {
 		return "RELAY_TRACES_HEADERS", err
 	}
 	return "", nil
-}
-
-// address returns the URL of the collector, nil without traces.
-func (c Config) address() (*url.URL, error) {
-	if c.URL == "" {
-		return nil, nil
-	}
-	u, err := url.Parse(c.URL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("must be http:// or https:// with a host: OTLP over HTTP, usually port 4318")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("must have no user, query or fragment; credentials go into RELAY_TRACES_HEADERS")
-	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = tracesPath
-	}
-	return u, nil
 }
 
 // share returns the share of events that are traced.
@@ -96,51 +75,24 @@ func (c Config) share() (float64, error) {
 	return share, nil
 }
 
-// headers returns the headers of a request to the collector. Its errors do not repeat values, which are secrets.
-func (c Config) headers() (map[string]string, error) {
-	headers := map[string]string{}
-	for pair := range strings.SplitSeq(c.Headers, ",") {
-		if pair = strings.TrimSpace(pair); pair == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(pair, "=")
-		name = textproto.TrimString(name)
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || name == "" || strings.ContainsFunc(name+value, isControl) ||
-			strings.ContainsAny(name, " :") {
-			return nil, errors.New("must be pairs name=value, separated by commas")
-		}
-		headers[name] = value
-	}
-	return headers, nil
-}
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
 // New returns a Recorder, nil if there is no collector. It opens no connection and starts no goroutine.
 func New(cfg Config, deps Deps) (*Recorder, error) {
 	if env, err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", env, err)
 	}
-	address, _ := cfg.address()
+	address, _ := cfg.collector().Address(tracesPath)
 	if address == nil {
 		return nil, nil
 	}
 	share, _ := cfg.share()
-	headers, _ := cfg.headers()
-	dialer, err := egress.NewOperatorDialer(cfg.CAFile, cfg.DNSServer)
+	headers, _ := cfg.collector().Header()
+	requests, err := cfg.collector().Client()
 	if err != nil {
 		return nil, err
 	}
 	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithHTTPClient(&http.Client{
-			Transport: &http.Transport{
-				DialContext: dialer.Dial, TLSClientConfig: dialer.TLS().Clone(), ForceAttemptHTTP2: true,
-				MaxIdleConns: 1, IdleConnTimeout: time.Minute,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Timeout:       exportTimeout,
-		}))
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
+		otlptracehttp.WithHTTPClient(requests))
 	e := &exporter{inner: otlptrace.NewUnstarted(client), log: deps.Log, now: deps.Now, count: newCounter(deps.Metrics)}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()), // Accept has decided
@@ -148,9 +100,7 @@ func New(cfg Config, deps Deps) (*Recorder, error) {
 			AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 8, LinkCountLimit: 4,
 			AttributePerEventCountLimit: 8, AttributePerLinkCountLimit: 8,
 		}),
-		sdktrace.WithResource(resource.NewSchemaless(
-			attribute.String("service.name", "eventrelay"), attribute.String("service.version", cfg.Version),
-			attribute.String("service.instance.id", cfg.Node))))
+		sdktrace.WithResource(otlp.Resource(cfg.Node, cfg.Version)))
 	e.provider = provider
 	return &Recorder{tracer: provider.Tracer("eventrelay"), now: deps.Now, sample: share, exporter: e,
 		ready: make(chan struct{})}, nil
@@ -175,7 +125,7 @@ const (
 	resultFailed   = "failed"
 )
 
-// Run exports spans until ctx ends, and then for three seconds what is left.
+// Run exports spans until ctx ends, and then for two seconds what is left.
 func (r *Recorder) Run(ctx context.Context) error {
 	e := r.exporter
 	stop, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +35,10 @@ func startCollector(t *testing.T, to string) string {
 exporters: {otlphttp: {endpoint: %q}}
 service:
   telemetry: {metrics: {level: none}}
-  pipelines: {traces: {receivers: [otlp], exporters: [otlphttp]}}
+  pipelines:
+    traces: {receivers: [otlp], exporters: [otlphttp]}
+    metrics: {receivers: [otlp], exporters: [otlphttp]}
+    logs: {receivers: [otlp], exporters: [otlphttp]}
 `, address, to)
 	must.Do(t, os.WriteFile(conf, []byte(settings), 0o600))
 	cmd := exec.CommandContext(t.Context(), path, "--config", conf)
@@ -55,6 +59,48 @@ service:
 		return ""
 	})
 	return "http://" + address
+}
+
+// Metrics and the log arrive at a collector; the log is on stderr all the same. In the long form they go through the
+// OpenTelemetry Collector.
+func TestMetricsAndLogsOverOTLP(t *testing.T) {
+	collector := spanstest.New(t, nil)
+	to := collector.URL
+	if os.Getenv("RELAY_TORTURE") != "" {
+		to = startCollector(t, to)
+	}
+	p := startDevProcess(t, t.TempDir(), "RELAY_METRICS_URL="+to, "RELAY_METRICS_SECONDS=1", "RELAY_LOGS_URL="+to,
+		"RELAY_LOGS_HEADERS=authorization=header-secret")
+	const line = "embedded redis ready"
+	eventually(t, arrival, func() string {
+		named := func(name string) func(spanstest.Point) bool {
+			return func(x spanstest.Point) bool { return x.Name == name && x.Attributes["service.instance.id"] == "dev" }
+		}
+		points := collector.Points()
+		for _, name := range []string{"relay_node_info", "go_goroutines", "relay_log_records_total"} {
+			if !slices.ContainsFunc(points, named(name)) {
+				return fmt.Sprintf("no metric %s among %d", name, len(points))
+			}
+		}
+		if !slices.ContainsFunc(collector.Records(), func(r spanstest.Record) bool {
+			return r.Body == line && r.Severity == "INFO" && r.Attributes["node"] == "dev"
+		}) {
+			return fmt.Sprintf("no record %q: %+v", line, collector.Records())
+		}
+		return ""
+	})
+	must.Do(t, p.stop(syscall.SIGTERM))
+	const last = "stopping: running requests end first"
+	eventually(t, arrival, func() string { // the collector of the long form has it a moment later
+		if !slices.ContainsFunc(collector.Records(), func(r spanstest.Record) bool { return r.Body == last }) {
+			return "the last lines are missing"
+		}
+		return ""
+	})
+	if logs := p.logs.String(); !strings.Contains(logs, line) || !strings.Contains(logs, last) ||
+		strings.Contains(logs, "header-secret") || collector.Contains("header-secret") {
+		t.Errorf("the log is %s", logs)
+	}
 }
 
 // An event can be followed from its acceptance to its destination, over a retry and a replay: in the collector, the

@@ -58,8 +58,10 @@ var homes = map[string]struct {
 	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},
 	"github.com/testcontainers":         {[]string{"test/kit"}, "it starts engines for tests"},
 	"github.com/moby/moby":              {[]string{"test/kit"}, "it starts engines for tests"},
-	"go.opentelemetry.io": {[]string{"pkg/spans", "test/collector", "test/spanstest"},
-		"everything else sees pkg/spans, where a nil recorder costs nothing"},
+	"go.opentelemetry.io": {[]string{"pkg/otlp", "pkg/spans", "test/collector", "test/spanstest"},
+		"everything else sees pkg/spans, where a nil recorder costs nothing, and pkg/otlp"},
+	"github.com/coreos/go-oidc":  {[]string{"pkg/oidc"}, "one place verifies what an issuer says"},
+	"github.com/zitadel/oidc":    {[]string{"test/oidctest"}, "it is an issuer for tests"},
 	"github.com/google/pprof":    {[]string{"tools/bench"}, forBenchmark},
 	"github.com/HdrHistogram":    {[]string{"tools/bench"}, forBenchmark},
 	"github.com/bits-and-blooms": {[]string{"tools/bench"}, forBenchmark},
@@ -126,8 +128,8 @@ func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
 		case slices.Contains([]string{"test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
-			"test/websites", "test/desttest", "test/spanstest", "test/streamtest"}, inner) && (s.test || within(s.dir, "test") ||
-			inner == "test/kafka" && within(s.dir, "tools/bench")):
+			"test/websites", "test/desttest", "test/oidctest", "test/spanstest", "test/streamtest"}, inner) && (s.test ||
+			within(s.dir, "test") || inner == "test/kafka" && within(s.dir, "tools/bench")):
 			return ""
 		case within(inner, "test") && !within(s.dir, "test"):
 			return "it and its libraries are for tests, no part of the binary"

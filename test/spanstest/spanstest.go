@@ -1,5 +1,5 @@
 // Package spanstest is a collector for tests: it takes OTLP over HTTP, decodes it with the types of OpenTelemetry, and
-// returns the spans.
+// returns the spans, metrics and log records.
 package spanstest
 
 import (
@@ -10,13 +10,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	logs "go.opentelemetry.io/proto/otlp/collector/logs/v1"
+	metrics "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	traces "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -39,13 +43,29 @@ type Span struct {
 // Traceparent names the span to its children.
 func (s Span) Traceparent() string { return "00-" + s.Trace + "-" + s.ID + "-01" }
 
-// Collector receives spans.
+// Point is one exported value of a metric: of a histogram, the number of its observations.
+type Point struct {
+	Name       string
+	Attributes map[string]string // of the resource too
+	Value      float64
+}
+
+// Record is one exported log record.
+type Record struct {
+	Body, Severity string
+	Attributes     map[string]string // of the resource too
+	Time           time.Time
+}
+
+// Collector receives spans, metrics and log records.
 type Collector struct {
 	URL    string
 	Header http.Header // of the last request; read it after Wait
 
 	mu     sync.Mutex // guards what follows and Header
 	spans  []Span
+	points []Point // of the last export
+	logs   []Record
 	raw    []byte
 	faults []error
 }
@@ -85,7 +105,7 @@ func (c *Collector) Recorder(t *testing.T) (r *spans.Recorder, stop func()) {
 }
 
 func (c *Collector) receive(r *http.Request) error {
-	if r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Encoding") != "gzip" {
+	if r.Method != http.MethodPost || r.Header.Get("Content-Encoding") != "gzip" {
 		return fmt.Errorf("%s %s with %v", r.Method, r.URL, r.Header)
 	}
 	unzipped, err := gzip.NewReader(r.Body)
@@ -96,13 +116,25 @@ func (c *Collector) receive(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Header, c.raw = r.Header.Clone(), append(c.raw, raw...)
+	switch r.URL.Path {
+	case "/v1/traces":
+		return c.receiveSpans(raw)
+	case "/v1/metrics":
+		return c.receivePoints(raw)
+	case "/v1/logs":
+		return c.receiveRecords(raw)
+	}
+	return fmt.Errorf("POST %s", r.URL)
+}
+
+func (c *Collector) receiveSpans(raw []byte) error {
 	var batch collector.ExportTraceServiceRequest
 	if err := proto.Unmarshal(raw, &batch); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.Header, c.raw = r.Header.Clone(), append(c.raw, raw...)
 	for _, resource := range batch.GetResourceSpans() {
 		shared := attributes(resource.GetResource().GetAttributes())
 		for _, scope := range resource.GetScopeSpans() {
@@ -114,16 +146,73 @@ func (c *Collector) receive(r *http.Request) error {
 	return nil
 }
 
+func (c *Collector) receivePoints(raw []byte) error {
+	var batch metrics.ExportMetricsServiceRequest
+	if err := proto.Unmarshal(raw, &batch); err != nil {
+		return err
+	}
+	c.points = nil
+	for _, resource := range batch.GetResourceMetrics() {
+		shared := attributes(resource.GetResource().GetAttributes())
+		for _, scope := range resource.GetScopeMetrics() {
+			for _, m := range scope.GetMetrics() {
+				for _, p := range append(m.GetSum().GetDataPoints(), m.GetGauge().GetDataPoints()...) {
+					c.points = append(c.points, Point{m.GetName(), joined(p.GetAttributes(), shared), p.GetAsDouble()})
+				}
+				for _, p := range m.GetHistogram().GetDataPoints() {
+					c.points = append(c.points, Point{m.GetName(), joined(p.GetAttributes(), shared), float64(p.GetCount())})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Collector) receiveRecords(raw []byte) error {
+	var batch logs.ExportLogsServiceRequest
+	if err := proto.Unmarshal(raw, &batch); err != nil {
+		return err
+	}
+	for _, resource := range batch.GetResourceLogs() {
+		shared := attributes(resource.GetResource().GetAttributes())
+		for _, scope := range resource.GetScopeLogs() {
+			for _, r := range scope.GetLogRecords() {
+				c.logs = append(c.logs, Record{r.GetBody().GetStringValue(), r.GetSeverityText(),
+					joined(r.GetAttributes(), shared), time.Unix(0, int64(r.GetTimeUnixNano()))})
+			}
+		}
+	}
+	return nil
+}
+
+// joined returns attributes with those of the resource.
+func joined(own []*common.KeyValue, shared map[string]string) map[string]string {
+	all := attributes(own)
+	maps.Copy(all, shared)
+	return all
+}
+
+// Points returns the metrics of the last export.
+func (c *Collector) Points() []Point {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.points)
+}
+
+// Records returns all log records.
+func (c *Collector) Records() []Record {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.logs)
+}
+
 // newSpan copies a span; its attributes include those of the resource.
 func newSpan(s *traces.Span, shared map[string]string) Span {
 	out := Span{
 		Name: s.GetName(), Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()),
-		Parent: hex.EncodeToString(s.GetParentSpanId()), Attributes: attributes(s.GetAttributes()),
+		Parent: hex.EncodeToString(s.GetParentSpanId()), Attributes: joined(s.GetAttributes(), shared),
 		Start: time.Unix(0, int64(s.GetStartTimeUnixNano())), End: time.Unix(0, int64(s.GetEndTimeUnixNano())),
 		Failed: s.GetStatus().GetCode() == traces.Status_STATUS_CODE_ERROR,
-	}
-	for name, value := range shared {
-		out.Attributes[name] = value
 	}
 	for _, l := range s.GetLinks() {
 		out.Links = append(out.Links, hex.EncodeToString(l.GetTraceId())+"-"+hex.EncodeToString(l.GetSpanId()))
