@@ -19,9 +19,10 @@ const (
 	maxStreamLine = 16 << 20         // bytes; an event has at most 1 MiB of body, in base64, and its headers
 )
 
-// Streamed is an item of a stream: an event, or a gap, which says that events are missing.
+// Streamed is an item of a stream: an event, or a gap, which says that events are missing. The first item has neither: the
+// stream has begun.
 type Streamed struct {
-	ID    string // stream on after it: Stream(ctx, endpointID, ID)
+	ID    string // to stream on after it: Stream(ctx, endpointID, ID)
 	Event *StreamEvent
 	Gap   *StreamGap
 }
@@ -41,7 +42,7 @@ func (c *Client) Stream(ctx context.Context, endpointID, after string) iter.Seq2
 		for try := 1; ; try++ {
 			begun, err := s.connect(ctx, endpointID)
 			if begun {
-				s.begun, try = true, 1
+				try = 1
 			}
 			if s.stopped || ctx.Err() != nil {
 				return
@@ -59,7 +60,7 @@ func (c *Client) Stream(ctx context.Context, endpointID, after string) iter.Seq2
 type stream struct {
 	c              *Client
 	id             string // of the last item
-	begun, stopped bool   // it was connected once; the caller takes no more
+	begun, stopped bool   // it has yielded; the caller takes no more
 	yield          func(Streamed, error) bool
 }
 
@@ -74,6 +75,7 @@ func (s *stream) connect(ctx context.Context, endpointID string) (begun bool, er
 		return false, err
 	}
 	r.header.Set("Accept", "text/event-stream")
+	r.header.Set("Accept-Encoding", "identity")
 	if s.id != "" {
 		r.header.Set("Last-Event-ID", s.id)
 	}
@@ -85,7 +87,7 @@ func (s *stream) connect(ctx context.Context, endpointID string) (begun bool, er
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxStreamLine)
 	var item StreamItem
-	for lines.Scan() && !s.stopped {
+	for !s.stopped && lines.Scan() {
 		silence.Reset(streamSilence)
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
@@ -98,9 +100,11 @@ func (s *stream) connect(ctx context.Context, endpointID string) (begun bool, er
 			item.Data = value
 		case lines.Text() == "":
 			begun = true
+			silence.Stop() // the caller may take its time
 			if err := s.take(item); err != nil {
 				return true, err
 			}
+			silence.Reset(streamSilence)
 			item = StreamItem{}
 		}
 	}
@@ -125,7 +129,7 @@ func (s *stream) take(item StreamItem) error {
 	case "end":
 		into = &end
 	default: // ready, and what later versions add
-		into = &struct{}{}
+		into = &map[string]any{}
 	}
 	if item.Data != "" {
 		if err := json.Unmarshal([]byte(item.Data), into); err != nil {
@@ -138,8 +142,8 @@ func (s *stream) take(item StreamItem) error {
 	if item.ID != nil {
 		s.id, next.ID = *item.ID, *item.ID
 	}
-	if next.Event != nil || next.Gap != nil {
-		s.stopped = !s.yield(next, nil)
+	if next.Event != nil || next.Gap != nil || item.Event == "ready" && !s.begun {
+		s.begun, s.stopped = true, !s.yield(next, nil)
 	}
 	return nil
 }
