@@ -15,6 +15,8 @@ import (
 	relay "github.com/eventrelay/relay/sdk/go"
 )
 
+const events = 2101
+
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -30,7 +32,7 @@ func tour(ctx context.Context, client *relay.Client) error {
 	}
 	fmt.Println("scope", me.Scope)
 
-	// An endpoint with a disabled destination stores events and delivers none.
+	// A paused endpoint stores events and delivers none.
 	endpoint, err := client.CreateEndpoint(ctx, relay.EndpointCreate{
 		Name: relay.Ptr("tour in Go"), URL: relay.Ptr("https://example.com/hook"), Paused: relay.Ptr(true)})
 	if err != nil {
@@ -45,7 +47,7 @@ func tour(ctx context.Context, client *relay.Client) error {
 		return err
 	}
 	stored := 0
-	for result, err := range client.SendAll(ctx, endpoint.ID, orders(2100)) {
+	for result, err := range client.SendAll(ctx, endpoint.ID, orders(events-1)) {
 		switch {
 		case err != nil:
 			return err
@@ -56,7 +58,8 @@ func tour(ctx context.Context, client *relay.Client) error {
 	fmt.Println("stored", stored)
 
 	listed := 0
-	for _, err := range client.ListEventsAll(ctx, relay.ListEventsParams{EndpointID: &[]string{endpoint.ID}, Limit: relay.Ptr(100)}) {
+	all := relay.ListEventsParams{EndpointID: &[]string{endpoint.ID}, Limit: relay.Ptr(100)}
+	for _, err := range client.ListEventsAll(ctx, all) {
 		if err != nil {
 			return err
 		}
@@ -73,27 +76,29 @@ func tour(ctx context.Context, client *relay.Client) error {
 	if err := <-streamed; err != nil {
 		return err
 	}
+	fmt.Println("streamed", events)
 	_, err = client.DeleteEndpoint(ctx, endpoint.ID)
 	return err
 }
 
-// stream counts events as they are accepted.
+// stream returns when it has seen all events as they were accepted, each once.
 func stream(ctx context.Context, client *relay.Client, endpointID string, begun chan<- struct{}) error {
 	seen := map[string]bool{}
 	for item, err := range client.Stream(ctx, endpointID, "") {
 		switch {
 		case err != nil:
 			return err
+		case item.Event != nil && seen[item.Event.ID]:
+			return fmt.Errorf("%s came twice", item.Event.ID)
 		case item.Event != nil:
 			seen[item.Event.ID] = true
 		case item.Gap == nil:
 			close(begun)
 		}
-		if len(seen) == 2101 {
+		if len(seen) == events {
 			break
 		}
 	}
-	fmt.Println("streamed", len(seen))
 	return nil
 }
 
