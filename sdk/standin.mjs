@@ -13,7 +13,7 @@ http.createServer(async (request, response) => {
   const chunks = []
   for await (const chunk of request) chunks.push(chunk)
   const { method, url, headers } = request
-  if (url === '/faults') return response.end(JSON.stringify(faults))
+  if (url === '/faults') return response.end(JSON.stringify(faults, Object.keys(faults).sort()) + '\n')
   if (url === '/v1/me' && first('429 to a read')) return refuse(response, 429, { 'retry-after': '1' })
   if (method === 'PATCH' && first('503 to a write without a key')) return refuse(response, 503)
 
@@ -35,3 +35,4 @@ http.createServer(async (request, response) => {
   })
   forwarded.end(Buffer.concat(chunks))
 }).listen(0, '127.0.0.1', function () { console.log(`http://127.0.0.1:${this.address().port}`) })
+process.stdin.on('end', () => process.exit()).resume() // it ends with the script that started it
