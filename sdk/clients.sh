@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the clients in go, ts and python: what is generated must be what bin/relay's OpenAPI document says, their tests must
-# pass, and the example of each must run in an empty project against bin/relay dev, through troubles that standin.mjs makes.
-# `clients.sh generate` writes the generated files, `clients.sh install` only fetches the generators.
+# Tests the clients in go, ts and python: what is generated must be what bin/relay's OpenAPI document says, their tests
+# must pass, and the example of each must run in an empty project against bin/relay dev, through the troubles of
+# standin.mjs. `clients.sh generate` writes the generated files, `clients.sh install` only fetches the generators.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD work=$PWD/bin/clients
@@ -9,7 +9,7 @@ venv=$work/venv/bin
 export CGO_ENABLED=0 GOFLAGS=-trimpath
 
 for tool in npm python3; do
-	command -v $tool >/dev/null || { echo "the clients need Node.js 20 with npm and Python 3.11, and there is no $tool" >&2; exit 1; }
+	command -v $tool >/dev/null || { echo "the clients need npm and Python 3.11, and there is no $tool" >&2; exit 1; }
 done
 mkdir -p "$work"
 if ! cmp -s sdk/python/requirements.txt "$work/venv/requirements.txt"; then
@@ -20,7 +20,8 @@ if ! cmp -s sdk/python/requirements.txt "$work/venv/requirements.txt"; then
 	cp sdk/python/requirements.txt "$work/venv/"
 fi
 if ! cmp -s sdk/ts/package-lock.json sdk/ts/node_modules/installed; then
-	(cd sdk/ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && cp package-lock.json node_modules/installed)
+	(cd sdk/ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error)
+	cp sdk/ts/package-lock.json sdk/ts/node_modules/installed
 fi
 [ "${1:-}" = install ] && exit
 
@@ -37,8 +38,12 @@ cd "$work/sdk"
 for name in openapi openapi-compat; do
 	curl -sf -o "$work/$name.json" "$RELAY_BASE_URL/$name.json"
 done
+version=$(cat "$top/VERSION")
+sed -i "s/^version = .*/version = \"$version\"/" python/pyproject.toml
+(cd ts && npm pkg set version="$version")
 find . -name '*.gen.*' -delete -o -name '*_gen.py' -delete
-(cd go && go tool -modfile="$top/test/contract/goclient/go.mod" oapi-codegen -config oapi-codegen.yaml "$work/openapi-compat.json")
+pins=$top/test/contract/goclient/go.mod # of oapi-codegen
+(cd go && go tool -modfile="$pins" oapi-codegen -config oapi-codegen.yaml "$work/openapi-compat.json")
 (cd ts && node generate.mjs "$work/openapi.json")
 (
 	cd python
@@ -46,17 +51,19 @@ find . -name '*.gen.*' -delete -o -name '*_gen.py' -delete
 	"$venv/datamodel-codegen" --input "$work/openapi-compat.json" --input-file-type openapi --openapi-scopes schemas \
 		--output src/eventrelay/types_gen.py --output-model-type typing.TypedDict --target-python-version 3.11 \
 		--no-use-closed-typed-dict --strict-nullable --enum-field-as-literal all --use-schema-description \
-		--use-field-description --no-formatters \
-		--custom-file-header '# Code generated from the OpenAPI document by datamodel-code-generator. DO NOT EDIT.' 2>/dev/null
+		--use-field-description --no-formatters --custom-file-header \
+		'# Code generated from the OpenAPI document by datamodel-code-generator. DO NOT EDIT.' 2>/dev/null
 	"$venv/ruff" format --quiet src/eventrelay/*_gen.py
 )
-generated=$(find . -name '*.gen.*' -o -name '*_gen.py' | sort)
+generated="$(find . -name '*.gen.*' -o -name '*_gen.py' | sort) python/pyproject.toml ts/package.json"
 if [ "${1:-}" = generate ]; then
 	for file in $generated; do cp "$file" "$top/sdk/$file"; done
 	exit
 fi
 for file in $generated; do
-	diff -u "$top/sdk/$file" "$file" || { echo "sdk/$file is not what the OpenAPI document says: run make generate" >&2; exit 1; }
+	diff -u "$top/sdk/$file" "$file" && continue
+	echo "sdk/$file is not what the OpenAPI document says: run make generate" >&2
+	exit 1
 done
 "$venv/ruff" format --check --quiet python || { echo "ruff would change sdk/python" >&2; exit 1; }
 
@@ -70,8 +77,14 @@ example() {
 	local standin=$STANDIN_PID base out # bash unsets STANDIN_PID at its end
 	read -r base <&"${STANDIN[0]}"
 	out=$(RELAY_BASE_URL=$base timeout 60 "$@")
-	diff <(printf '%s\n' "scope read_write" "stored 2100" "listed 2101" "refused 404 not_found" "streamed 2101") - <<<"$out"
-	diff <(echo '{"429 to a read":2,"503 to a batch":4,"a stream is cut":2,"an answer is lost":2}') <(curl -sf "$base/faults")
+	diff - <(printf '%s\n' "$out") <<-'OUT'
+		scope read_write
+		stored 2100
+		listed 2101
+		refused 404 not_found
+		streamed 2101
+	OUT
+	diff - <(curl -sf "$base/faults") <<<'{"429 to a read":2,"503 to a batch":4,"a stream is cut":2,"an answer is lost":2}'
 	kill "$standin"
 	wait "$standin" || true
 }

@@ -15,7 +15,6 @@ http.createServer(async (request, response) => {
   const { method, url, headers } = request
   if (url === '/faults') return response.end(JSON.stringify(faults, Object.keys(faults).sort()) + '\n')
   if (url === '/v1/me' && first('429 to a read')) return refuse(response, 429, { 'retry-after': '1' })
-  if (method === 'PATCH' && first('503 to a write without a key')) return refuse(response, 503)
 
   const forwarded = http.request(relay, { method, path: url, headers: { ...headers, host: relay.host }, agent: false })
   forwarded.on('error', () => response.destroy())

@@ -17,9 +17,9 @@ const (
 )
 
 // SendAll sends any number of events in batches and yields the result of each, in order: an id or an error. The index
-// counts all events. It reads the events of the next batch when the results of the last one are taken. An error ends it:
-// the events from its index on were not confirmed. With WithIdempotencyKey it may be repeated as a whole, with the same
-// events: what was stored is not stored again.
+// counts all events. It reads the events of the next batch when the results of the last one are taken. An error ends
+// it: the events from its index on were not confirmed. With WithIdempotencyKey it may be repeated as a whole, with the
+// same events: what was stored is not stored again.
 func (c *Client) SendAll(ctx context.Context, endpointID string, events iter.Seq[BatchEvent],
 	options ...Option) iter.Seq2[BatchItem, error] {
 	return func(yield func(BatchItem, error) bool) {

@@ -49,6 +49,7 @@ type APIError struct {
 	Status     int
 	RetryAfter time.Duration // 0 if the service does not say
 	ErrorDetail
+	kept bool // the same key gets the same answer, or its key could not be remembered
 }
 
 func (e *APIError) Error() string {
@@ -109,34 +110,34 @@ func (c *Client) newRequest(method, path string, params, body any, options []Opt
 	return r, nil
 }
 
-// Call makes any call of the API, for what the methods cannot say, such as null in a change. params and body are written
-// as JSON is, and the answer is decoded into result. It is repeated like the methods.
+// Call makes any call of the API, for what the methods cannot say, such as null in a change. params and body are
+// written as JSON is, and the answer is decoded into result. It is repeated like the methods.
 func (c *Client) Call(ctx context.Context, method, path string, params, body, result any, options ...Option) error {
 	r, err := c.newRequest(method, path, params, body, options)
 	if err != nil {
 		return err
 	}
 	for try := 1; ; try++ {
-		resp, text, err := c.try(ctx, r)
+		text, err := c.try(ctx, r)
 		if err == nil {
 			if err = json.Unmarshal(text, result); err != nil {
 				return fmt.Errorf("read the answer of %s: %w", path, err)
 			}
 			return nil
 		}
-		if try >= c.MaxTries || !temporary(err) || !r.repeatable(resp) || !c.wait(ctx, try, err) {
+		if try >= c.MaxTries || !temporary(err) || !r.repeatable(err) || !c.wait(ctx, try, err) {
 			return err
 		}
 	}
 }
 
 // try makes one request and reads its answer.
-func (c *Client) try(ctx context.Context, r *request) (*http.Response, []byte, error) {
+func (c *Client) try(ctx context.Context, r *request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	resp, err := c.send(ctx, r)
 	if err != nil {
-		return resp, nil, err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
@@ -145,7 +146,7 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, []byte, e
 	} else if err != nil {
 		err = &url.Error{Op: r.method, URL: r.url, Err: err}
 	}
-	return resp, text, err
+	return text, err
 }
 
 // send makes one request. Answers other than 2xx are an APIError.
@@ -172,17 +173,15 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 		answer.Error.Message = string(text[:min(len(text), 200)]) // not of the relay, but of a proxy
 	}
 	answer.Error.RequestID = cmp.Or(answer.Error.RequestID, resp.Header.Get("X-Request-Id"))
-	return resp, &APIError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")), answer.Error}
+	kept := resp.Header.Get("Idempotent-Replayed") != "" || resp.Header.Get("Idempotency-Status") != ""
+	return nil, &APIError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")), answer.Error, kept}
 }
 
-// repeatable reports whether the request may be sent again after resp, nil if there was no answer.
-func (r *request) repeatable(resp *http.Response) bool {
-	if r.method == http.MethodGet {
-		return true
-	}
-	// A kept answer stays the same, and a key that could not be remembered protects nothing.
-	return r.header.Get("Idempotency-Key") != "" && (resp == nil ||
-		resp.Header.Get("Idempotent-Replayed") == "" && resp.Header.Get("Idempotency-Status") == "")
+// repeatable reports whether the request may be sent again after err.
+func (r *request) repeatable(err error) bool {
+	var refused *APIError
+	kept := errors.As(err, &refused) && refused.kept
+	return r.method == http.MethodGet || r.header.Get("Idempotency-Key") != "" && !kept
 }
 
 // wait waits before the next try and reports whether to make it.

@@ -19,8 +19,8 @@ const (
 	maxStreamLine = 16 << 20         // bytes; an event has at most 1 MiB of body, in base64, and its headers
 )
 
-// Streamed is an item of a stream: an event, or a gap, which says that events are missing. The first item has neither: the
-// stream has begun.
+// Streamed is an item of a stream: an event, or a gap, which says that events are missing. The first item has neither:
+// the stream has begun.
 type Streamed struct {
 	ID    string // to stream on after it: Stream(ctx, endpointID, ID)
 	Event *StreamEvent

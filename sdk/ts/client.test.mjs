@@ -6,7 +6,7 @@ import { Relay, RelayError, StreamEnded, Verifier } from './dist/index.js'
 
 const read = (file) => JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8'))
 const json = (value, status = 200, headers = {}) => new Response(JSON.stringify(value), { status, headers })
-const clientOf = (fetch, options = {}) => new Relay({ baseUrl: 'http://relay.test/', key: 'key', maxTries: 3, fetch, ...options })
+const clientOf = (fetch) => new Relay({ baseUrl: 'http://relay.test/', key: 'key', maxTries: 3, fetch })
 
 test('deliveries are verified as the relay signs them', async () => {
   const { now, deliveries } = read('../vectors.json')
@@ -43,7 +43,8 @@ test('errors have the type, parameter and request id', async () => {
   const error = { type: 'invalid_request', param: 'url', message: 'm', request_id: 'req_1' }
   await assert.rejects(clientOf(async () => json({ error }, 400)).GET('/v1/me'), (thrown) => {
     assert.ok(thrown instanceof RelayError)
-    assert.deepEqual([thrown.status, thrown.type, thrown.param, thrown.requestId], [400, 'invalid_request', 'url', 'req_1'])
+    const { status, type, param, requestId } = thrown
+    assert.deepEqual([status, type, param, requestId], [400, 'invalid_request', 'url', 'req_1'])
     return true
   })
 })
@@ -59,7 +60,8 @@ test('batches are bounded in events and bytes, and repeated while an event faile
     if (batches.length === 1) data[5].error = { type: 'unavailable' }
     return json({ data }, 202)
   })
-  const events = [...Array(1001).fill({ type: 'a', data: {} }), ...Array(3).fill({ type: 'a', data: { text: 'x'.repeat(3 << 20) } })]
+  const large = { type: 'a', data: { text: 'x'.repeat(3 << 20) } }
+  const events = [...Array(1001).fill({ type: 'a', data: {} }), large, large, large]
   let next = 0
   for await (const result of relay.sendAll('ep_1', events, { idempotencyKey: 'import' })) {
     assert.deepEqual(result, { index: next++ })
@@ -70,7 +72,8 @@ test('batches are bounded in events and bytes, and repeated while an event faile
 
 test('a stream goes on after the last item, and ends when it says so', async () => {
   const item = (id, event, data) => `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`
-  const answers = ['', item(0, 'ready', '{}') + ': a comment\n\n' + item(1, 'event', '{"id":"evt_1"}') + 'id: 2\nevent: event\nda',
+  const answers = ['',
+    item(0, 'ready', '{}') + ': a comment\n\n' + item(1, 'event', '{"id":"evt_1"}') + 'id: 2\nevent: event\nda',
     item(1, 'ready', '{}') + item(2, 'gap', '{}') + 'event: end\ndata: {"reason":"shutdown"}\n\n',
     item(2, 'ready', '{}') + 'event: end\ndata: {"reason":"key_revoked"}\n\n']
   const asked = []

@@ -9,7 +9,8 @@ type Json = "application/json";
 type Operation = Record<string | number, any>;
 
 /** The answer of a call. */
-export type Answer<Of, Init = unknown> = Of extends Operation ? NonNullable<FetchResponse<Of, Init, Json>["data"]> : never;
+export type Answer<Of, Init = unknown> =
+  Of extends Operation ? NonNullable<FetchResponse<Of, Init, Json>["data"]> : never;
 
 /** The parameters and the body of a call, if it has any. */
 type Input<Init> = RequiredKeysOf<Init> extends never ? [Init?] : [Init];
@@ -178,7 +179,8 @@ export class Relay {
         params: { path: { endpoint_id }, header: { "Idempotency-Key": key } },
         body: { events },
       });
-      if (tries >= this.#options.maxTries || !data.some(({ error }) => error && forNow.includes(error.type))) return data;
+      const failed = data.some(({ error }) => error && forNow.includes(error.type));
+      if (!failed || tries >= this.#options.maxTries) return data;
       await this.#pause(tries);
     }
   }
@@ -240,8 +242,8 @@ export class Relay {
         if (!answer.ok) throw await errorOf(answer);
         return new Response(await answer.arrayBuffer(), answer); // what breaks while it is read is repeated, too
       } catch (error) {
-        const again = temporary(error) && repeatable(request, answer) && !request.signal.aborted;
-        if (tries >= this.#options.maxTries || !again || !(await this.#pause(tries, error, request.signal))) throw error;
+        const again = tries < this.#options.maxTries && temporary(error) && repeatable(request, answer);
+        if (!again || !(await this.#pause(tries, error, request.signal))) throw error;
       }
     }
   }

@@ -40,8 +40,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Base:
-    """Makes requests. A call that fails for a moment is repeated: reads after 429, 5xx and a broken connection; writes only
-    with an Idempotency-Key, which the calls that take one get by themselves."""
+    """Makes requests.
+
+    A call that fails for a moment is repeated: reads after 429, 5xx and a broken connection; writes only with an
+    Idempotency-Key, which the calls that take one get by themselves.
+    """
 
     def __init__(
         self, base_url: str, key: str, *, max_tries: int = 5, max_wait: float = 60.0, timeout: float = 60.0
