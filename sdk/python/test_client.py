@@ -8,7 +8,7 @@ import urllib.error
 from email.message import Message
 from unittest import mock
 
-from eventrelay import Relay, RelayError, StreamEnded, Verifier
+from eventrelay import APIError, Relay, StreamEnded, Verifier
 
 HERE = pathlib.Path(__file__).parent
 
@@ -73,7 +73,7 @@ class Tests(unittest.TestCase):
                 if 200 <= case["answers"][case["tries"] - 1] < 300:
                     call()
                 else:
-                    self.assertRaises((RelayError, OSError), call)
+                    self.assertRaises((APIError, OSError), call)
                 keys = [request.get_header("Idempotency-key") for request in client.requests]
                 self.assertEqual(len(keys), case["tries"])
                 self.assertEqual(len(set(keys)), 1)
@@ -87,14 +87,14 @@ class Tests(unittest.TestCase):
 
     def test_errors(self):
         body = b'{"error":{"type":"invalid_request","param":"url","message":"m","request_id":"req_1"}}'
-        with Client(lambda _: (400, {}, body)) as client, self.assertRaises(RelayError) as raised:
+        with Client(lambda _: (400, {}, body)) as client, self.assertRaises(APIError) as raised:
             client.relay.list_events(body={"a.b": "1"}, type=["x", "y"], limit=5)
         error = raised.exception
         got = (error.status, error.type, error.param, error.request_id)
         self.assertEqual(got, (400, "invalid_request", "url", "req_1"))
         self.assertTrue(client.requests[0].full_url.endswith("/v1/events?body%5Ba.b%5D=1&type=x&type=y&limit=5"))
         with Client(lambda _: (302, {"Location": "http://other.test"}, b"<html>")) as client:
-            self.assertRaises(RelayError, client.relay.read_me)
+            self.assertRaises(APIError, client.relay.read_me)
 
     def test_send_all(self):
         batches = []

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import test from 'node:test'
-import { Relay, RelayError, StreamEnded, Verifier } from './dist/index.js'
+import { APIError, Relay, StreamEnded, Verifier } from './dist/index.js'
 
 const read = (file) => JSON.parse(readFileSync(new URL(file, import.meta.url), 'utf8'))
 const json = (value, status = 200, headers = {}) => new Response(JSON.stringify(value), { status, headers })
@@ -42,7 +42,7 @@ for (const { name, call, answers, headers, tries } of read('../retries.json')) {
 test('errors have the type, parameter and request id', async () => {
   const error = { type: 'invalid_request', param: 'url', message: 'm', request_id: 'req_1' }
   await assert.rejects(clientOf(async () => json({ error }, 400)).GET('/v1/me'), (thrown) => {
-    assert.ok(thrown instanceof RelayError)
+    assert.ok(thrown instanceof APIError)
     const { status, type, param, requestId } = thrown
     assert.deepEqual([status, type, param, requestId], [400, 'invalid_request', 'url', 'req_1'])
     return true

@@ -15,7 +15,7 @@ export type Answer<Of, Init = unknown> =
 /** The parameters and the body of a call, if it has any. */
 type Input<Init> = RequiredKeysOf<Init> extends never ? [Init?] : [Init];
 
-/** A call: its path, and its parameters and its body. It throws a RelayError. */
+/** A call: its path, and its parameters and its body. It throws an APIError. */
 export type Call<Method extends HttpMethod> = <
   Path extends PathsWithMethod<paths, Method>,
   Init extends MaybeOptionalInit<paths[Path], Method>,
@@ -42,8 +42,8 @@ export interface Options {
 }
 
 /** An answer other than 2xx: its type, code, parameter, message and request id. */
-export class RelayError extends Error {
-  override name = "RelayError";
+export class APIError extends Error {
+  override name = "APIError";
   readonly type: string;
   readonly code: string | undefined;
   readonly param: string | undefined;
@@ -188,7 +188,7 @@ export class Relay {
   /**
    * Yields the events of an endpoint as they are accepted, each once and in order: from now on, or those after the item
    * with an id. It reconnects after a cut and after the shutdown of a node, until signal is aborted. It throws a
-   * RelayError if it is refused, StreamEnded, or the network's error after maxTries without a connection at the start.
+   * APIError if it is refused, StreamEnded, or the network's error after maxTries without a connection at the start.
    */
   async *stream(
     endpointId: string,
@@ -250,7 +250,7 @@ export class Relay {
 
   /** Waits before the next try, and reports whether to make it. */
   async #pause(tries: number, error?: unknown, signal?: AbortSignal): Promise<boolean> {
-    const retryAfter = error instanceof RelayError ? error.retryAfter : 0;
+    const retryAfter = error instanceof APIError ? error.retryAfter : 0;
     if (retryAfter > this.#options.maxWait) return false;
     const backoff = Math.min(100 * 2 ** tries, maxBackoff) * (0.5 + Math.random() / 2);
     await new Promise<void>((resolve) => {
@@ -268,7 +268,7 @@ export class Relay {
 
 /** Reports whether a call that failed with an error may succeed later. Without an answer it may. */
 function temporary(error: unknown): boolean {
-  return !(error instanceof RelayError) || error.status === 429 || error.status >= 500;
+  return !(error instanceof APIError) || error.status === 429 || error.status >= 500;
 }
 
 function repeatable({ method, headers }: Request, answer: Response | undefined): boolean {
@@ -278,7 +278,7 @@ function repeatable({ method, headers }: Request, answer: Response | undefined):
   return headers.has("Idempotency-Key") && !kept;
 }
 
-async function errorOf(response: Response): Promise<RelayError> {
+async function errorOf(response: Response): Promise<APIError> {
   const after = response.headers.get("Retry-After") ?? "";
   const seconds = /^\d+$/.test(after) ? Number(after) : (Date.parse(after) - Date.now()) / 1000; // proxies send dates
   const text = await response.text().catch(() => "");
@@ -288,7 +288,7 @@ async function errorOf(response: Response): Promise<RelayError> {
   } catch {
     detail.message = text.slice(0, 200);
   }
-  return new RelayError(response.status, seconds > 0 ? seconds * 1000 : 0, {
+  return new APIError(response.status, seconds > 0 ? seconds * 1000 : 0, {
     ...detail, request_id: detail.request_id ?? response.headers.get("X-Request-Id") ?? "unknown" });
 }
 

@@ -18,7 +18,7 @@ MAX_ANSWER = 64 << 20  # bytes of an answer
 MAX_BACKOFF = 10.0
 
 
-class RelayError(Exception):
+class APIError(Exception):
     """An answer other than 2xx: its status, type, code, param, message and request_id."""
 
     def __init__(self, status: int, retry_after: float, detail: Mapping[str, Any]) -> None:
@@ -78,7 +78,7 @@ class Base:
                 if len(text) > MAX_ANSWER:
                     raise ValueError(f"the answer is larger than {MAX_ANSWER} bytes")
                 return json.loads(text)
-            except (OSError, http.client.HTTPException, RelayError) as error:
+            except (OSError, http.client.HTTPException, APIError) as error:
                 again = tries < self._max_tries and temporary(error) and _repeatable(method, idempotency_key, error)
                 if not again or not self._wait(tries, error):
                     raise
@@ -106,7 +106,7 @@ class Base:
 
     def _wait(self, tries: int, error: Exception | None) -> bool:
         """Wait before the next try, and return whether to make it."""
-        retry_after = error.retry_after if isinstance(error, RelayError) else 0.0
+        retry_after = error.retry_after if isinstance(error, APIError) else 0.0
         if retry_after > self._max_wait:
             return False
         time.sleep(max(min(0.1 * 2**tries, MAX_BACKOFF) * random.uniform(0.5, 1), retry_after))
@@ -132,14 +132,14 @@ class Base:
 
 def temporary(error: Exception) -> bool:
     """Return whether a call that failed with an error may succeed later. Without an answer it may."""
-    return not isinstance(error, RelayError) or error.status == 429 or error.status >= 500
+    return not isinstance(error, APIError) or error.status == 429 or error.status >= 500
 
 
 def _repeatable(method: str, key: str | None, error: Exception) -> bool:
-    return method == "GET" or (key is not None and not (isinstance(error, RelayError) and error._kept))
+    return method == "GET" or (key is not None and not (isinstance(error, APIError) and error._kept))
 
 
-def _error_of(refused: urllib.error.HTTPError) -> RelayError:
+def _error_of(refused: urllib.error.HTTPError) -> APIError:
     text = refused.read(64 << 10).decode(errors="replace")
     try:
         detail = json.loads(text)["error"]
@@ -151,7 +151,7 @@ def _error_of(refused: urllib.error.HTTPError) -> RelayError:
     else:  # a date, which proxies send
         date = email.utils.parsedate_to_datetime(after)
         retry_after = max(date.timestamp() - time.time(), 0.0)
-    error = RelayError(refused.code, retry_after, {"request_id": refused.headers.get("X-Request-Id"), **detail})
+    error = APIError(refused.code, retry_after, {"request_id": refused.headers.get("X-Request-Id"), **detail})
     error._kept = any(name in refused.headers for name in ("Idempotent-Replayed", "Idempotency-Status"))
     return error
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import types_gen as types
-from .base import RelayError, temporary
+from .base import APIError, temporary
 from .calls_gen import Calls
 
-__all__ = ["Relay", "RelayError", "StreamEnded", "Streamed"]
+__all__ = ["APIError", "Relay", "StreamEnded", "Streamed"]
 
 MAX_BATCH_EVENTS = 1000
 MAX_BATCH_BYTES = 5 << 20
@@ -69,7 +69,7 @@ class Relay(Calls):
         """Yield the events of an endpoint as they are accepted, each once and in order.
 
         It begins now, or after the item with an id, and reconnects after a cut and after the shutdown of a node. It
-        raises a RelayError if it is refused, StreamEnded, or the network's error after max_tries without a connection
+        raises an APIError if it is refused, StreamEnded, or the network's error after max_tries without a connection
         at the start.
         """
         begun, tries = False, 1
@@ -89,7 +89,7 @@ class Relay(Calls):
                             yield Streamed(after or "")
                         begun, tries = True, 0
                 raise ConnectionError("the stream was cut")
-            except (OSError, http.client.HTTPException, RelayError) as error:
+            except (OSError, http.client.HTTPException, APIError) as error:
                 if not temporary(error) or (not begun and tries >= self._max_tries) or not self._wait(tries, error):
                     raise
             tries += 1
