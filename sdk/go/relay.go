@@ -117,18 +117,17 @@ func (c *Client) Call(ctx context.Context, method, path string, params, body, re
 	if err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		text, err := c.try(ctx, r)
-		if err == nil {
-			if err = json.Unmarshal(text, result); err != nil {
-				return fmt.Errorf("read the answer of %s: %w", path, err)
-			}
-			return nil
-		}
+	text, err := c.try(ctx, r)
+	for try := 1; err != nil; try++ {
 		if try >= c.MaxTries || !temporary(err) || !r.repeatable(err) || !c.wait(ctx, try, err) {
 			return err
 		}
+		text, err = c.try(ctx, r)
 	}
+	if err = json.Unmarshal(text, result); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", path, err)
+	}
+	return nil
 }
 
 // try makes one request and reads its answer.
@@ -173,8 +172,9 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 		answer.Error.Message = string(text[:min(len(text), 200)]) // not of the relay, but of a proxy
 	}
 	answer.Error.RequestID = cmp.Or(answer.Error.RequestID, resp.Header.Get("X-Request-Id"))
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 without the header
 	kept := resp.Header.Get("Idempotent-Replayed") != "" || resp.Header.Get("Idempotency-Status") != ""
-	return nil, &APIError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")), answer.Error, kept}
+	return nil, &APIError{resp.StatusCode, time.Duration(seconds) * time.Second, answer.Error, kept}
 }
 
 // repeatable reports whether the request may be sent again after err.
@@ -190,31 +190,17 @@ func (c *Client) wait(ctx context.Context, try int, err error) bool {
 	backoff = backoff/2 + mathrand.N(backoff/2)
 	var refused *APIError
 	if errors.As(err, &refused) {
-		if refused.RetryAfter > c.MaxWait {
-			return false
-		}
 		backoff = max(backoff, refused.RetryAfter)
 	}
-	timer := time.NewTimer(backoff)
-	defer timer.Stop()
+	if backoff > max(c.MaxWait, maxBackoff) {
+		return false
+	}
 	select {
-	case <-timer.C:
+	case <-time.After(backoff):
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// retryAfter reads seconds, or a date, which proxies send.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	return time.Until(at)
 }
 
 const keyed, keyless = true, false
@@ -254,24 +240,18 @@ func rows[P, R any](params P, next func(*P) (page []R, more bool, err error)) it
 }
 
 func pathOf(format string, values ...string) string {
-	escaped := make([]any, len(values))
-	for i, value := range values {
-		escaped[i] = url.PathEscape(value)
+	for _, value := range values {
+		format = strings.Replace(format, "%s", url.PathEscape(value), 1)
 	}
-	return fmt.Sprintf(format, escaped...)
+	return format
 }
 
 // queryOf writes the members of params as a query: lists as repeated parameters, objects as name[member].
 func queryOf(params any) (string, error) {
 	text, err := json.Marshal(params)
-	if err != nil {
-		return "", err
-	}
 	var members map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&members); err != nil || len(members) == 0 {
-		return "", err
+	if err == nil {
+		err = json.Unmarshal(text, &members)
 	}
 	query := url.Values{}
 	for name, value := range members {
@@ -288,5 +268,5 @@ func queryOf(params any) (string, error) {
 			query.Set(name, fmt.Sprint(value))
 		}
 	}
-	return "?" + query.Encode(), nil
+	return strings.TrimSuffix("?"+query.Encode(), "?"), err
 }

@@ -279,8 +279,7 @@ function repeatable({ method, headers }: Request, answer: Response | undefined):
 }
 
 async function errorOf(response: Response): Promise<APIError> {
-  const after = response.headers.get("Retry-After") ?? "";
-  const seconds = /^\d+$/.test(after) ? Number(after) : (Date.parse(after) - Date.now()) / 1000; // proxies send dates
+  const seconds = Number(response.headers.get("Retry-After") ?? 0);
   const text = await response.text().catch(() => "");
   let detail: Partial<Schemas["ErrorDetail"]> = {};
   try {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import http.client
 import json
 import random
@@ -145,12 +144,8 @@ def _error_of(refused: urllib.error.HTTPError) -> APIError:
         detail = json.loads(text)["error"]
     except (ValueError, KeyError, TypeError):
         detail = {"message": text[:200]}
-    after = refused.headers.get("Retry-After", "0")
-    if after.isdigit():
-        retry_after = float(after)
-    else:  # a date, which proxies send
-        date = email.utils.parsedate_to_datetime(after)
-        retry_after = max(date.timestamp() - time.time(), 0.0)
+    after = refused.headers.get("Retry-After", "")
+    retry_after = float(after) if after.isdigit() else 0.0
     error = APIError(refused.code, retry_after, {"request_id": refused.headers.get("X-Request-Id"), **detail})
     error._kept = any(name in refused.headers for name in ("Idempotent-Replayed", "Idempotency-Status"))
     return error
