@@ -68,7 +68,7 @@ done
 "$venv/ruff" format --check --quiet python || { echo "ruff would change sdk/python" >&2; exit 1; }
 
 (cd go && go vet ./... && go test -count=1 .)
-(cd ts && npx --no-install tsc -p . && node --test client.test.mjs | grep -E '^(not ok|# (pass|fail))')
+(cd ts && npm pack --silent >/dev/null && node --test client.test.mjs)
 (cd python && PYTHONPATH=src "$venv/python" -m unittest -q test_client.py)
 
 # example COMMAND... runs an example before a relay that fails now and then.
@@ -101,10 +101,9 @@ example ./tour
 
 cd "$work/sdk/app/ts"
 cp "$work/sdk/ts/examples/tour.ts" .
-(cd "$work/sdk/ts" && npm pack --silent --ignore-scripts --pack-destination "$PWD/../app/ts" >/dev/null)
 npm init -y >/dev/null
 npm pkg set type=module
-npm install --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error ./eventrelay-client-*.tgz
+npm install --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error ../../ts/eventrelay-client-*.tgz
 "$top/sdk/ts/node_modules/.bin/tsc" --strict --skipLibCheck --module nodenext --target es2022 --types node \
 	--typeRoots "$top/sdk/ts/node_modules/@types" tour.ts
 example node tour.js
