@@ -28,10 +28,10 @@ const (
 	maxBackoff = 10 * time.Second
 )
 
-// Client calls the API. Its fields may be changed before the first call.
+// Client calls the API. New makes one; its fields may be changed before the first call.
 type Client struct {
 	BaseURL  string
-	Key      string        // the API key
+	key      *string       // the API key; what prints the client shows an address
 	HTTP     *http.Client  // without a time-out of its own, which would end streams
 	MaxTries int           // of a call
 	MaxWait  time.Duration // a longer Retry-After ends the call with its error
@@ -40,7 +40,7 @@ type Client struct {
 
 // New returns a client of the relay at baseURL, such as https://relay.example.com.
 func New(baseURL, key string) *Client {
-	return &Client{BaseURL: strings.TrimSuffix(baseURL, "/"), Key: key, HTTP: &http.Client{}, MaxTries: 5,
+	return &Client{BaseURL: strings.TrimSuffix(baseURL, "/"), key: &key, HTTP: &http.Client{}, MaxTries: 5,
 		MaxWait: time.Minute, Timeout: time.Minute}
 }
 
@@ -97,7 +97,7 @@ func (c *Client) newRequest(method, path string, params, body any, options []Opt
 		return nil, fmt.Errorf("write the parameters of %s: %w", path, err)
 	}
 	r := &request{method: method, url: strings.TrimSuffix(c.BaseURL, "/") + path + query, header: http.Header{
-		"Authorization": {"Bearer " + c.Key}, "Accept": {"application/json"}, "User-Agent": {"eventrelay-go"}}}
+		"Authorization": {"Bearer " + *c.key}, "Accept": {"application/json"}, "User-Agent": {"eventrelay-go"}}}
 	if body != nil {
 		r.header.Set("Content-Type", "application/json")
 		if r.body, err = json.Marshal(body); err != nil {

@@ -33,7 +33,7 @@ type transport func(*http.Request) (*http.Response, error)
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func clientOf(f transport) *Client {
-	c := New("http://relay.test/", "key")
+	c := New("http://relay.test/", "secret-key")
 	c.HTTP.Transport, c.MaxTries = f, 3
 	return c
 }
@@ -133,6 +133,9 @@ func TestErrors(t *testing.T) {
 	var refused *APIError
 	if !errors.As(err, &refused) || refused.Status != 400 || *refused.Param != "url" || refused.RequestID != "req_1" {
 		t.Errorf("%#v", err)
+	}
+	if printed := fmt.Sprintf("%+v %#v", client, *client); strings.Contains(printed, "secret-key") {
+		t.Errorf("the client is printed as %s", printed)
 	}
 	client.HTTP.Transport = transport(func(r *http.Request) (*http.Response, error) {
 		return answer(418, "<html>"+r.URL.RequestURI()), nil
