@@ -3,9 +3,11 @@
 import io
 import json
 import pathlib
+import threading
 import unittest
 import urllib.error
 from email.message import Message
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from unittest import mock
 
 from eventrelay import APIError, Relay, StreamEnded, Verifier
@@ -93,8 +95,24 @@ class Tests(unittest.TestCase):
         got = (error.status, error.type, error.param, error.request_id)
         self.assertEqual(got, (400, "invalid_request", "url", "req_1"))
         self.assertTrue(client.requests[0].full_url.endswith("/v1/events?body%5Ba.b%5D=1&type=x&type=y&limit=5"))
-        with Client(lambda _: (302, {"Location": "http://other.test"}, b"<html>")) as client:
-            self.assertRaises(APIError, client.relay.read_me)
+
+    def test_redirect(self):
+        """A redirect would take the API key to another host."""
+
+        class Redirect(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(302 if self.path == "/v1/me" else 200)
+                self.send_header("Location", "/other")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        with HTTPServer(("127.0.0.1", 0), Redirect) as server:
+            threading.Thread(target=server.handle_request).start()
+            with self.assertRaises(APIError) as raised:
+                Relay(f"http://127.0.0.1:{server.server_port}", "key", timeout=5, max_tries=1).read_me()
+        self.assertEqual(raised.exception.status, 302)
 
     def test_send_all(self):
         batches = []
