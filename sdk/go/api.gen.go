@@ -836,6 +836,7 @@ const (
 	ListAlertsParamsRuleFailureRate         ListAlertsParamsRule = "failure_rate"
 	ListAlertsParamsRuleProcessingMissing   ListAlertsParamsRule = "processing_missing"
 	ListAlertsParamsRuleRecovery            ListAlertsParamsRule = "recovery"
+	ListAlertsParamsRuleSourceFailing       ListAlertsParamsRule = "source_failing"
 	ListAlertsParamsRuleUsage               ListAlertsParamsRule = "usage"
 	ListAlertsParamsRuleVerificationFailed  ListAlertsParamsRule = "verification_failed"
 )
@@ -1144,6 +1145,7 @@ type AlertRules struct {
 	Finding             AlertFindingRule    `json:"finding"`
 	ProcessingMissing   AlertProcessingRule `json:"processing_missing"`
 	Recovery            AlertRule           `json:"recovery"`
+	SourceFailing       AlertAgeRule        `json:"source_failing"`
 	Usage               AlertUsageRule      `json:"usage"`
 	VerificationFailed  AlertThresholdRule  `json:"verification_failed"`
 }
@@ -1165,8 +1167,11 @@ type AlertRulesInput struct {
 	ProcessingMissing *AlertProcessingRuleInput `json:"processing_missing,omitempty"`
 
 	// Recovery Fires when a recovery job has ended, unless it was cancelled.
-	Recovery *AlertRuleInput      `json:"recovery,omitempty"`
-	Usage    *AlertUsageRuleInput `json:"usage,omitempty"`
+	Recovery *AlertRuleInput `json:"recovery,omitempty"`
+
+	// SourceFailing Fires when the source of an endpoint cannot be read, or its provider cannot be asked for events, for longer than that.
+	SourceFailing *AlertAgeRuleInput   `json:"source_failing,omitempty"`
+	Usage         *AlertUsageRuleInput `json:"usage,omitempty"`
 
 	// VerificationFailed Fires after that many invalid signatures.
 	VerificationFailed *AlertThresholdRuleInput `json:"verification_failed,omitempty"`

@@ -2942,6 +2942,8 @@ export interface components {
             /** @description Fires when a recovery job has ended, unless it was cancelled. */
             recovery: components["schemas"]["AlertRule"];
             processing_missing: components["schemas"]["AlertProcessingRule"];
+            /** @description Fires when the source of an endpoint cannot be read, or its provider cannot be asked for events, for longer than that. */
+            source_failing: components["schemas"]["AlertAgeRule"];
         };
         AlertRulesInput: {
             /** @description Fires when a delivery fails for good. */
@@ -2959,6 +2961,8 @@ export interface components {
             /** @description Fires when a recovery job has ended, unless it was cancelled. */
             recovery?: components["schemas"]["AlertRuleInput"] | null;
             processing_missing?: components["schemas"]["AlertProcessingRuleInput"] | null;
+            /** @description Fires when the source of an endpoint cannot be read, or its provider cannot be asked for events, for longer than that. */
+            source_failing?: components["schemas"]["AlertAgeRuleInput"] | null;
         };
         /** @description AlertSettings says what alerts are about, and where they go. */
         AlertSettings: {
@@ -10350,7 +10354,7 @@ export interface operations {
         parameters: {
             query?: {
                 state?: ("firing" | "resolved")[];
-                rule?: ("delivery_failed" | "consecutive_failures" | "failure_rate" | "backlog_age" | "destination_state" | "verification_failed" | "usage" | "recovery" | "processing_missing")[];
+                rule?: ("delivery_failed" | "consecutive_failures" | "failure_rate" | "backlog_age" | "destination_state" | "verification_failed" | "usage" | "recovery" | "processing_missing" | "source_failing")[];
                 /** @description Also: `endpoint`. */
                 endpoint_id?: components["schemas"]["FilterValues"];
                 /** @description Alerts of the endpoints of these tenants. */
@@ -10996,7 +11000,7 @@ export interface operations {
                          */
                         rule: string;
                         /**
-                         * @description What the rule found, a number, text or `null`: a number in the unit of the threshold, of events for `alert.processing.missing`; the severity of a finding; the state of a recovery job; or the reason or state of a delivery or destination, such as `attempts_exhausted`. `null` in a test.
+                         * @description What the rule found, a number, text or `null`: a number in the unit of the threshold, of events for `alert.processing.missing`; the severity of a finding; the state of a recovery job; why a source cannot be read; or the reason or state of a delivery or destination, such as `attempts_exhausted`. `null` in a test.
                          * @example 100
                          */
                         value: unknown;

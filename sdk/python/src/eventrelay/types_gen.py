@@ -2866,6 +2866,7 @@ class AlertRules(TypedDict):
     finding: AlertFindingRule
     processing_missing: AlertProcessingRule
     recovery: AlertRule
+    source_failing: AlertAgeRule
     usage: AlertUsageRule
     verification_failed: AlertThresholdRule
 
@@ -2890,6 +2891,10 @@ class AlertRulesInput(TypedDict):
     recovery: NotRequired[AlertRuleInput | None]
     """
     Fires when a recovery job has ended, unless it was cancelled.
+    """
+    source_failing: NotRequired[AlertAgeRuleInput | None]
+    """
+    Fires when the source of an endpoint cannot be read, or its provider cannot be asked for events, for longer than that.
     """
     usage: NotRequired[AlertUsageRuleInput | None]
     verification_failed: NotRequired[AlertThresholdRuleInput | None]
