@@ -1,0 +1,3 @@
+module github.com/eventrelay/relay/sdk/go
+
+go 1.24
