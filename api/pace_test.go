@@ -210,6 +210,7 @@ func TestVerificationSecretMasks(t *testing.T) {
 	patch(`{"secrets":["x","****zzzz"]}`).wantError(400, "invalid_request", "verification.secrets[1]")
 	patch(`{"secret":"****zzzz"}`).wantError(400, "invalid_request", "verification.secret")
 	patch(`{"secret":"****"}`).wantError(400, "invalid_request", "verification.secret")
+	patch(`{"secret":"x","secrets":["y"]}`).wantError(400, "invalid_request", "verification.secrets")
 	patch(`{"secrets":["a","b","c","****bbbb"]}`).wantError(400, "invalid_request", "verification.secrets")
 	live("second-secret-bbbb")
 	patch(`{"secret":"****ends-like-a-mask"}`).want(200) // longer than any mask, so it is a secret

@@ -84,7 +84,7 @@ func (in *endpointInput) verificationSecrets(v *frame.Object, e *config.Endpoint
 		old = append(old, text)
 	}
 	secrets := in.givenSecrets(v)
-	if _, one := v.Raw("secret"); one && len(old) > 0 && secrets[0] == frame.MaskText(old[0]) {
+	if _, one := v.Raw("secret"); one && len(old) > 0 && len(secrets) > 0 && secrets[0] == frame.MaskText(old[0]) {
 		return old
 	}
 	for i, s := range secrets {
