@@ -77,18 +77,20 @@ bench-go:
 	go test -run '^$$' -bench . -benchtime 1s ./pkg/... ./ingest/... ./dispatcher/... ./store/... ./api/...
 
 # Writes what is made from the code: the table of metrics, the capacity table, the dashboards for Grafana, the diagrams and
-# plots of the documents, the rules of the SDK; version, alert rules and settings of the Helm chart.
-generate: need-go
+# plots of the documents, the rules of the SDK; version, alert rules and settings of the Helm chart; the clients in sdk, from
+# the OpenAPI document of bin/relay (needs npm and Python 3.11).
+generate: need-go build
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
 	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
 	@CGO_ENABLED=0 go run -C tools ./grafana ../deploy/grafana/dashboards
 	@CGO_ENABLED=0 go run -C tools ./pictures ../docs/pictures ../tools/bench/delivery.md
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update
 	@CGO_ENABLED=0 go test ./test/chart -count=1 -update
+	@sdk/clients.sh generate
 
 # The linters include go vet.
 lint: need-go
-	@for module in . tools/bench tools; do \
+	@for module in . tools/bench tools sdk/go; do \
 		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/tools/golangci.yml ./...) || exit 1; \
 	done
 

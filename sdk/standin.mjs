@@ -1,10 +1,11 @@
 // A proxy before a relay with the troubles that clients must get over, for the tests of sdk/go, sdk/ts and sdk/python:
-// node standin.mjs http://127.0.0.1:8080 prints its address. Each trouble comes once; /faults says which came.
+// node standin.mjs http://127.0.0.1:8080 prints its address. Each trouble comes once; /overcome lists those after which
+// the client asked again.
 import http from 'node:http'
 
 const relay = new URL(process.argv[2])
-const faults = {} // how often each path that had a trouble was asked for
-const first = (trouble) => (faults[trouble] = (faults[trouble] ?? 0) + 1) === 1
+const asked = {} // how often there was a request for which a trouble is
+const first = (trouble) => (asked[trouble] = (asked[trouble] ?? 0) + 1) === 1
 
 const unavailable = JSON.stringify({ error: { type: 'unavailable', message: 'a trouble', request_id: 'req_standin' } })
 const refuse = (response, status, headers = {}) => response.writeHead(status, headers).end(unavailable)
@@ -13,9 +14,10 @@ http.createServer(async (request, response) => {
   const chunks = []
   for await (const chunk of request) chunks.push(chunk)
   const { method, url, headers } = request
-  if (url === '/faults') return response.end(JSON.stringify(faults))
+  if (url === '/overcome') {
+    return response.end(Object.keys(asked).filter((of) => asked[of] > 1).sort().join('\n') + '\n')
+  }
   if (url === '/v1/me' && first('429 to a read')) return refuse(response, 429, { 'retry-after': '1' })
-  if (method === 'PATCH' && first('503 to a write without a key')) return refuse(response, 503)
 
   const forwarded = http.request(relay, { method, path: url, headers: { ...headers, host: relay.host }, agent: false })
   forwarded.on('error', () => response.destroy())
@@ -35,3 +37,4 @@ http.createServer(async (request, response) => {
   })
   forwarded.end(Buffer.concat(chunks))
 }).listen(0, '127.0.0.1', function () { console.log(`http://127.0.0.1:${this.address().port}`) })
+process.stdin.on('end', () => process.exit()).resume() // it ends with the script that started it

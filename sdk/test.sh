@@ -19,7 +19,7 @@ if ! cmp -s package-lock.json node_modules/installed; then
 fi
 [ "${1:-}" = install ] && exit
 
-mapfile -t files < <(find . -name node_modules -prune -o -path ./browser -prune -o -name '*.test.mjs' -print | sort)
+mapfile -t files < <(find . -name node_modules -prune -o -path ./browser -prune -o -path ./ts -prune -o -name '*.test.mjs' -print | sort)
 nodes=(node)
 for node in node_modules/node{18,22,24,26}/bin/node; do
 	[ -x "$node" ] && nodes+=("$node")

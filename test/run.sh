@@ -55,6 +55,7 @@ setup() {
 	start_try "schemathesis (needs Python 3.11 and its package index)" test/contract/schemathesis.sh install
 	start_try "stock generators (need Java, Maven, Python 3.11, npm and their package indexes)" test/contract/generators.sh install
 	start_try "JavaScript tests (need npm and Node.js 20)" sdk/test.sh install
+	start_try "the clients in sdk (need npm, Python 3.11 and their package indexes)" sdk/clients.sh install
 	start_try "Prometheus and promtool (the system's package)" test/prometheus/fetch.sh
 	await_tries
 	start_images # after Kafka's jars, which it packs
@@ -292,6 +293,7 @@ steps+=("crash points: faults" "the Helm chart and other modules: modules")
 [ ! -x bin/contract/schemathesis/bin/schemathesis ] || steps+=("schemathesis: test/contract/schemathesis.sh")
 [ ! -f bin/contract/generators/venv/requirements.txt ] || steps+=("clients of stock generators: test/contract/generators.sh")
 steps+=("clients generated from the API's document: test/contract/client.sh")
+[ ! -f bin/clients/venv/requirements.txt ] || steps+=("clients in Go, TypeScript and Python: sdk/clients.sh")
 
 chosen=()
 for entry in "${steps[@]}"; do

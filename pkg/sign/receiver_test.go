@@ -27,13 +27,19 @@ type delivery struct {
 	Valid        bool
 }
 
-// deliveries returns valid deliveries, and invalid ones that an attacker could send.
-func deliveries(t *testing.T) []delivery {
+// The secrets are fixed, so that sdk/vectors.json stays the same.
+func fixedSecret(t *testing.T, prefix, of string) sign.Secret {
 	t.Helper()
-	current, old := sign.NewSecret(), sign.NewSecret()
+	return must.Get(sign.ParseSecret(prefix + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(of, 32)))))(t)
+}
+
+// deliveries returns valid deliveries, and invalid ones that an attacker could send, as of a time.
+func deliveries(t *testing.T, clock time.Time) []delivery {
+	t.Helper()
+	current, old := fixedSecret(t, sign.Prefix, "c"), fixedSecret(t, sign.Prefix, "o")
 	variant := func(name string, valid bool, change func(*delivery)) delivery {
 		d := delivery{Name: name, Secret: current.Reveal(), Body: `{"type":"order.paid","note":"é ✓"}`, Valid: valid}
-		now := time.Now()
+		now := clock
 		d.Headers = map[string]string{
 			"webhook-id": "evt_01J", "webhook-timestamp": strconv.FormatInt(now.Unix(), 10),
 			"webhook-signature": sign.Sign([]sign.Secret{current, old}, "evt_01J", now, []byte(d.Body)),
@@ -43,7 +49,7 @@ func deliveries(t *testing.T) []delivery {
 	}
 	at := func(age time.Duration) func(*delivery) {
 		return func(d *delivery) {
-			then := time.Now().Add(-age)
+			then := clock.Add(-age)
 			d.Headers["webhook-timestamp"] = strconv.FormatInt(then.Unix(), 10)
 			d.Headers["webhook-signature"] = sign.Sign([]sign.Secret{current}, "evt_01J", then, []byte(d.Body))
 		}
@@ -68,7 +74,7 @@ func deliveries(t *testing.T) []delivery {
 	// cut signs body as the relay does and then splits the signed text id.timestamp.body in other places.
 	cut := func(age time.Duration, body, id, timestamp, rest string) func(*delivery) {
 		return func(d *delivery) {
-			then := time.Now().Add(-age)
+			then := clock.Add(-age)
 			d.Headers["webhook-signature"] = sign.Sign([]sign.Secret{current}, "evt_01J", then, []byte(body))
 			unix := strconv.FormatInt(then.Unix(), 10)
 			d.Headers["webhook-id"] = strings.ReplaceAll(id, "THEN", unix)
@@ -80,7 +86,7 @@ func deliveries(t *testing.T) []delivery {
 			d.Headers["webhook-signature"] = strings.ReplaceAll(d.Headers["webhook-signature"], "v1,", version)
 		}
 	}
-	now := strconv.FormatInt(time.Now().Unix(), 10)
+	now := strconv.FormatInt(clock.Unix(), 10)
 	set := func(header, value string) func(*delivery) { return func(d *delivery) { d.Headers[header] = value } }
 	return []delivery{
 		variant("signed", true, func(*delivery) {}),
@@ -91,7 +97,7 @@ func deliveries(t *testing.T) []delivery {
 		variant("six minutes ahead", false, at(-6*time.Minute)),
 		variant("another body", false, func(d *delivery) { d.Body += " " }),
 		variant("another id", false, set("webhook-id", "evt_01K")),
-		variant("another secret", false, func(d *delivery) { d.Secret = sign.NewSecret().Reveal() }),
+		variant("another secret", false, func(d *delivery) { d.Secret = fixedSecret(t, sign.Prefix, "n").Reveal() }),
 		variant("no secret, signed with an empty key", false, func(d *delivery) { d.Secret = "" }),
 		variant("no timestamp", false, func(d *delivery) { delete(d.Headers, "webhook-timestamp") }),
 		variant("a timestamp that is a word", false, set("webhook-timestamp", "now")),
@@ -121,7 +127,7 @@ func deliveries(t *testing.T) []delivery {
 		variant("an infinite timestamp", false, stamped("Infinity")),
 		variant("a timestamp that is not a number", false, stamped("NaN")),
 		variant("a timestamp with an exponent", false, stamped(now+"e0")),
-		variant("a timestamp in hexadecimal", false, stamped("0x"+strconv.FormatInt(time.Now().Unix(), 16))),
+		variant("a timestamp in hexadecimal", false, stamped("0x"+strconv.FormatInt(clock.Unix(), 16))),
 		variant("a timestamp in milliseconds", false, stamped(now+"000")),
 	}
 }
@@ -140,7 +146,7 @@ func readmeBlock(t *testing.T, language string) string {
 
 // docs/start/clients.md's receiver in Go accepts what the relay signs and refuses everything else.
 func TestReceiverInGo(t *testing.T) {
-	for _, d := range deliveries(t) {
+	for _, d := range deliveries(t, time.Now()) {
 		header := http.Header{}
 		for name, value := range d.Headers {
 			header.Set(name, value)
@@ -215,7 +221,7 @@ func TestReceiversInOtherLanguages(t *testing.T) {
 				}
 			}
 			started := map[string]string{} // URLs by secret
-			for _, d := range deliveries(t) {
+			for _, d := range deliveries(t, time.Now()) {
 				if started[d.Secret] == "" {
 					started[d.Secret] = startReceiver(t, dir, r.run, d.Secret)
 				}

@@ -1,3 +1,3 @@
 module github.com/eventrelay/relay/sdk/go
 
-go 1.24
+go 1.25.0

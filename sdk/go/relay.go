@@ -28,10 +28,10 @@ const (
 	maxBackoff = 10 * time.Second
 )
 
-// Client calls the API. Its fields may be changed before the first call.
+// Client calls the API. New makes one; its fields may be changed before the first call.
 type Client struct {
 	BaseURL  string
-	Key      string        // the API key
+	key      *string       // the API key; what prints the client shows an address
 	HTTP     *http.Client  // without a time-out of its own, which would end streams
 	MaxTries int           // of a call
 	MaxWait  time.Duration // a longer Retry-After ends the call with its error
@@ -40,7 +40,7 @@ type Client struct {
 
 // New returns a client of the relay at baseURL, such as https://relay.example.com.
 func New(baseURL, key string) *Client {
-	return &Client{BaseURL: strings.TrimSuffix(baseURL, "/"), Key: key, HTTP: &http.Client{}, MaxTries: 5,
+	return &Client{BaseURL: strings.TrimSuffix(baseURL, "/"), key: &key, HTTP: &http.Client{}, MaxTries: 5,
 		MaxWait: time.Minute, Timeout: time.Minute}
 }
 
@@ -49,6 +49,7 @@ type APIError struct {
 	Status     int
 	RetryAfter time.Duration // 0 if the service does not say
 	ErrorDetail
+	kept bool // the same key gets the same answer, or its key could not be remembered
 }
 
 func (e *APIError) Error() string {
@@ -96,7 +97,7 @@ func (c *Client) newRequest(method, path string, params, body any, options []Opt
 		return nil, fmt.Errorf("write the parameters of %s: %w", path, err)
 	}
 	r := &request{method: method, url: strings.TrimSuffix(c.BaseURL, "/") + path + query, header: http.Header{
-		"Authorization": {"Bearer " + c.Key}, "Accept": {"application/json"}, "User-Agent": {"eventrelay-go"}}}
+		"Authorization": {"Bearer " + *c.key}, "Accept": {"application/json"}, "User-Agent": {"eventrelay-go"}}}
 	if body != nil {
 		r.header.Set("Content-Type", "application/json")
 		if r.body, err = json.Marshal(body); err != nil {
@@ -109,34 +110,33 @@ func (c *Client) newRequest(method, path string, params, body any, options []Opt
 	return r, nil
 }
 
-// Call makes any call of the API, for what the methods cannot say, such as null in a change. params and body are written
-// as JSON is, and the answer is decoded into result. It is repeated like the methods.
+// Call makes any call of the API, for what the methods cannot say, such as null in a change. params and body are
+// written as JSON is, and the answer is decoded into result. It is repeated like the methods.
 func (c *Client) Call(ctx context.Context, method, path string, params, body, result any, options ...Option) error {
 	r, err := c.newRequest(method, path, params, body, options)
 	if err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		resp, text, err := c.try(ctx, r)
-		if err == nil {
-			if err = json.Unmarshal(text, result); err != nil {
-				return fmt.Errorf("read the answer of %s: %w", path, err)
-			}
-			return nil
-		}
-		if try >= c.MaxTries || !temporary(err) || !r.repeatable(resp) || !c.wait(ctx, try, err) {
+	text, err := c.try(ctx, r)
+	for try := 1; err != nil; try++ {
+		if try >= c.MaxTries || !temporary(err) || !r.repeatable(err) || !c.wait(ctx, try, err) {
 			return err
 		}
+		text, err = c.try(ctx, r)
 	}
+	if err = json.Unmarshal(text, result); err != nil {
+		return fmt.Errorf("read the answer of %s: %w", path, err)
+	}
+	return nil
 }
 
 // try makes one request and reads its answer.
-func (c *Client) try(ctx context.Context, r *request) (*http.Response, []byte, error) {
+func (c *Client) try(ctx context.Context, r *request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	resp, err := c.send(ctx, r)
 	if err != nil {
-		return resp, nil, err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
@@ -145,7 +145,7 @@ func (c *Client) try(ctx context.Context, r *request) (*http.Response, []byte, e
 	} else if err != nil {
 		err = &url.Error{Op: r.method, URL: r.url, Err: err}
 	}
-	return resp, text, err
+	return text, err
 }
 
 // send makes one request. Answers other than 2xx are an APIError.
@@ -172,17 +172,16 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 		answer.Error.Message = string(text[:min(len(text), 200)]) // not of the relay, but of a proxy
 	}
 	answer.Error.RequestID = cmp.Or(answer.Error.RequestID, resp.Header.Get("X-Request-Id"))
-	return resp, &APIError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")), answer.Error}
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 without the header
+	kept := resp.Header.Get("Idempotent-Replayed") != "" || resp.Header.Get("Idempotency-Status") != ""
+	return nil, &APIError{resp.StatusCode, time.Duration(seconds) * time.Second, answer.Error, kept}
 }
 
-// repeatable reports whether the request may be sent again after resp, nil if there was no answer.
-func (r *request) repeatable(resp *http.Response) bool {
-	if r.method == http.MethodGet {
-		return true
-	}
-	// A kept answer stays the same, and a key that could not be remembered protects nothing.
-	return r.header.Get("Idempotency-Key") != "" && (resp == nil ||
-		resp.Header.Get("Idempotent-Replayed") == "" && resp.Header.Get("Idempotency-Status") == "")
+// repeatable reports whether the request may be sent again after err.
+func (r *request) repeatable(err error) bool {
+	var refused *APIError
+	kept := errors.As(err, &refused) && refused.kept
+	return r.method == http.MethodGet || r.header.Get("Idempotency-Key") != "" && !kept
 }
 
 // wait waits before the next try and reports whether to make it.
@@ -191,31 +190,17 @@ func (c *Client) wait(ctx context.Context, try int, err error) bool {
 	backoff = backoff/2 + mathrand.N(backoff/2)
 	var refused *APIError
 	if errors.As(err, &refused) {
-		if refused.RetryAfter > c.MaxWait {
-			return false
-		}
 		backoff = max(backoff, refused.RetryAfter)
 	}
-	timer := time.NewTimer(backoff)
-	defer timer.Stop()
+	if backoff > max(c.MaxWait, maxBackoff) {
+		return false
+	}
 	select {
-	case <-timer.C:
+	case <-time.After(backoff):
 		return true
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// retryAfter reads seconds, or a date, which proxies send.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return time.Duration(seconds) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	return time.Until(at)
 }
 
 const keyed, keyless = true, false
@@ -255,24 +240,18 @@ func rows[P, R any](params P, next func(*P) (page []R, more bool, err error)) it
 }
 
 func pathOf(format string, values ...string) string {
-	escaped := make([]any, len(values))
-	for i, value := range values {
-		escaped[i] = url.PathEscape(value)
+	for _, value := range values {
+		format = strings.Replace(format, "%s", url.PathEscape(value), 1)
 	}
-	return fmt.Sprintf(format, escaped...)
+	return format
 }
 
 // queryOf writes the members of params as a query: lists as repeated parameters, objects as name[member].
 func queryOf(params any) (string, error) {
 	text, err := json.Marshal(params)
-	if err != nil {
-		return "", err
-	}
 	var members map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	if err := decoder.Decode(&members); err != nil || len(members) == 0 {
-		return "", err
+	if err == nil {
+		err = json.Unmarshal(text, &members)
 	}
 	query := url.Values{}
 	for name, value := range members {
@@ -289,5 +268,5 @@ func queryOf(params any) (string, error) {
 			query.Set(name, fmt.Sprint(value))
 		}
 	}
-	return "?" + query.Encode(), nil
+	return strings.TrimSuffix("?"+query.Encode(), "?"), err
 }

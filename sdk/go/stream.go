@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -19,8 +20,8 @@ const (
 	maxStreamLine = 16 << 20         // bytes; an event has at most 1 MiB of body, in base64, and its headers
 )
 
-// Streamed is an item of a stream: an event, or a gap, which says that events are missing. The first item has neither: the
-// stream has begun.
+// Streamed is an item of a stream: an event, or a gap, which says that events are missing. The first item has neither:
+// the stream has begun.
 type Streamed struct {
 	ID    string // to stream on after it: Stream(ctx, endpointID, ID)
 	Event *StreamEvent
@@ -39,18 +40,17 @@ var ErrStreamEnded = errors.New("the stream has ended")
 func (c *Client) Stream(ctx context.Context, endpointID, after string) iter.Seq2[Streamed, error] {
 	return func(yield func(Streamed, error) bool) {
 		s := stream{c: c, id: after, yield: yield}
-		for try := 1; ; try++ {
+		for try := 1; !s.stopped; try++ {
 			begun, err := s.connect(ctx, endpointID)
 			if begun {
 				try = 1
 			}
-			if s.stopped || ctx.Err() != nil {
+			again := s.stopped || temporary(err) && (s.begun || try < c.MaxTries) && c.wait(ctx, try, err)
+			if ctx.Err() != nil {
 				return
 			}
-			if !temporary(err) || !s.begun && try >= c.MaxTries || !c.wait(ctx, try, err) {
-				if ctx.Err() == nil {
-					yield(Streamed{}, err)
-				}
+			if !again {
+				yield(Streamed{}, err)
 				return
 			}
 		}
@@ -75,10 +75,7 @@ func (s *stream) connect(ctx context.Context, endpointID string) (begun bool, er
 		return false, err
 	}
 	r.header.Set("Accept", "text/event-stream")
-	r.header.Set("Accept-Encoding", "identity")
-	if s.id != "" {
-		r.header.Set("Last-Event-ID", s.id)
-	}
+	r.header.Set("Last-Event-ID", s.id)
 	resp, err := s.c.send(ctx, r)
 	if err != nil {
 		return false, err
@@ -86,26 +83,20 @@ func (s *stream) connect(ctx context.Context, endpointID string) (begun bool, er
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
 	lines.Buffer(nil, maxStreamLine)
-	var item StreamItem
+	item := map[string]string{}
 	for !s.stopped && lines.Scan() {
 		silence.Reset(streamSilence)
 		name, value, _ := strings.Cut(lines.Text(), ":")
-		value = strings.TrimPrefix(value, " ")
-		switch {
-		case name == "id":
-			item.ID = &value
-		case name == "event":
-			item.Event = value
-		case name == "data":
-			item.Data = value
-		case lines.Text() == "":
+		if name != "" {
+			item[name] = strings.TrimPrefix(value, " ")
+		} else if value == "" { // others are comments
 			begun = true
 			silence.Stop() // the caller may take its time
-			if err := s.take(item); err != nil {
+			if err := s.take(item["event"], item["id"], []byte(item["data"])); err != nil {
 				return true, err
 			}
 			silence.Reset(streamSilence)
-			item = StreamItem{}
+			clear(item)
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -115,34 +106,25 @@ func (s *stream) connect(ctx context.Context, endpointID string) (begun bool, er
 }
 
 // take passes an item on.
-func (s *stream) take(item StreamItem) error {
-	var end StreamEnd
-	var next Streamed
-	var into any
-	switch item.Event {
+func (s *stream) take(kind, id string, data []byte) (err error) {
+	next := Streamed{ID: id}
+	switch kind {
 	case "event":
-		next.Event = &StreamEvent{}
-		into = next.Event
+		err = json.Unmarshal(data, &next.Event)
 	case "gap":
-		next.Gap = &StreamGap{}
-		into = next.Gap
+		err = json.Unmarshal(data, &next.Gap)
 	case "end":
-		into = &end
-	default: // ready, and what later versions add
-		into = &map[string]any{}
-	}
-	if item.Data != "" {
-		if err := json.Unmarshal([]byte(item.Data), into); err != nil {
-			return fmt.Errorf("read an item of the stream: %w", err)
+		var end StreamEnd
+		err = json.Unmarshal(data, &end)
+		if err == nil && end.Reason != "shutdown" {
+			err = fmt.Errorf("%w: %s", ErrStreamEnded, end.Reason)
 		}
 	}
-	if end.Reason != "" && end.Reason != "shutdown" {
-		return fmt.Errorf("%w: %s", ErrStreamEnded, end.Reason)
+	if err != nil {
+		return err
 	}
-	if item.ID != nil {
-		s.id, next.ID = *item.ID, *item.ID
-	}
-	if next.Event != nil || next.Gap != nil || item.Event == "ready" && !s.begun {
+	s.id = cmp.Or(id, s.id)
+	if next.Event != nil || next.Gap != nil || kind == "ready" && !s.begun {
 		s.begun, s.stopped = true, !s.yield(next, nil)
 	}
 	return nil

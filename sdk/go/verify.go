@@ -22,8 +22,8 @@ type Verifier struct {
 	public  []ed25519.PublicKey
 }
 
-// NewVerifier takes the destination's signing.secret (whsec_…) or its signing.public_key (whpk_…). With several, for a
-// rotation, each of them verifies.
+// NewVerifier takes the destination's signing.secret (whsec_…) or its signing.public_key (whpk_…). With several, for
+// a rotation, each of them verifies.
 func NewVerifier(keys ...string) (*Verifier, error) {
 	v := &Verifier{}
 	for _, text := range keys {
@@ -44,8 +44,8 @@ func NewVerifier(keys ...string) (*Verifier, error) {
 	return v, nil
 }
 
-// Verify returns the id of a delivery, by which to handle it once, if its signature is right and at most five minutes old.
-// Answer any error with 401. Give it the body as it was received, before anything decodes it.
+// Verify returns the id of a delivery, by which to handle it once, if its signature is right and at most five minutes
+// old. Answer any error with 401. Give it the body as it was received, before anything decodes it.
 func (v *Verifier) Verify(header http.Header, body []byte) (id string, err error) {
 	return v.verify(header, body, time.Now())
 }

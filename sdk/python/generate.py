@@ -1,4 +1,4 @@
-"""Writes src/eventrelay/calls_gen.py, a method for each operation of an OpenAPI document: generate.py openapi-compat.json"""
+"""Writes src/eventrelay/calls_gen.py, a method for each operation of a document: generate.py openapi-compat.json"""
 
 import json
 import re

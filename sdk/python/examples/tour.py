@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from eventrelay import Relay, RelayError, types
+from eventrelay import APIError, Relay, types
 
 EVENTS = 2101
 relay = Relay(os.environ["RELAY_BASE_URL"], os.environ["RELAY_API_KEY"])
@@ -44,7 +44,7 @@ print("stored", sum("error" not in result for result in relay.send_all(endpoint[
 print("listed", sum(1 for _ in relay.list_events_all(endpoint_id=[endpoint["id"]], limit=100)))
 try:
     relay.read_event("evt_nope")
-except RelayError as error:
+except APIError as error:
     print("refused", error.status, error.type)
 reader.join()
 print("streamed", len(seen))

@@ -1,7 +1,7 @@
 // An example: it sends events, lists them, streams them, and reads an error.
 //
 // npx tsc tour.ts, then RELAY_BASE_URL=http://localhost:8080 RELAY_API_KEY=rly_live_… node tour.js
-import { Relay, RelayError } from "@eventrelay/client";
+import { APIError, Relay } from "@eventrelay/client";
 
 const events = 2101;
 const relay = new Relay({ baseUrl: process.env["RELAY_BASE_URL"] ?? "", key: process.env["RELAY_API_KEY"] ?? "" });
@@ -38,7 +38,7 @@ console.log("listed", listed);
 try {
   await relay.GET("/v1/events/{event_id}", { params: { path: { event_id: "evt_nope" } } });
 } catch (error) {
-  if (!(error instanceof RelayError)) throw error;
+  if (!(error instanceof APIError)) throw error;
   console.log("refused", error.status, error.type);
 }
 console.log("streamed", await streamed);

@@ -9,12 +9,13 @@ type Json = "application/json";
 type Operation = Record<string | number, any>;
 
 /** The answer of a call. */
-export type Answer<Of, Init = unknown> = Of extends Operation ? NonNullable<FetchResponse<Of, Init, Json>["data"]> : never;
+export type Answer<Of, Init = unknown> =
+  Of extends Operation ? NonNullable<FetchResponse<Of, Init, Json>["data"]> : never;
 
 /** The parameters and the body of a call, if it has any. */
 type Input<Init> = RequiredKeysOf<Init> extends never ? [Init?] : [Init];
 
-/** A call: its path, and its parameters and its body. It throws a RelayError. */
+/** A call: its path, and its parameters and its body. It throws an APIError. */
 export type Call<Method extends HttpMethod> = <
   Path extends PathsWithMethod<paths, Method>,
   Init extends MaybeOptionalInit<paths[Path], Method>,
@@ -41,8 +42,8 @@ export interface Options {
 }
 
 /** An answer other than 2xx: its type, code, parameter, message and request id. */
-export class RelayError extends Error {
-  override name = "RelayError";
+export class APIError extends Error {
+  override name = "APIError";
   readonly type: string;
   readonly code: string | undefined;
   readonly param: string | undefined;
@@ -178,7 +179,8 @@ export class Relay {
         params: { path: { endpoint_id }, header: { "Idempotency-Key": key } },
         body: { events },
       });
-      if (tries >= this.#options.maxTries || !data.some(({ error }) => error && forNow.includes(error.type))) return data;
+      const failed = data.some(({ error }) => error && forNow.includes(error.type));
+      if (!failed || tries >= this.#options.maxTries) return data;
       await this.#pause(tries);
     }
   }
@@ -186,7 +188,7 @@ export class Relay {
   /**
    * Yields the events of an endpoint as they are accepted, each once and in order: from now on, or those after the item
    * with an id. It reconnects after a cut and after the shutdown of a node, until signal is aborted. It throws a
-   * RelayError if it is refused, StreamEnded, or the network's error after maxTries without a connection at the start.
+   * APIError if it is refused, StreamEnded, or the network's error after maxTries without a connection at the start.
    */
   async *stream(
     endpointId: string,
@@ -240,15 +242,15 @@ export class Relay {
         if (!answer.ok) throw await errorOf(answer);
         return new Response(await answer.arrayBuffer(), answer); // what breaks while it is read is repeated, too
       } catch (error) {
-        const again = temporary(error) && repeatable(request, answer) && !request.signal.aborted;
-        if (tries >= this.#options.maxTries || !again || !(await this.#pause(tries, error, request.signal))) throw error;
+        const again = tries < this.#options.maxTries && temporary(error) && repeatable(request, answer);
+        if (!again || !(await this.#pause(tries, error, request.signal))) throw error;
       }
     }
   }
 
   /** Waits before the next try, and reports whether to make it. */
   async #pause(tries: number, error?: unknown, signal?: AbortSignal): Promise<boolean> {
-    const retryAfter = error instanceof RelayError ? error.retryAfter : 0;
+    const retryAfter = error instanceof APIError ? error.retryAfter : 0;
     if (retryAfter > this.#options.maxWait) return false;
     const backoff = Math.min(100 * 2 ** tries, maxBackoff) * (0.5 + Math.random() / 2);
     await new Promise<void>((resolve) => {
@@ -266,7 +268,7 @@ export class Relay {
 
 /** Reports whether a call that failed with an error may succeed later. Without an answer it may. */
 function temporary(error: unknown): boolean {
-  return !(error instanceof RelayError) || error.status === 429 || error.status >= 500;
+  return !(error instanceof APIError) || error.status === 429 || error.status >= 500;
 }
 
 function repeatable({ method, headers }: Request, answer: Response | undefined): boolean {
@@ -276,9 +278,8 @@ function repeatable({ method, headers }: Request, answer: Response | undefined):
   return headers.has("Idempotency-Key") && !kept;
 }
 
-async function errorOf(response: Response): Promise<RelayError> {
-  const after = response.headers.get("Retry-After") ?? "";
-  const seconds = /^\d+$/.test(after) ? Number(after) : (Date.parse(after) - Date.now()) / 1000; // proxies send dates
+async function errorOf(response: Response): Promise<APIError> {
+  const seconds = Number(response.headers.get("Retry-After") ?? 0);
   const text = await response.text().catch(() => "");
   let detail: Partial<Schemas["ErrorDetail"]> = {};
   try {
@@ -286,7 +287,7 @@ async function errorOf(response: Response): Promise<RelayError> {
   } catch {
     detail.message = text.slice(0, 200);
   }
-  return new RelayError(response.status, seconds > 0 ? seconds * 1000 : 0, {
+  return new APIError(response.status, seconds > 0 ? seconds * 1000 : 0, {
     ...detail, request_id: detail.request_id ?? response.headers.get("X-Request-Id") ?? "unknown" });
 }
 

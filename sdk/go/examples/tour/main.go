@@ -10,6 +10,7 @@ import (
 	"iter"
 	"log"
 	"os"
+	"sync"
 	"time"
 
 	relay "github.com/eventrelay/relay/sdk/go"
@@ -38,8 +39,14 @@ func tour(ctx context.Context, client *relay.Client) error {
 	if err != nil {
 		return err
 	}
-	begun, streamed := make(chan struct{}), make(chan error, 1)
-	go func() { streamed <- stream(ctx, client, endpoint.ID, begun) }()
+	begun := make(chan struct{})
+	var streaming sync.WaitGroup
+	var streamErr error
+	begin := sync.OnceFunc(func() { close(begun) })
+	streaming.Go(func() {
+		defer begin()
+		streamErr = stream(ctx, client, endpoint.ID, begin)
+	})
 	<-begun
 
 	if _, err := client.SendEvent(ctx, endpoint.ID, relay.EventSend{
@@ -73,8 +80,8 @@ func tour(ctx context.Context, client *relay.Client) error {
 		return fmt.Errorf("an event without a name: %w", err)
 	}
 	fmt.Println("refused", refused.Status, refused.Type)
-	if err := <-streamed; err != nil {
-		return err
+	if streaming.Wait(); streamErr != nil {
+		return streamErr
 	}
 	fmt.Println("streamed", events)
 	_, err = client.DeleteEndpoint(ctx, endpoint.ID)
@@ -82,7 +89,7 @@ func tour(ctx context.Context, client *relay.Client) error {
 }
 
 // stream returns when it has seen all events as they were accepted, each once.
-func stream(ctx context.Context, client *relay.Client, endpointID string, begun chan<- struct{}) error {
+func stream(ctx context.Context, client *relay.Client, endpointID string, begin func()) error {
 	seen := map[string]bool{}
 	for item, err := range client.Stream(ctx, endpointID, "") {
 		switch {
@@ -93,7 +100,7 @@ func stream(ctx context.Context, client *relay.Client, endpointID string, begun 
 		case item.Event != nil:
 			seen[item.Event.ID] = true
 		case item.Gap == nil:
-			close(begun)
+			begin()
 		}
 		if len(seen) == events {
 			break

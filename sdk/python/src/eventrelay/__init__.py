@@ -1,7 +1,7 @@
 """A client of the API of EventRelay. Its types and calls are made from the OpenAPI document."""
 
 from . import types_gen as types
-from .client import Relay, RelayError, Streamed, StreamEnded
+from .client import APIError, Relay, Streamed, StreamEnded
 from .verify import VerificationError, Verifier
 
-__all__ = ["Relay", "RelayError", "StreamEnded", "Streamed", "VerificationError", "Verifier", "types"]
+__all__ = ["APIError", "Relay", "StreamEnded", "Streamed", "VerificationError", "Verifier", "types"]

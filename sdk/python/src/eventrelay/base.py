@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import http.client
 import json
 import random
@@ -18,7 +17,7 @@ MAX_ANSWER = 64 << 20  # bytes of an answer
 MAX_BACKOFF = 10.0
 
 
-class RelayError(Exception):
+class APIError(Exception):
     """An answer other than 2xx: its status, type, code, param, message and request_id."""
 
     def __init__(self, status: int, retry_after: float, detail: Mapping[str, Any]) -> None:
@@ -40,8 +39,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class Base:
-    """Makes requests. A call that fails for a moment is repeated: reads after 429, 5xx and a broken connection; writes only
-    with an Idempotency-Key, which the calls that take one get by themselves."""
+    """Makes requests.
+
+    A call that fails for a moment is repeated: reads after 429, 5xx and a broken connection; writes only with an
+    Idempotency-Key, which the calls that take one get by themselves.
+    """
 
     def __init__(
         self, base_url: str, key: str, *, max_tries: int = 5, max_wait: float = 60.0, timeout: float = 60.0
@@ -75,7 +77,7 @@ class Base:
                 if len(text) > MAX_ANSWER:
                     raise ValueError(f"the answer is larger than {MAX_ANSWER} bytes")
                 return json.loads(text)
-            except (OSError, http.client.HTTPException, RelayError) as error:
+            except (OSError, http.client.HTTPException, APIError) as error:
                 again = tries < self._max_tries and temporary(error) and _repeatable(method, idempotency_key, error)
                 if not again or not self._wait(tries, error):
                     raise
@@ -103,7 +105,7 @@ class Base:
 
     def _wait(self, tries: int, error: Exception | None) -> bool:
         """Wait before the next try, and return whether to make it."""
-        retry_after = error.retry_after if isinstance(error, RelayError) else 0.0
+        retry_after = error.retry_after if isinstance(error, APIError) else 0.0
         if retry_after > self._max_wait:
             return False
         time.sleep(max(min(0.1 * 2**tries, MAX_BACKOFF) * random.uniform(0.5, 1), retry_after))
@@ -129,26 +131,22 @@ class Base:
 
 def temporary(error: Exception) -> bool:
     """Return whether a call that failed with an error may succeed later. Without an answer it may."""
-    return not isinstance(error, RelayError) or error.status == 429 or error.status >= 500
+    return not isinstance(error, APIError) or error.status == 429 or error.status >= 500
 
 
 def _repeatable(method: str, key: str | None, error: Exception) -> bool:
-    return method == "GET" or (key is not None and not (isinstance(error, RelayError) and error._kept))
+    return method == "GET" or (key is not None and not (isinstance(error, APIError) and error._kept))
 
 
-def _error_of(refused: urllib.error.HTTPError) -> RelayError:
+def _error_of(refused: urllib.error.HTTPError) -> APIError:
     text = refused.read(64 << 10).decode(errors="replace")
     try:
         detail = json.loads(text)["error"]
     except (ValueError, KeyError, TypeError):
         detail = {"message": text[:200]}
-    after = refused.headers.get("Retry-After", "0")
-    if after.isdigit():
-        retry_after = float(after)
-    else:  # a date, which proxies send
-        date = email.utils.parsedate_to_datetime(after)
-        retry_after = max(date.timestamp() - time.time(), 0.0)
-    error = RelayError(refused.code, retry_after, {"request_id": refused.headers.get("X-Request-Id"), **detail})
+    after = refused.headers.get("Retry-After", "")
+    retry_after = float(after) if after.isdigit() else 0.0
+    error = APIError(refused.code, retry_after, {"request_id": refused.headers.get("X-Request-Id"), **detail})
     error._kept = any(name in refused.headers for name in ("Idempotent-Replayed", "Idempotency-Status"))
     return error
 

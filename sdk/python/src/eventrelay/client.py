@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import types_gen as types
-from .base import RelayError, temporary
+from .base import APIError, temporary
 from .calls_gen import Calls
 
-__all__ = ["Relay", "RelayError", "StreamEnded", "Streamed"]
+__all__ = ["APIError", "Relay", "StreamEnded", "Streamed"]
 
 MAX_BATCH_EVENTS = 1000
 MAX_BATCH_BYTES = 5 << 20
@@ -23,8 +23,10 @@ MAX_STREAM_LINE = 16 << 20  # bytes; an event has at most 1 MiB of body, in base
 
 @dataclass(frozen=True)
 class Streamed:
-    """An item of a stream: an event, or a gap, which says that events are missing. The first item has neither: the stream
-    has begun."""
+    """An item of a stream: an event, or a gap, which says that events are missing.
+
+    The first item has neither: the stream has begun.
+    """
 
     id: str
     """To stream on after it: stream(endpoint, after=id)."""
@@ -53,7 +55,7 @@ class Relay(Calls):
                 yield {**result, "index": first + result["index"]}
 
     def _send_batch(self, endpoint_id: str, batch: list[types.BatchEvent], key: str) -> list[types.BatchItem]:
-        """Send a batch, and repeat it with the same key while events of it failed for the moment: none is stored twice."""
+        """Send a batch, and repeat it with the same key while events of it failed for the moment."""
         tries = 1
         while True:
             results = self.send_events(endpoint_id, {"events": batch}, idempotency_key=key)["data"]
@@ -66,8 +68,9 @@ class Relay(Calls):
     def stream(self, endpoint_id: str, *, after: str | None = None) -> Iterator[Streamed]:
         """Yield the events of an endpoint as they are accepted, each once and in order.
 
-        It begins now, or after the item with an id, and reconnects after a cut and after the shutdown of a node. It raises
-        a RelayError if it is refused, StreamEnded, or the network's error after max_tries without a connection at the start.
+        It begins now, or after the item with an id, and reconnects after a cut and after the shutdown of a node. It
+        raises an APIError if it is refused, StreamEnded, or the network's error after max_tries without a connection
+        at the start.
         """
         begun, tries = False, 1
         while True:
@@ -86,7 +89,7 @@ class Relay(Calls):
                             yield Streamed(after or "")
                         begun, tries = True, 0
                 raise ConnectionError("the stream was cut")
-            except (OSError, http.client.HTTPException, RelayError) as error:
+            except (OSError, http.client.HTTPException, APIError) as error:
                 if not temporary(error) or (not begun and tries >= self._max_tries) or not self._wait(tries, error):
                     raise
             tries += 1

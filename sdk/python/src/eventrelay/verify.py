@@ -18,8 +18,8 @@ class VerificationError(Exception):
 class Verifier:
     """Verifies deliveries of one destination.
 
-    It takes the destination's signing.secret (whsec_…) or its signing.public_key (whpk_…), which needs the extra ed25519.
-    With several, for a rotation, each of them verifies.
+    It takes the destination's signing.secret (whsec_…) or its signing.public_key (whpk_…), which needs the extra
+    ed25519. With several, for a rotation, each of them verifies.
     """
 
     def __init__(self, *keys: str) -> None:
