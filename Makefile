@@ -90,7 +90,7 @@ generate: need-go build
 
 # The linters include go vet.
 lint: need-go
-	@for module in . tools/bench tools sdk/go; do \
+	@for module in . tools/bench tools sdk/go sdk/terraform; do \
 		(cd $$module && go tool -modfile=$(CURDIR)/tools/go.mod golangci-lint run -c $(CURDIR)/tools/golangci.yml ./...) || exit 1; \
 	done
 

@@ -49,8 +49,8 @@ var bodies = func() (all map[string][]attribute) {
 }()
 
 // secrets are members that the API shows masked, or never.
-var secrets = []string{"secret", "secrets", "password", "client_secret", "secret_access_key", "credential", "signing_secret",
-	"verify_code", "webhook_url"}
+var secrets = []string{"secret", "secrets", "password", "client_secret", "secret_access_key", "credential",
+	"signing_secret", "verify_code", "webhook_url"}
 
 // of completes an attribute at a place. What may be null, and is null by default, is set by the configuration alone:
 // taking it out of the configuration sets null. For everything else the service has a default, which is shown.
@@ -82,10 +82,12 @@ func (a attribute) schema() schema.Attribute {
 		}
 		return x
 	case "boolean":
-		return schema.BoolAttribute{Required: a.Required, Optional: optional, Computed: a.Computed, Description: a.Description,
+		return schema.BoolAttribute{Required: a.Required, Optional: optional, Computed: a.Computed,
+			Description:   a.Description,
 			PlanModifiers: modifiersOf(a, boolplanmodifier.UseStateForUnknown, boolplanmodifier.RequiresReplace)}
 	case "integer", "number":
-		return schema.NumberAttribute{Required: a.Required, Optional: optional, Computed: a.Computed, Description: a.Description,
+		return schema.NumberAttribute{Required: a.Required, Optional: optional, Computed: a.Computed,
+			Description:   a.Description,
 			PlanModifiers: modifiersOf(a, numberplanmodifier.UseStateForUnknown, numberplanmodifier.RequiresReplace)}
 	case "strings", "integers":
 		element := attr.Type(types.StringType)

@@ -38,9 +38,10 @@ func secret(name, description string) attribute {
 
 var kinds = []kind{
 	{
-		name:        "endpoint",
-		description: "An endpoint receives events, and delivers them to its destinations. It always has one: the others are eventrelay_destination.",
-		create:      "POST /v1/endpoints", read: "GET /v1/endpoints/{id}", update: "PATCH /v1/endpoints/{id}",
+		name: "endpoint",
+		description: "An endpoint receives events, and delivers them to its destinations. It always has one: the others " +
+			"are eventrelay_destination.",
+		create: "POST /v1/endpoints", read: "GET /v1/endpoints/{id}", update: "PATCH /v1/endpoints/{id}",
 		remove: "DELETE /v1/endpoints/{id}", id: "id",
 		computed:  []attribute{secret("ingest_url", "The address for the provider. Whoever knows it can send events.")},
 		without:   []string{"destinations", "url"},
@@ -83,9 +84,10 @@ var kinds = []kind{
 		computed: []attribute{secret("url", "Where logs are sent. It is in the state only.")},
 	},
 	{
-		name:        "alert_settings",
-		description: "What alerts are about and where they go. There is one of an account; to destroy it restores the defaults.",
-		create:      "PATCH /v1/alerts", read: "GET /v1/alerts", update: "PATCH /v1/alerts",
+		name: "alert_settings",
+		description: "What alerts are about and where they go. There is one of an account; to destroy it restores the " +
+			"defaults.",
+		create: "PATCH /v1/alerts", read: "GET /v1/alerts", update: "PATCH /v1/alerts",
 		without:   []string{"email", "slack_webhook_url", "webhook_url"},
 		defaulted: []string{"channels", "channels.email", "channels.slack", "channels.webhook", "cooldown_seconds", "rules"},
 		reset:     object{"rules": nil, "cooldown_seconds": nil, "channels": nil},

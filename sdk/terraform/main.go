@@ -1,5 +1,5 @@
-// Command terraform-provider-eventrelay manages endpoints, destinations, tenants, their keys, event types, log drains and
-// the settings of alerts as code, with Terraform or OpenTofu.
+// Command terraform-provider-eventrelay manages endpoints, destinations, tenants, their keys, event types, log drains
+// and the settings of alerts as code, with Terraform or OpenTofu.
 //
 // The attributes of the resources are the members of the API's requests. attributes.json has them; a test of the relay
 // compares it with the OpenAPI document. What the API does with a member is written there, and nowhere here.
@@ -19,7 +19,8 @@ const address = "registry.terraform.io/eventrelay/eventrelay"
 func main() {
 	debug := flag.Bool("debug", false, "run until stopped, for a debugger")
 	flag.Parse()
-	err := providerserver.Serve(context.Background(), newProvider, providerserver.ServeOpts{Address: address, Debug: *debug})
+	options := providerserver.ServeOpts{Address: address, Debug: *debug}
+	err := providerserver.Serve(context.Background(), newProvider, options)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -211,7 +211,9 @@ func (m *managed) Delete(ctx context.Context, req resource.DeleteRequest, resp *
 }
 
 // ImportState takes the names of the path and the id, separated by slashes.
-func (m *managed) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+func (m *managed) ImportState(
+	ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse,
+) {
 	names := slices.Clone(m.kind.path)
 	if m.id != "" || len(names) == 0 {
 		names = append(names, "id")

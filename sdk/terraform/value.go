@@ -115,7 +115,9 @@ func plain(v tftypes.Value) (any, error) {
 
 // stateOf returns the state after an answer. After a change the known values of the plan stay as they are, which
 // Terraform demands; a read keeps what the answer only masks, and text that says the same.
-func stateOf(all []attribute, kind tftypes.Type, answer object, before tftypes.Value, changed bool) (tftypes.Value, error) {
+func stateOf(
+	all []attribute, kind tftypes.Type, answer object, before tftypes.Value, changed bool,
+) (tftypes.Value, error) {
 	members := map[string]tftypes.Value{}
 	for name, of := range kind.(tftypes.Object).AttributeTypes {
 		i := slices.IndexFunc(all, func(a attribute) bool { return a.Name == name })
