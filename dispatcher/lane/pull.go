@@ -1,0 +1,38 @@
+package lane
+
+import "time"
+
+// abandonedAfter is how long deliveries wait in the lane of a destination that nobody pulls. Then they are parked, so
+// that their offsets can be committed.
+const abandonedAfter = 30 * time.Second
+
+// WakePulled is called when a consumer begins to pull up to n events of a destination, which Deps.Pulled knows already.
+// Consumers limit themselves, so that the in-flight window is as large as it may be.
+func (ls *Lanes) WakePulled(dest string, n int) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l, now := ls.byDest[dest], ls.now()
+	if l == nil {
+		return
+	}
+	l.lastPull, l.token.until = now, time.Time{}
+	l.window.size = l.window.limit
+	l.recordRecovery(now)
+	l.startWorkers(n)
+}
+
+// waitForPull makes the lane wait until WakePulled, or until it is time to see whether the destination is abandoned.
+func (l *Lane) waitForPull(now time.Time) {
+	if l.lanes.pulled(l.dest) { // since the worker has asked
+		return
+	}
+	l.waitForToken(maxTokenWait, 0, now)
+	l.token.maxQueued = 2 * laneQueue // both queues
+}
+
+// isAbandoned reports whether nobody has pulled the destination for long.
+func (l *Lane) isAbandoned() bool {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	return l.lanes.now().Sub(later(l.lastPull, l.pace.busySince)) > abandonedAfter
+}
