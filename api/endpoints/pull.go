@@ -38,21 +38,24 @@ type pulls struct {
 	draining context.Context // ends when pulls must end
 }
 
-// pulledInPath returns the destination in the path, its endpoint, and the partitions that may have its events.
-func (a *pulls) pulledInPath(r *http.Request, key *config.Key) (*config.Destination, []int32, error) {
+// destination returns the destination in the path, and the partitions that may have its events.
+func (a *pulls) destination(r *http.Request, key *config.Key) (*config.Destination, []int32, error) {
 	e, name, err := a.DestinationInPath(r, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := e.Destination(name)
+	return e.Destination(name), append([]int32{e.Partition}, e.FormerPartitions...), nil
+}
+
+func checkPulled(d *config.Destination) error {
 	if d.Pull == nil {
-		return nil, nil, web.Invalid("", "the destination is not pulled: its events are sent to %s", d.URL)
+		return web.WrongState("", "the destination is not pulled: its events are sent to it")
 	}
-	return d, append([]int32{e.Partition}, e.FormerPartitions...), nil
+	return nil
 }
 
 func (a *pulls) pull(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, partitions, err := a.pulledInPath(r, key)
+	d, partitions, err := a.destination(r, key)
 	if err != nil {
 		return err
 	}
@@ -60,13 +63,16 @@ func (a *pulls) pull(w http.ResponseWriter, r *http.Request, key *config.Key) er
 	request := pull.Request{Destination: d.ID, Consumer: q.Single("consumer")}
 	q.Names = []string{"consumer", "max", "wait"}
 	q.RefuseUnknownParameters()
+	request.Max = numberOf(q, "max", defaultPull, 1, pull.MaxEvents)
+	request.Wait = time.Duration(numberOf(q, "wait", 0, 0, int(pull.MaxWait/time.Second))) * time.Second
 	if !consumerName.MatchString(request.Consumer) {
 		q.Fail("consumer", "is required: the name of the program that pulls, 1 to 64 letters, digits, ., - and _")
 	}
-	request.Max = numberOf(q, "max", defaultPull, 1, pull.MaxEvents)
-	request.Wait = time.Duration(numberOf(q, "wait", 0, 0, int(pull.MaxWait/time.Second))) * time.Second
 	if q.Err != nil {
 		return q.Err
+	}
+	if err := checkPulled(d); err != nil {
+		return err
 	}
 	if r.Method == http.MethodHead { // has no answer to lease events with
 		web.WriteJSON(w, http.StatusOK, wire.Pulled{Data: []wire.PulledEvent{}})
@@ -123,7 +129,7 @@ func errPull(err error) error {
 
 // acknowledge ends leases. It takes effect when the client leaves, too.
 func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, _, err := a.pulledInPath(r, key)
+	d, _, err := a.destination(r, key)
 	if err != nil {
 		return err
 	}
@@ -144,9 +150,12 @@ func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.
 	if len(texts) == 0 {
 		o.Fail("attempt_ids", "is required: the attempt_id of 1 to %d events", pull.MaxEvents)
 	}
-	o.WarnUnknown()
+	o.RefuseUnknown()
 	if in.Err != nil {
 		return in.Err
+	}
+	if err := checkPulled(d); err != nil {
+		return err
 	}
 	request := pull.Request{Destination: d.ID}
 	answer := wire.Acknowledged{Data: make([]wire.Acknowledgement, len(texts))}
@@ -173,11 +182,14 @@ func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.
 }
 
 func (a *pulls) listConsumers(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, partitions, err := a.pulledInPath(r, key)
+	d, partitions, err := a.destination(r, key)
 	if err != nil {
 		return err
 	}
-	found, err := a.router.Consumers(r.Context(), partitions, d.ID)
+	var found []pull.Consumer
+	if d.Pull != nil {
+		found, err = a.router.Consumers(r.Context(), partitions, d.ID)
+	}
 	if err != nil {
 		return errPull(err)
 	}

@@ -30,7 +30,7 @@ type Pulled struct {
 
 // Acknowledgement is what became of an attempt.
 type Acknowledgement struct {
-	AttemptID string `json:"attempt_id"`
+	AttemptID string `json:"attempt_id" example:"att_01m7w6h6kk00r00w2s1cbs4f8h"`
 	// `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination has
 	// no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless another
 	// attempt was acknowledged.
@@ -44,7 +44,7 @@ type Acknowledged struct {
 
 // Consumer is who pulls a destination.
 type Consumer struct {
-	Consumer   string   `json:"consumer"`
+	Consumer   string   `json:"consumer" example:"worker-1"`
 	LastPullAt web.Time `json:"last_pull_at"`
 	// A pull waits for events.
 	Pulling bool `json:"pulling"`
