@@ -457,6 +457,8 @@ func TestEndpointActions(t *testing.T) {
 			"&kafka.brokers=a.example.com:9093%0D%0Ab.example.com:9093&kafka.compression=none", "POST",
 			ep + "/destinations", `{"kafka":{"brokers":["a.example.com:9093","b.example.com:9093"],` +
 				`"compression":"none","topic":"orders"}}`, true},
+		{ep + "/destinations/new", "kind=pull&url=&enabled=true&timeout_seconds=15&max_in_flight=64&pull.lease_seconds=",
+			"POST", ep + "/destinations", `{"pull":{}}`, true},
 		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64&auth.type=" +
 			"&ordering.by=body:$.id&ordering.when_failed=", "POST", ep + "/destinations",
 			`{"ordering":{"by":"body:$.id"},"url":"https://a.example.com"}`, true},
