@@ -646,3 +646,17 @@ func TestSettingsMayBeNone(t *testing.T) {
 		}
 	}
 }
+
+// The page of a destination that is pulled shows who pulls it.
+func TestConsumers(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"id":"dst_1",`,
+		`"id":"dst_1","pull":{"lease_seconds":60},`, 1))
+	r.api.on("GET /v1/endpoints/ep_1/destinations/dst_1/consumers", 200,
+		`{"data":[{"consumer":"worker<1>","last_pull_at":"2026-08-21T22:24:06Z","pulling":true,"leases":7}]}`)
+	b := r.signedIn()
+	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "<code>worker&lt;1&gt;</code>", "waits for events",
+		"<td>7</td>")
+	r.api.on("GET /v1/endpoints/ep_1/destinations/dst_1/consumers", 503, `{"error":{"type":"unavailable"}}`)
+	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "Nobody has pulled")
+}
