@@ -49,6 +49,7 @@ type Lane struct {
 	pace            pace
 	gone            goneCounter
 	lastPull        time.Time // of a destination that consumers pull
+	recalled        time.Time // when its parked deliveries were called back for a pull
 	lastUsed        time.Time
 }
 
