@@ -216,7 +216,7 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 		case eligibility.Paused:
 			return ls.parkDelivery(delivery, event.Manual, eligibility)
 		}
-		if eligibility.Destination.Pull != nil && !ls.pulled(l.dest) {
+		if eligibility.Destination.Pull != nil && !l.isPulled() {
 			if l.isAbandoned() {
 				return ls.parkDelivery(delivery, event.NotPulled, eligibility)
 			}

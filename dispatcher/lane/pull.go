@@ -10,8 +10,7 @@ const abandonedAfter = 30 * time.Second
 const recallInterval = 250 * time.Millisecond
 
 // WakePulled is called when a consumer begins to pull up to n events of a destination, which Deps.Pulled knows already.
-// Consumers limit themselves, so that the in-flight window is as large as it may be. If there are fewer deliveries in
-// the lane, those that it has parked come back.
+// If there are fewer deliveries in the lane, those that it has parked come back.
 func (ls *Lanes) WakePulled(dest string, n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -20,14 +19,30 @@ func (ls *Lanes) WakePulled(dest string, n int) {
 		return
 	}
 	l.lastPull, l.token.until = now, time.Time{}
-	l.window.size = l.window.limit
 	l.recordRecovery(now)
 	if l.parking.total > 0 && l.queued() < min(n, l.window.limit) && now.Sub(l.recalled) > recallInterval {
 		l.recalled = now
 		ls.recovered = append(ls.recovered, dest)
 		ls.wakeTimer()
 	}
+	l.openWindow()
 	l.startWorkers(n)
+}
+
+// openWindow makes the in-flight window as large as it may be: consumers limit themselves.
+func (l *Lane) openWindow() {
+	if l.window.size < l.window.limit {
+		l.window.size = l.window.limit
+		l.startWorkers(l.queued())
+	}
+}
+
+// isPulled reports whether a consumer waits for events of the lane's destination, which is one that is pulled.
+func (l *Lane) isPulled() bool {
+	l.lanes.mu.Lock()
+	defer l.lanes.mu.Unlock()
+	l.openWindow()
+	return l.lanes.pulled(l.dest)
 }
 
 // waitForPull makes the lane wait until WakePulled, or until it is time to see whether the destination is abandoned.
