@@ -207,7 +207,8 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	ofEndpoints := endpoints.Routes(&endpoints.Deps{
 		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
 		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
-		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining, Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
+		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining,
+		Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
 		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
 		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
 	})

@@ -48,8 +48,9 @@ func TestPullAndAcknowledge(t *testing.T) {
 	path := "/v1/endpoints/" + ep.text("id") + "/destinations/" + ep.text("destinations.0.id")
 	now := must.Get(id.NewGenerator(nil).New(0))(t)
 	pulls.events = []pull.Event{{ID: now, Attempt: now, Number: 2, Type: "a", Endpoint: ep.text("id"),
-		Header: map[string]string{"webhook-id": "x"}, LeasedUntil: time.Now(), Body: []byte("{\"a\": 1 }\n")}, {ID: now, Attempt: now, Number: 1,
-		Endpoint: ep.text("id"), Header: map[string]string{}, LeasedUntil: time.Now(), Body: []byte{0xff}}}
+		Header: map[string]string{"webhook-id": "x"}, LeasedUntil: time.Now(), Body: []byte("{\"a\": 1 }\n")},
+		{ID: now, Attempt: now, Number: 1,
+			Endpoint: ep.text("id"), Header: map[string]string{}, LeasedUntil: time.Now(), Body: []byte{0xff}}}
 	got := c.do("GET", path+"/pull?consumer=w-1&max=1000&wait=30", nil).want(200)
 	if got.text("data.0.body") != "{\"a\": 1 }\n" || got.text("data.1.body") != "/w==" ||
 		got.text("data.1.body_encoding") != "base64" || got.text("data.0.attempt_id") != now.Text(id.Attempt) {
@@ -59,7 +60,8 @@ func TestPullAndAcknowledge(t *testing.T) {
 		t.Errorf("asked %+v", pulls.asked)
 	}
 	for query, param := range map[string]string{"": "consumer", "consumer=a%2Fb": "consumer", "consumer=w&max=0": "max",
-		"consumer=w&max=1001": "max", "consumer=w&wait=31": "wait", "consumer=w&wait=x": "wait", "consumer=w&limit=1": "limit"} {
+		"consumer=w&max=1001": "max", "consumer=w&wait=31": "wait", "consumer=w&wait=x": "wait",
+		"consumer=w&limit=1": "limit"} {
 		c.do("GET", path+"/pull?"+query, nil).wantError(400, "invalid_request", param)
 	}
 	c.as(readKey).do("GET", path+"/pull?consumer=w", nil).wantError(403, "insufficient_scope", "")

@@ -23,15 +23,16 @@ const listenHelp = `Usage:
   relay listen ENDPOINT --to URL [--types TYPES] [--from-now] [--state FILE] [--allow-remote]
                [--base-url URL] [--api-key-file FILE]
 
-Sends a copy of each new event of an endpoint to a URL on this machine or in a private network, with its original method,
-headers and body. Destinations receive every event as usual. It calls the API at --base-url (RELAY_BASE_URL,
-http://127.0.0.1:8080) with an API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file); read scope is enough.
+Sends a copy of each new event of an endpoint to a URL on this machine or in a private network, with its original
+method, headers and body. Destinations receive every event as usual. It calls the API at --base-url (RELAY_BASE_URL,
+http://127.0.0.1:8080) with an API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file); read scope is
+enough.
 
-In a terminal it shows the newest events: r sends the chosen one again, f chooses types, q ends. Otherwise it prints a line
-for each event.
+In a terminal it shows the newest events: r sends the chosen one again, f chooses types, q ends. Otherwise it prints a
+line for each event.
 
-The position is kept in a file. After a kill, a sleep or an outage it goes on after the last event that was copied. One
-that was being copied is copied again.
+The position is kept in a file. After a kill, a sleep or an outage it goes on after the last event that was copied.
+One that was being copied is copied again.
 
   --types TYPES     Copy only events of these types, with commas between them: order.*,invoice.paid
   --from-now        Leave out what came since the last time
@@ -80,7 +81,7 @@ func runListen(ctx context.Context, c call, f listenFlags, endpoint string) erro
 		return usageError{errors.New("the id of an endpoint is required, such as ep_4fj2: relay listen ep_… --to URL")}
 	}
 	if f.to == "" {
-		return usageError{errors.New("--to is required: the URL that gets the copies, such as http://localhost:3000/webhooks")}
+		return usageError{errors.New("--to is required: where copies go, such as http://localhost:3000/webhooks")}
 	}
 	key, err := apiKey(c, f.keyFile)
 	if err != nil {
@@ -111,7 +112,7 @@ func runListen(ctx context.Context, c call, f listenFlags, endpoint string) erro
 		return usageError{err}
 	}
 	if doctor.Unencrypted(f.baseURL) {
-		fmt.Fprintf(c.stderr, "warning: %s is not encrypted: the API key and the events can be read on the way\n", f.baseURL)
+		fmt.Fprintf(c.stderr, "warning: %s is not encrypted: the API key and events can be read on the way\n", f.baseURL)
 	}
 	l.SetTypes(listen.TypesOf(f.types))
 	title := "Copies of " + endpoint + " -> " + l.Shown()

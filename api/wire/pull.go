@@ -31,9 +31,9 @@ type Pulled struct {
 // Acknowledgement is what became of an attempt.
 type Acknowledgement struct {
 	AttemptID string `json:"attempt_id" example:"att_01m7w6h6kk00r00w2s1cbs4f8h"`
-	// `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination has
-	// no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless another
-	// attempt was acknowledged.
+	// `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination
+	// has no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless
+	// another attempt was acknowledged.
 	Status string `json:"status" enum:"acknowledged,expired,unknown"`
 }
 

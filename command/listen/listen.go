@@ -158,7 +158,8 @@ func (l *Listener) handle(ctx context.Context, x item, connected func()) error {
 	case "gap":
 		var gap wire.StreamGap
 		if json.Unmarshal(x.data, &gap) == nil {
-			l.view.Warn("events since " + time.Time(gap.From).Format(time.RFC3339) + " are no longer stored and were not copied")
+			since := time.Time(gap.From).Format(time.RFC3339)
+			l.view.Warn("events since " + since + " are no longer stored and were not copied")
 		}
 	case "end":
 		var end struct{ Reason string }

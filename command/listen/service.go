@@ -59,10 +59,10 @@ func newService(base, key, endpoint string) (*service, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil // one of the environment would read the key and the events
-	return &service{base: strings.TrimSuffix(base, "/"), key: key, endpoint: url.PathEscape(endpoint), client: &http.Client{
-		Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { // the key is for this address alone
-			return http.ErrUseLastResponse
-		}}}, nil
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the key is for this address alone
+	}}
+	return &service{strings.TrimSuffix(base, "/"), key, url.PathEscape(endpoint), client}, nil
 }
 
 // get sends a request and returns an answer with the status 200.
