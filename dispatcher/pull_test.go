@@ -93,7 +93,8 @@ func TestPullFollowsTheConfiguration(t *testing.T) {
 		}
 		acknowledge(t, d, got...)
 		w.outcomes(count(1, event.Skipped)) // what has expired
-		w.view.change(testEndpoint, func(e *config.Endpoint) { e.Destinations[0].PurgeBefore = time.Now().Add(time.Hour) })
+		purged := time.Now().Add(time.Hour)
+		w.view.change(testEndpoint, func(e *config.Endpoint) { e.Destinations[0].PurgeBefore = purged })
 		w.accept(w.newEvent(`{}`))
 		if got := take(t, d, "w", 9, 5*time.Second); len(got) > 0 {
 			t.Errorf("purged: %+v", got)
@@ -152,8 +153,8 @@ func TestLeases(t *testing.T) {
 			take(t, d, "w", 1, 10*time.Second)
 		}()
 		time.Sleep(time.Second)
-		if _, err := d.Pulls().Pull(t.Context(), pull.Request{Destination: testDest, Consumer: "w", Max: 1}); !errors.Is(err,
-			pull.ErrBusy) {
+		second := pull.Request{Destination: testDest, Consumer: "w", Max: 1}
+		if _, err := d.Pulls().Pull(t.Context(), second); !errors.Is(err, pull.ErrBusy) {
 			t.Errorf("a second pull of the consumer: %v", err)
 		}
 		<-ended

@@ -50,7 +50,6 @@ func (l *Listener) RunOnScreen(ctx context.Context, in io.Reader, out io.Writer,
 	s.again = func(c Copy) { work.Go(func() { l.Repeat(ctx, c) }) }
 	view.Program = tea.NewProgram(s, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithAltScreen(),
 		tea.WithoutSignalHandler())
-	l.view = view
 	var failed error
 	work.Go(func() {
 		failed = l.Run(ctx, view)

@@ -121,7 +121,7 @@ func (s *service) open(ctx context.Context, cursor string) (*stream, error) {
 	x := &stream{cancel: cancel, ctx: ctx}
 	timer := time.AfterFunc(requestTime, func() { cancel(errSilent) })
 	defer timer.Stop()
-	resp, err := s.get(ctx, "/v1/endpoints/"+s.endpoint+"/stream", header)
+	resp, err := s.get(ctx, "/v1/endpoints/"+s.endpoint+"/stream", header) //nolint:bodyclose // close does
 	if err != nil {
 		defer cancel(nil)
 		return nil, x.cause(err)

@@ -60,8 +60,8 @@ func newTarget(text string, remote bool, secret *sign.Secret) (*target, error) {
 			"--allow-remote allows public https URLs", addr.Addr(), class)
 	}}
 	t.client = &http.Client{
-		Transport: &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, ForceAttemptHTTP2: false,
-			IdleConnTimeout: 10 * time.Second},
+		// A connection for each copy: a server that is being worked on restarts all the time.
+		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableCompression: true, DisableKeepAlives: true},
 		Timeout:       answerTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -40,7 +40,9 @@ func (b *memoryBus) Publish(_ context.Context, channel string, message []byte) (
 	return heard, nil
 }
 
-func (b *memoryBus) Listen(ctx context.Context, channels func() []string, _ <-chan struct{}, handle func(string, []byte)) {
+func (b *memoryBus) Listen(
+	ctx context.Context, channels func() []string, _ <-chan struct{}, handle func(string, []byte),
+) {
 	b.mu.Lock()
 	b.nodes = append(b.nodes, &listener{channels, handle})
 	b.mu.Unlock()
@@ -50,6 +52,7 @@ func (b *memoryBus) Listen(ctx context.Context, channels func() []string, _ <-ch
 // owner answers with what it is told.
 type owner struct {
 	events    []Event
+	from      time.Time // when it has the events
 	err       error
 	cancelled chan struct{}
 	asked     []Request
@@ -57,12 +60,13 @@ type owner struct {
 
 func (o *owner) Pull(ctx context.Context, r Request) ([]Event, error) {
 	o.asked = append(o.asked, r)
-	if o.events == nil && o.err == nil {
+	if o.events == nil && o.err == nil || time.Now().Before(o.from) {
 		select {
 		case <-ctx.Done():
 			close(o.cancelled)
 			return nil, ctx.Err()
 		case <-time.After(r.Wait):
+			return nil, nil
 		}
 	}
 	return o.events, o.err
@@ -142,10 +146,8 @@ func TestRouterAsksTheOwner(t *testing.T) {
 // An endpoint that was moved has events in several partitions: they are asked in turn, until one has some.
 func TestRouterAsksAllPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := &owner{}, &owner{}
-		nodes := routers(t, &memoryBus{}, a, b)
 		began := time.Now()
-		time.AfterFunc(7*time.Second, func() { b.events = []Event{{}} })
+		nodes := routers(t, &memoryBus{}, &owner{}, &owner{events: []Event{{}}, from: began.Add(7 * time.Second)})
 		got := must.Get(nodes[0].Pull(t.Context(), []int32{0, 1}, Request{Wait: 20 * time.Second}))(t)
 		if took := time.Since(began); len(got) != 1 || took > 10*time.Second {
 			t.Errorf("%d events after %v", len(got), took)

@@ -54,7 +54,8 @@ func TestListenGoesOn(t *testing.T) {
 		for i := range n {
 			sent = append(sent, p.forTest(t).send(ep, i))
 		}
-		p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+ep+"/events", map[string]any{"type": "other", "data": map[string]any{}})
+		p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+ep+"/events",
+			map[string]any{"type": "other", "data": map[string]any{}})
 	}
 	arrived := func(out *tail) {
 		t.Helper()

@@ -37,7 +37,8 @@ func newPulled(c client, leaseSeconds int) (ep string, p puller, secret string) 
 // pull returns events; an error is none.
 func (p puller) pull(most, wait int) (events []wire.PulledEvent) {
 	p.t.Helper()
-	status, raw, _, err := p.request("GET", fmt.Sprintf("%s/pull?consumer=%s&max=%d&wait=%d", p.path, p.name, most, wait), nil)
+	path := fmt.Sprintf("%s/pull?consumer=%s&max=%d&wait=%d", p.path, p.name, most, wait)
+	status, raw, _, err := p.request("GET", path, nil)
 	if err != nil || status != http.StatusOK {
 		p.t.Logf("pull of %s: %d %s %v", p.name, status, raw, err)
 		return nil
@@ -81,8 +82,8 @@ func (p puller) drain(n int) map[string]int {
 	return seen
 }
 
-// Consumers share the events of a destination. What they acknowledge is delivered and, after its commit, comes to nobody
-// again, whatever is killed. What they do not acknowledge comes again.
+// Consumers share the events of a destination. What they acknowledge is delivered and, after its commit, comes to
+// nobody again, whatever is killed. What they do not acknowledge comes again.
 func TestPull(t *testing.T) {
 	t.Parallel()
 	const events = 60
@@ -164,8 +165,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// A second pull of a consumer is refused while the first one waits. An event that is not acknowledged in time has failed
-// an attempt, and comes again. A stop waits for no lease.
+// A second pull of a consumer is refused while the first one waits. An event that is not acknowledged in time has
+// failed an attempt, and comes again. A stop waits for no pull.
 func TestPullLease(t *testing.T) {
 	t.Parallel()
 	p := startDevProcess(t, t.TempDir())
@@ -195,7 +196,8 @@ func TestPullLease(t *testing.T) {
 	}
 	waiting.Go(func() { c.pull(1, 30) })
 	eventually(t, arrival, func() string {
-		if list := c.must(http.StatusOK, "GET", c.path+"/consumers", nil)["data"].([]any); list[0].(map[string]any)["pulling"] != true {
+		list := c.must(http.StatusOK, "GET", c.path+"/consumers", nil)["data"].([]any)
+		if list[0].(map[string]any)["pulling"] != true {
 			return fmt.Sprint(list)
 		}
 		return ""
