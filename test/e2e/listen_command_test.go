@@ -43,7 +43,7 @@ func TestListenGoesOn(t *testing.T) {
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		eventually(t, arrival, func() string {
 			if text := out.String(); !strings.Contains(text, "waiting for events") {
-				return text
+				return "it printed " + text
 			}
 			return ""
 		})

@@ -172,14 +172,21 @@ func TestPullLease(t *testing.T) {
 	p := startDevProcess(t, t.TempDir())
 	ep, c, _ := newPulled(p.forTest(t), 1)
 	var waiting sync.WaitGroup
-	waiting.Go(func() { c.pull(1, 5) })
-	eventually(t, arrival, func() string {
-		if status, answer := c.try("GET", c.path+"/pull?consumer="+c.name, nil); status != http.StatusBadRequest ||
-			fmt.Sprint(answer["error"].(map[string]any)["type"]) != "conflict" {
-			return fmt.Sprint(status, answer)
-		}
-		return ""
-	})
+	awaitPull := func() {
+		eventually(t, arrival, func() string {
+			list := c.must(http.StatusOK, "GET", c.path+"/consumers", nil)["data"].([]any)
+			if len(list) == 0 || list[0].(map[string]any)["pulling"] != true {
+				return fmt.Sprint("nobody pulls: ", list)
+			}
+			return ""
+		})
+	}
+	waiting.Go(func() { c.pull(1, 30) })
+	awaitPull()
+	if status, answer := c.try("GET", c.path+"/pull?consumer="+c.name, nil); status != http.StatusBadRequest ||
+		fmt.Sprint(answer["error"].(map[string]any)["type"]) != "conflict" {
+		t.Errorf("a second pull: %d %v", status, answer)
+	}
 	event := c.send(ep, 1) // the waiting pull leases it, and nobody acknowledges it
 	waiting.Wait()
 	again := c.pull(1, 10)
@@ -195,13 +202,7 @@ func TestPullLease(t *testing.T) {
 		t.Errorf("acknowledged after the lease: %s", status)
 	}
 	waiting.Go(func() { c.pull(1, 30) })
-	eventually(t, arrival, func() string {
-		list := c.must(http.StatusOK, "GET", c.path+"/consumers", nil)["data"].([]any)
-		if list[0].(map[string]any)["pulling"] != true {
-			return fmt.Sprint(list)
-		}
-		return ""
-	})
+	awaitPull()
 	began := time.Now()
 	must.Do(t, p.stop(15))
 	if took := time.Since(began); took > 5*time.Second {
