@@ -37,7 +37,7 @@ const (
 type Kind struct {
 	Deps
 
-	mu           sync.Mutex // guards the fields below, and what they point to
+	mu           sync.Mutex // guards the fields below, and what they point to; taken after that of the lanes
 	queues       map[string]*queue
 	acknowledged map[id.ID]struct{}
 	order        []id.ID // of acknowledged: a ring once it is full
@@ -183,8 +183,7 @@ func (k *Kind) end(dest string, attempt id.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	q := k.queues[dest]
-	l := q.leases[attempt]
-	if l == nil || l.recorded != nil {
+	if q == nil || q.leases[attempt] == nil || q.leases[attempt].recorded != nil {
 		return false
 	}
 	delete(q.leases, attempt)
