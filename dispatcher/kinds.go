@@ -16,8 +16,8 @@ import (
 
 // newKinds makes every kind of destination by the name of its settings; that of webhooks is empty.
 func newKinds(deps Deps, version string, pulls *pull.Kind) map[string]destination.Kind {
-	all := map[string]destination.Kind{"pull": pulls, "": webhook.New(webhook.Deps{Transport: deps.Transport, Keyring: deps.Keyring,
-		Now: deps.Now, Version: version})}
+	all := map[string]destination.Kind{"pull": pulls, "": webhook.New(webhook.Deps{Transport: deps.Transport,
+		Keyring: deps.Keyring, Now: deps.Now, Version: version})}
 	if guard, ok := deps.Transport.(*egress.Transport); ok { // else a test has replaced it
 		all["sqs"] = sqs.New(sqs.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
 		all["s3"] = s3.New(s3.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})

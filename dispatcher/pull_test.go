@@ -72,8 +72,8 @@ func TestAbandonedDestination(t *testing.T) {
 	})
 }
 
-// The configuration at the moment of the pull counts: nothing is handed out while the destination is paused, and nothing
-// that was purged or has expired. A rate is kept.
+// The configuration at the moment of the pull counts: nothing is handed out while the destination is paused, and
+// nothing that was purged or has expired.
 func TestPullFollowsTheConfiguration(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		w.pulled()
