@@ -140,7 +140,7 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 		share := 0.2 + 0.8*rand.Float64()
 		wait, earliest = time.Duration(share*float64(wait)), time.Duration(share*float64(earliest))
 	}
-	long := hangs && (wait > earliest || reason == event.NotPulled) // a consumer that comes back gets it at once
+	long := hangs && wait > earliest
 	if open := l.breaker.openUntil.Sub(now); hangs && reason == event.BreakerOpen && open > 0 {
 		inTime := max(open, MinRecheck) // not RecheckInterval: all others would wait for it that long
 		if !long {

@@ -1,6 +1,9 @@
 package lane
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // abandonedAfter is how long deliveries wait in the lane of a destination that nobody pulls. Then they are parked, so
 // that their offsets can be committed.
@@ -19,7 +22,6 @@ func (ls *Lanes) WakePulled(dest string, n int) {
 		return
 	}
 	l.lastPull, l.token.until = now, time.Time{}
-	l.recordRecovery(now)
 	if l.parking.total > 0 && l.queued() < min(n, l.window.limit) && now.Sub(l.recalled) > recallInterval {
 		l.recalled = now
 		ls.recovered = append(ls.recovered, dest)
@@ -51,7 +53,7 @@ func (l *Lane) waitForPull(now time.Time) {
 		return
 	}
 	l.waitForToken(maxTokenWait, 0, now)
-	l.token.maxQueued = 2 * laneQueue // both queues
+	l.token.maxQueued = math.MaxInt32 // hasRoom bounds them
 }
 
 // isAbandoned reports whether nobody has pulled the destination for long.
