@@ -98,6 +98,7 @@ type API struct {
 	idempotent *frame.IdempotentCalls
 	events     *events.Area
 	jobs       *jobs.Area
+	drain      context.CancelFunc
 }
 
 // New validates cfg and deps and builds the API. It opens no connection and starts no goroutine.
@@ -121,6 +122,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		},
 		events: x.events,
 		jobs:   x.jobs,
+		drain:  x.drain,
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
@@ -137,8 +139,11 @@ func New(cfg Config, deps Deps) (*API, error) {
 	return a, nil
 }
 
-// Drain ends all event streams, which would otherwise never finish. Call it when the process stops.
-func (a *API) Drain() { a.events.Drain() }
+// Drain ends all event streams and pulls, which would otherwise not finish in time. Call it when the process stops.
+func (a *API) Drain() {
+	a.drain()
+	a.events.Drain()
+}
 
 // Handler serves /v1, /healthz, /readyz and the documentation, and answers every other path with 404.
 func (a *API) Handler() http.Handler { return a.handler }
@@ -152,6 +157,8 @@ type areas struct {
 	events    *events.Area
 	jobs      *jobs.Area
 	routes    []frame.Route
+	draining  context.Context // ends when pulls must end
+	drain     context.CancelFunc
 }
 
 // scanners find secrets in texts, with the rules of each use.
@@ -182,6 +189,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Recovery: deps.Recovery, Log: deps.Log,
 		RunTimeout: cmp.Or(cfg.RunProgressTimeout, configjobs.DefaultRunProgressTimeout),
 	})}
+	x.draining, x.drain = context.WithCancel(context.Background())
 	if x.events, err = events.New(&events.Deps{
 		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
 		Claims: deps.LimiterStore, Receipts: deps.Receipts, Feed: deps.Feed, KeepAlive: cfg.KeepAlive,
@@ -199,7 +207,8 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	ofEndpoints := endpoints.Routes(&endpoints.Deps{
 		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
 		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
-		Traffic: deps.Traffic, Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
+		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining,
+		Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
 		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
 		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
 	})

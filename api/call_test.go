@@ -130,6 +130,8 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 			switch {
 			case path == "/v1/endpoints/{endpoint}/stream":
 				c.call(who, "GET", filled(path, known), nil, "").wantError(400, "invalid_request", "")
+			case strings.HasSuffix(path, "/pull"):
+				c.call(who, "GET", filled(path, known), nil, "").wantError(400, "invalid_request", "consumer")
 			case path == "/v1/me":
 				me := c.call(who, "GET", path, nil, "").want(200)
 				if me.text("key_id") != who.ID || me.text("key_name") != who.Name || me.text("scope") != "read_write" {

@@ -42,6 +42,7 @@ type Deps struct {
 	Erasures     frame.Erasures
 	Usage        account.Usage
 	Traffic      endpoints.TrafficReader
+	Pulls        endpoints.Pulls
 	Leaks        *Leaks // nil: the routes of leaks are not served
 	Limits       frame.Limits
 	LimiterStore frame.LimiterStore
@@ -79,8 +80,8 @@ func (d Deps) validate() error {
 		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
 		"Recovery": d.Recovery != nil, "Accept": d.Accept != nil, "Feed": d.Feed != nil, "Commands": d.Commands != nil,
 		"Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil, "Usage": d.Usage != nil,
-		"Traffic": d.Traffic != nil,
-		"Limits":  d.Limits != nil, "LimiterStore": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
+		"Traffic": d.Traffic != nil, "Pulls": d.Pulls != nil,
+		"Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
 		"Audit": d.Audit != nil, "KeyUses": d.KeyUses != nil,
 		"IDs": d.IDs != nil, "Now": d.Now != nil,
 		"ValidateVerification": d.ValidateVerification != nil, "Reverify": d.Reverify != nil,

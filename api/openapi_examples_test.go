@@ -68,6 +68,10 @@ func (c *client) fill(path, body string) (string, string) {
 		"{event_type_name}": c.eventType("example"), "{issue_id}": c.issue("http_502"),
 		"{endpoint_id}":    ep.text("id"),
 		"{destination_id}": ep.text("destinations.0.id")}
+	if strings.HasSuffix(path, "/ack") {
+		created := c.do("POST", "/v1/endpoints/"+ep.text("id")+"/destinations", `{"pull":{}}`).want(201)
+		ids["{destination_id}"] = created.text("id")
+	}
 	if strings.Contains(path, "{event_id}") {
 		ids["{event_id}"] = c.send(ep.text("id"))
 	}

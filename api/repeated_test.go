@@ -9,8 +9,10 @@ import (
 // one too: the client and a proxy might each mean another of the two.
 func TestRepeatedParametersAreRefused(t *testing.T) {
 	c := newClient(t)
-	name := c.endpoint(nil).text("id")
-	in := strings.NewReplacer("{event_id}", c.send(name), "{recovery_id}", c.recovery(name).text("id"),
+	ep := c.endpoint(nil)
+	name := ep.text("id")
+	in := strings.NewReplacer("{endpoint_id}", name, "{destination_id}", ep.text("destinations.0.id"),
+		"{event_id}", c.send(name), "{recovery_id}", c.recovery(name).text("id"),
 		"{tenant_name}", c.tenant("repeated"), "{event_type_name}", c.eventType("repeated"),
 		"{issue_id}", c.issue("http_503"),
 		"{finding_id}", c.finding())

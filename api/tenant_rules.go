@@ -46,6 +46,9 @@ var tenantRules = frame.TenantRules{
 	"DELETE /v1/endpoints/{endpoint}/destinations/{destination}":             within,
 	"POST /v1/endpoints/{endpoint}/destinations/{destination}/rotate_secret": within,
 	"POST /v1/endpoints/{endpoint}/destinations/{destination}/purge":         within,
+	"GET /v1/endpoints/{endpoint}/destinations/{destination}/pull":           within,
+	"POST /v1/endpoints/{endpoint}/destinations/{destination}/ack":           within,
+	"GET /v1/endpoints/{endpoint}/destinations/{destination}/consumers":      within,
 
 	"GET /v1/issues":           forbidden,
 	"GET /v1/issues/{issue}":   forbidden,

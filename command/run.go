@@ -56,6 +56,7 @@ func subcommands() []subcommand {
 		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
+		{"listen", "copy the events of an endpoint to a URL on your machine", listenCommand},
 		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
 		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
 			return exitCode(runEngine(ctx, c), c.stderr)

@@ -457,6 +457,8 @@ func TestEndpointActions(t *testing.T) {
 			"&kafka.brokers=a.example.com:9093%0D%0Ab.example.com:9093&kafka.compression=none", "POST",
 			ep + "/destinations", `{"kafka":{"brokers":["a.example.com:9093","b.example.com:9093"],` +
 				`"compression":"none","topic":"orders"}}`, true},
+		{ep + "/destinations/new", "kind=pull&url=&enabled=true&timeout_seconds=15&max_in_flight=64&pull.lease_seconds=",
+			"POST", ep + "/destinations", `{"pull":{}}`, true},
 		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64&auth.type=" +
 			"&ordering.by=body:$.id&ordering.when_failed=", "POST", ep + "/destinations",
 			`{"ordering":{"by":"body:$.id"},"url":"https://a.example.com"}`, true},
@@ -643,4 +645,18 @@ func TestSettingsMayBeNone(t *testing.T) {
 			t.Errorf("%s has no empty choice", name)
 		}
 	}
+}
+
+// The page of a destination that is pulled shows who pulls it.
+func TestConsumers(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/endpoints/ep_1", 200, strings.Replace(sampleEndpoint, `"id":"dst_1",`,
+		`"id":"dst_1","pull":{"lease_seconds":60},`, 1))
+	r.api.on("GET /v1/endpoints/ep_1/destinations/dst_1/consumers", 200,
+		`{"data":[{"consumer":"worker<1>","last_pull_at":"2026-08-21T22:24:06Z","pulling":true,"leases":7}]}`)
+	b := r.signedIn()
+	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "<code>worker&lt;1&gt;</code>", "waits for events",
+		"<td>7</td>")
+	r.api.on("GET /v1/endpoints/ep_1/destinations/dst_1/consumers", 503, `{"error":{"type":"unavailable"}}`)
+	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "Nobody has pulled")
 }

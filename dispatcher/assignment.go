@@ -99,9 +99,12 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 // releasePartitions gives partitions up: no delivery begins any more, running ones may finish until timeout has passed,
 // the offsets are committed, the partitions are dropped.
 func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, timeout time.Duration) {
+	leaving := make(map[int32]bool)
 	for _, p := range parts {
 		p.stop()
+		leaving[p.id.Index] = true
 	}
+	d.pulls.Release(func(partition int32) bool { return leaving[partition] })
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	for _, p := range parts {

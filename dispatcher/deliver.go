@@ -60,6 +60,10 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	}
 	policy := policyOf(work, decision.Eligibility.Endpoint)
 	attempt, result := d.makeAttempt(ctx, l, decision, content, policy.RetryOn)
+	if result.NotTaken {
+		delivery.Slot.EndDelivery()
+		return lane.Result{Delivery: delivery, Kind: lane.WaitsForPull}
+	}
 	if ctx.Err() != nil && attempt.Code == 0 && !attempt.OK { // the node stops, has cancelled it: the next owner delivers
 		d.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
@@ -71,6 +75,7 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	crash.At(crashSent)
 	now := d.now()
 	next := decide(work, result.Classification, policy, attempt.RetryAfter, now, d.rules.expiry(work), rand.Float64())
+	delivery.Recorded = result.Recorded
 	d.recordAttempt(delivery, attempt, next, now)
 	if result.Disable {
 		d.disabler.request(work, decision.Eligibility.Destination.URL, event.ReceiverDisabled)

@@ -99,6 +99,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
+	"github.com/eventrelay/relay/dispatcher/destination/pull"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -143,6 +144,7 @@ type Dispatcher struct {
 	disabler   *disabler
 	sender     *destination.Sender
 	kinds      map[string]destination.Kind
+	pulls      *pull.Kind
 	spans      *spans.Recorder
 	filters    bodyFilters // used by the reader only
 
@@ -200,10 +202,13 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		log: deps.Log, updater: deps.Updater, disabled: d.metrics.destinationsDisabled,
 		queue: make(chan disableRequest, maxDisableRequests),
 	}
+	d.pulls = pull.New(pull.Deps{Keyring: deps.Keyring, Now: deps.Now, Version: cfg.Version,
+		Wake: func(dest string, n int) { d.lanes.WakePulled(dest, n) }})
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
 		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.openTarget, Wake: d.wakeTimer,
+		Pulled: d.pulls.Waits,
 		OnGone: func(work *event.Work, url string) { d.disabler.request(work, url, event.Gone410) },
 		SurveyWanted: func() {
 			select {
@@ -213,7 +218,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		},
 	})
 	d.disabler.resetGone = d.lanes.ForgetGone
-	d.kinds = newKinds(deps, cfg.Version)
+	d.kinds = newKinds(deps, cfg.Version, d.pulls)
 	d.sender = destination.NewSender(deps.Now, cfg.MaxSending, d.metrics.connectionWait, deps.Spans)
 	d.spans = deps.Spans
 	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
@@ -226,6 +231,9 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	d.finisher.onReject = d.lanes.EndPlace
 	return d, nil
 }
+
+// Pulls answers for destinations that consumers pull.
+func (d *Dispatcher) Pulls() *pull.Kind { return d.pulls }
 
 // Run delivers until ctx ends or reading fails. Then it stops reading, waits for running requests, at most
 // Config.Drain, commits, and closes its membership. A static member (Config.InstanceID) keeps its partitions until its

@@ -200,6 +200,9 @@ func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
 		d.committer.countRecord()
 	}
 	d.lanes.Release(delivery)
+	if delivery.Recorded != nil {
+		delivery.Recorded()
+	}
 }
 
 // deadLetter writes a record that cannot be decoded to the dead letter topic. If the record still names its deliveries,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/destination/kafka"
+	"github.com/eventrelay/relay/dispatcher/destination/pull"
 	"github.com/eventrelay/relay/dispatcher/destination/s3"
 	"github.com/eventrelay/relay/dispatcher/destination/sqs"
 	"github.com/eventrelay/relay/dispatcher/destination/webhook"
@@ -14,9 +15,9 @@ import (
 )
 
 // newKinds makes every kind of destination by the name of its settings; that of webhooks is empty.
-func newKinds(deps Deps, version string) map[string]destination.Kind {
-	all := map[string]destination.Kind{"": webhook.New(webhook.Deps{Transport: deps.Transport, Keyring: deps.Keyring,
-		Now: deps.Now, Version: version})}
+func newKinds(deps Deps, version string, pulls *pull.Kind) map[string]destination.Kind {
+	all := map[string]destination.Kind{"pull": pulls, "": webhook.New(webhook.Deps{Transport: deps.Transport,
+		Keyring: deps.Keyring, Now: deps.Now, Version: version})}
 	if guard, ok := deps.Transport.(*egress.Transport); ok { // else a test has replaced it
 		all["sqs"] = sqs.New(sqs.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
 		all["s3"] = s3.New(s3.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})

@@ -73,6 +73,7 @@ func newAPI(n *Node) (runFunc, error) {
 			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Traffic: n.reader,
 			Leaks: n.leaks.api, Limits: n.limiter, LimiterStore: limiterStore{n.claims, n.limiter}, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
+			Pulls:    n.pulls,
 			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Refusals: n.leaks.tripwires,
 			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,

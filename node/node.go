@@ -45,6 +45,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/pull"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -88,6 +89,7 @@ type Node struct {
 	control            *config.Control
 	spans              *spans.Recorder // nil without traces
 	limiter            *limit.Limiter
+	pulls              *pull.Router
 	claims             claim.Store
 	backingUp          sync.Mutex // held by backup
 	disk               *diskHistory
@@ -179,6 +181,7 @@ var starts = slices.Concat([]start{
 	},
 }, leakHooks, []start{
 	{name: "dispatcher", role: roles.Dispatch, new: newDispatcher},
+	{name: "router of pulls", new: newPulls},
 	{name: "notifier", new: newNotifier},
 	{name: "alerts", role: roles.Dispatch, new: newAlerts},
 	{name: "guard of the log", new: newGuard},
@@ -417,6 +420,7 @@ func newDispatcher(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.pulls = n.newRouter(d.Pulls())
 	return d.Run, nil
 }
 
@@ -472,6 +476,7 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 // one writes snapshots, trims the log, erases payloads and drops expired days for all nodes.
 func (n *Node) setOwnedPartitions(partitions []int32) {
 	n.owned.Store(&partitions)
+	n.pulls.Changed()
 	n.ownsFirstPartition.Store(slices.Contains(partitions, 0))
 	n.control.SetOwner(n.ownsFirstPartition.Load())
 	n.trimmer.SetOwner(n.ownsFirstPartition.Load())

@@ -32,6 +32,8 @@ type Deps struct {
 	Events       frame.EventReader
 	Erasures     frame.Erasures
 	Traffic      TrafficReader
+	Pulls        Pulls
+	Draining     context.Context    // ends when pulls must end
 	Secrets      []*secrets.Scanner // what previews mask
 	BaseURL      string
 	Portal       Portal
@@ -62,6 +64,7 @@ func Routes(d *Deps) []frame.Route {
 		Core: d.Core, events: d.Events, erasures: d.Erasures, limits: d.Limits, secrets: d.Secrets,
 		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
+	ofPulls := &pulls{Core: d.Core, router: d.Pulls, draining: d.Draining}
 	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config, portal: d.Portal}
 	d.Core.OwnEndpoint = ofTenants.ownEndpoint
 	const one = "/v1/endpoints/{endpoint}"
@@ -91,6 +94,9 @@ func Routes(d *Deps) []frame.Route {
 		// the default moment is the time of the claim
 		{Path: oneDestination + "/purge", Methods: frame.Methods{"POST": dests.purgeDestination},
 			InPath: destination, BodySelects: true, Resumable: true},
+		{Path: oneDestination + "/pull", Methods: frame.Methods{"GET": ofPulls.pull}, Leases: true},
+		{Path: oneDestination + "/ack", Methods: frame.Methods{"POST": ofPulls.acknowledge}, Computes: true},
+		{Path: oneDestination + "/consumers", Methods: frame.Methods{"GET": ofPulls.listConsumers}},
 		{Path: one + "/reconciliation", Methods: frame.Methods{"GET": x.readReconciliation}},
 		{Path: one + "/traffic", Methods: frame.Methods{"GET": overviews.readTraffic}},
 		{Path: "/v1/overview", Methods: frame.Methods{"GET": overviews.readOverview}},

@@ -59,7 +59,7 @@ func (a *events) detailOf(by frame.Viewer, d *event.Detail, failures map[string]
 		TraceID:    frame.OrNull(event.TraceID(e.Trace)),
 		Deliveries: deliveriesOf(d, failures, halts, !erasedAt.IsZero()), AttemptsTruncated: d.AttemptsTruncated,
 	}
-	v.Body, v.BodyEncoding = bodyText(by.MaskTokens(e.Body))
+	v.Body, v.BodyEncoding = frame.BodyText(by.MaskTokens(e.Body))
 	v.Attempts = attemptsOf(by, d.ID, d.Attempts)
 	why := eventWhy(d, failures, halts)
 	if !erasedAt.IsZero() {
@@ -133,7 +133,7 @@ func attemptsOf(by frame.Viewer, ev id.ID, rows []event.AttemptRow) []wire.Attem
 					v.Response.Headers[name] = by.RequestURL(to)
 				}
 			}
-			v.Response.Body, v.Response.BodyEncoding = bodyText(by.MaskTokens(r.ResponseBody))
+			v.Response.Body, v.Response.BodyEncoding = frame.BodyText(by.MaskTokens(r.ResponseBody))
 		}
 		out[i] = v
 	}
@@ -176,14 +176,6 @@ func base64HeaderValues(by frame.Viewer, fields []event.Field) (values []*string
 		values[i] = new(base64.StdEncoding.EncodeToString(by.MaskTokens([]byte(f.Value))))
 	}
 	return values
-}
-
-// bodyText returns bytes as text if they are UTF-8, else in base64.
-func bodyText(b []byte) (text, encoding string) {
-	if utf8.Valid(b) {
-		return string(b), "utf8"
-	}
-	return base64.StdEncoding.EncodeToString(b), "base64"
 }
 
 // envelopeData returns the data of an event that was sent through the API: the last member of its envelope, byte for

@@ -152,7 +152,7 @@ func addContent(v *wire.SignatureExplanation, by frame.Viewer, out *verify.Expla
 	if out.Content == nil {
 		return
 	}
-	text, encoding := bodyText(content)
+	text, encoding := frame.BodyText(content)
 	v.SignedContent, v.SignedContentEncoding, v.SignedSizeBytes = &text, encoding, &out.ContentSize
 }
 

@@ -1,8 +1,10 @@
 package frame
 
 import (
+	"encoding/base64"
 	"net/http"
 	"time"
+	"unicode/utf8"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/transform"
@@ -46,4 +48,12 @@ func FailureViewOf(f *transform.Failure) *wire.Failure {
 		view.Index = &f.Op
 	}
 	return view
+}
+
+// BodyText returns bytes as text if they are UTF-8, else in base64.
+func BodyText(b []byte) (text, encoding string) {
+	if utf8.Valid(b) {
+		return string(b), "utf8"
+	}
+	return base64.StdEncoding.EncodeToString(b), "base64"
 }

@@ -52,6 +52,8 @@ type Route struct {
 	// Resumable: a repeat may continue the POST of a node that has died, because this cannot do the work twice. Otherwise
 	// the effect of the first call is unknown, and the repeat gets a 400 conflict.
 	Resumable bool
+	// Leases: its GET changes something, so that it needs write access.
+	Leases bool
 	// BodySelects: the body of its POST says what is sent or ended. A parameter in the URL is refused: if it were ignored,
 	// more would be sent or ended than the client meant.
 	BodySelects bool
@@ -67,7 +69,7 @@ type Route struct {
 
 // needsWriteAccess reports whether a method is for keys and people that may change something.
 func (x *Route) needsWriteAccess(method string) bool {
-	return method != http.MethodGet && !(method == http.MethodPost && x.Readable)
+	return (method != http.MethodGet || x.Leases) && !(method == http.MethodPost && x.Readable)
 }
 
 // PathCheck returns the 404 of a request whose path names what does not exist.

@@ -96,7 +96,7 @@ type Attempt struct {
 	ResponseStatus *int          `json:"response_status"`
 	// What was wrong with the answer, or why there is none. No attempt has `transform_failed` or `payload_expired`: then
 	// no request is made, and they are the `reason` of the delivery.
-	ErrorCode         *event.ErrorCode `json:"error_code" enum:"http_status,timeout,dns_error,connection_refused,connection_reset,network_unreachable,network_error,tls_error,redirect_blocked,address_blocked,response_too_large,token_error,access_denied,not_found,too_large,refused,transform_failed,payload_expired,internal"`
+	ErrorCode         *event.ErrorCode `json:"error_code" enum:"http_status,timeout,dns_error,connection_refused,connection_reset,network_unreachable,network_error,tls_error,redirect_blocked,address_blocked,response_too_large,token_error,access_denied,not_found,too_large,refused,not_acknowledged,transform_failed,payload_expired,internal"`
 	ErrorMessage      *string          `json:"error_message" maxLength:"500" example:"connection refused"`
 	StartedAt         web.Time         `json:"started_at"`
 	DurationMS        int64            `json:"duration_ms" minimum:"0"`

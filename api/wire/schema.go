@@ -43,7 +43,7 @@ var (
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
 		EventType{}, List[EventType]{}, EventTypesImported{}, EventTypesSeen{}, CatalogueSettings{},
-		Issue{}, List[Issue]{},
+		Issue{}, List[Issue]{}, Pulled{}, Acknowledged{}, Consumers{},
 	}
 	requests = []any{
 		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},

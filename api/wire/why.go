@@ -78,6 +78,7 @@ var Reasons = map[event.Reason]string{
 	event.Paced:       "the destination's rate limit delays it",
 	event.Manual:      "paused by hand, delivered when unpaused",
 	event.BreakerOpen: "the circuit breaker is open after consecutive failures",
+	event.NotPulled:   "no consumer pulls its destination",
 	event.Behind:      "its destination is ordered, and an earlier event of its key is not delivered yet",
 }
 
@@ -112,7 +113,7 @@ func (w Why) Parts(status event.Status) (lead, rest string) {
 		return "", w.until(halt, "it ends as failed at")
 	}
 	switch {
-	case w.Code == string(event.Manual):
+	case w.Code == string(event.Manual), w.Code == string(event.NotPulled):
 		return "held", reason
 	case w.Code == string(event.Behind) && cause != "":
 		return "held", cause + " in the order of its destination"

@@ -30,6 +30,7 @@ type destinationOverview struct {
 	Failures    []*model.EventRow // the newest events with a failed or retrying delivery
 	FailedPath  string            // list of them
 	RecoverPath string            // form that recovers what has failed
+	Consumers   []wire.Consumer   // of one that is pulled
 }
 
 // failedStatuses are the states of events of which a delivery has failed.
@@ -218,6 +219,13 @@ func showDestination(v *frame.Visit, at place) error {
 			now.Add(-recoverSince).Truncate(time.Minute).Format(time.RFC3339))}
 	if p.All.Backlog, err = readBacklog(v, about, at.d); err != nil {
 		return err
+	}
+	if at.d.Pull != nil {
+		var consumers wire.Consumers
+		if _, err = v.TryGet(destinationAPI+"/consumers", nil, &consumers); err != nil {
+			return err
+		}
+		p.Consumers = consumers.Data
 	}
 	failed := maps.Clone(about)
 	failed["status"], failed["limit"] = []string{failedStatuses}, []string{strconv.Itoa(shownFailures)}

@@ -178,7 +178,11 @@ func setSettings(x *frame.Edit) {
 			entered = entered || strings.TrimSpace(x.Value(f.Name)) != ""
 			stored = stored || x.Stored.Get(f.Name) != ""
 		}
-		without := !entered || g.Name == "auth" && x.Value("auth.type") == "" ||
+		chosen := x.Value("kind") == g.Name // a kind may need no setting
+		if chosen && !stored {
+			x.Body[g.Name] = map[string]any{}
+		}
+		without := !entered && !chosen || g.Name == "auth" && x.Value("auth.type") == "" ||
 			g.Name == "ordering" && x.Value("ordering.by") == "" // the select beside it always has a value
 		if without {
 			if stored {

@@ -96,8 +96,11 @@ type Result struct {
 	Classification
 	Lane    lane.ResultKind // what it says of the destination
 	Disable bool            // the receiver asks to disable the destination
-	Unsent  error           // why the attempt was not made, by no fault of the destination: it does not count
-	Waited  time.Duration   // for something of this node, which the attempt's duration does not contain
+	// NotTaken: no consumer pulls the destination any more. The event waits in its lane, and there is no attempt.
+	NotTaken bool
+	Recorded func()        // called when the attempt's outcome is durable; nil: nobody waits for it
+	Unsent   error         // why the attempt was not made, by no fault of the destination: it does not count
+	Waited   time.Duration // for something of this node, which the attempt's duration does not contain
 }
 
 // Sender makes attempts and bounds how many run at once.
@@ -130,6 +133,9 @@ func (s *Sender) Send(
 	defer s.slots.Release(1)
 	span := s.spans.Attempt(work, attempt.StartedAt)
 	result := target.Send(ctx, Message{attempt, work, content, retryOn, span})
+	if result.NotTaken {
+		return attempt, result
+	}
 	attempt.OK, attempt.ErrorCode = result.Class == Delivered, result.Code
 	span.End(attempt, s.now())
 	s.waited.Observe((attempt.StartedAt.Sub(queuedAt) + result.Waited).Seconds())

@@ -36,6 +36,8 @@ type Delivery struct {
 
 	behind     id.ID // event whose turn it is; zero: unknown
 	placeEnded bool  // those after it in the order of its destination may go
+
+	Recorded func() // called when its last outcome is durable; nil: nobody waits for it
 }
 
 // DeliveryKey names a delivery, whichever of its attempts and records is meant.
@@ -182,6 +184,7 @@ const (
 	Failed                          // the request failed, but not by a time-out
 	TimedOut                        // the destination did not answer in time
 	waitsForToken                   // it is back at the head of its queue until there is a token
+	WaitsForPull                    // it is back at the head of its queue until a consumer pulls
 )
 
 // Next counts the result of a worker's last delivery and decides what the worker does next. It checks the
@@ -212,6 +215,14 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 			return ls.endDelivery(delivery, eligibility)
 		case eligibility.Paused:
 			return ls.parkDelivery(delivery, event.Manual, eligibility)
+		}
+		if eligibility.Destination.Pull != nil && !l.isPulled() {
+			if l.isAbandoned() {
+				return ls.parkDelivery(delivery, event.NotPulled, eligibility)
+			}
+			delivery.Slot.EndDelivery()
+			last = Result{Delivery: delivery, Kind: WaitsForPull}
+			continue
 		}
 		if wait := l.takeToken(eligibility.Destination); wait > 0 {
 			delivery.Slot.EndDelivery()

@@ -48,6 +48,8 @@ type Lane struct {
 	token           tokenWait
 	pace            pace
 	gone            goneCounter
+	lastPull        time.Time // of a destination that consumers pull
+	recalled        time.Time // when its parked deliveries were called back for a pull
 	lastUsed        time.Time
 }
 
@@ -173,6 +175,10 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
 		l.workerReturned(last.Delivery)
 		l.waitForToken(last.wait, last.perSecond, now)
+	case last.Kind == WaitsForPull:
+		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
+		l.workerReturned(last.Delivery)
+		l.waitForPull(now)
 	default:
 		more = l.recordResult(last, now)
 		l.workerReturned(last.Delivery)

@@ -596,7 +596,8 @@ func TestCensus(t *testing.T) {
 	lt.parkOne(lt.delivery("half", ""), event.BreakerOpen)
 	want := Census{Deliveries: 7, Bytes: 7000, Sending: 3,
 		States: map[string]int{"all": 7, "window_reduced": 1, "rate_limited": 1, "open": 1, "half_open": 1},
-		Parked: map[string]int{"lane_full": 0, "paced": 0, "behind": 0, "breaker_open": 2, "manual": 0}}
+		Parked: map[string]int{"lane_full": 0, "paced": 0, "behind": 0, "breaker_open": 2, "manual": 0,
+			"not_pulled": 0}}
 	if d := cmp.Diff(want, lt.Census()); d != "" {
 		t.Error(d)
 	}

@@ -35,7 +35,8 @@ type Lanes struct {
 	setHeld                 func(string, time.Time) // see HeldMarker
 	wakeTimer               func()
 	onGone                  func(*event.Work, string)
-	surveyWanted            func()        // see Deps
+	surveyWanted            func() // see Deps
+	pulled                  func(dest string) bool
 	startWorker             func(*Lane)   // starts a worker of the lane
 	waitChanged             chan struct{} // wakes Run when the first wait changes; capacity 1
 	freed                   chan struct{} // memory was freed; capacity 1
@@ -77,6 +78,8 @@ type Deps struct {
 	Held    HeldMarker
 	Open    func(*config.Endpoint, *config.Destination) (Target, error) // opens a destination
 	Wake    func()                                                      // asks for EnforceLimits to be called soon
+	// Pulled reports whether a consumer waits for events of a destination that is pulled. It must not wait.
+	Pulled func(dest string) bool
 	// OnGone is called for each 410 of a destination that has answered 410 to several events in a row, with the URL of
 	// the request. It must not wait.
 	OnGone func(work *event.Work, url string)
@@ -89,6 +92,7 @@ func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
 		maxDeliveries: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, open: deps.Open,
+		pulled:  deps.Pulled,
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
 		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
 		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1), surveyWanted: deps.SurveyWanted,

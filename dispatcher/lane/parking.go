@@ -32,7 +32,8 @@ const changeInterval = time.Second
 const hungAfter = 15 * time.Second
 
 // parkReasons are the reasons for which deliveries are parked.
-var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual, event.Behind}
+var parkReasons = [...]event.Reason{event.LaneFull, event.Paced, event.BreakerOpen, event.Manual, event.Behind,
+	event.NotPulled}
 
 // parking counts the parked deliveries of a lane. Their records carry laneID. A record with another id was parked by
 // an earlier owner and counts once it is parked again. So a new owner has counted all of them after one re-check
@@ -179,7 +180,7 @@ func newHungDelivery(work *event.Work, reason event.Reason) *hungDelivery {
 // endpoint changes.
 func (l *Lane) hangs(reason event.Reason, now time.Time) bool {
 	switch reason {
-	case event.BreakerOpen, event.Manual:
+	case event.BreakerOpen, event.Manual, event.NotPulled:
 		return true
 	case event.LaneFull:
 		return now.Sub(later(l.pace.busySince, l.pace.lastAnswer)) > hungAfter
@@ -286,7 +287,7 @@ func (ls *Lanes) parkUnchecked(delivery *Delivery, err error) Decision {
 // parkedStatus is the status of a parked delivery.
 func parkedStatus(work *event.Work, reason event.Reason) event.Status {
 	switch {
-	case reason == event.Manual || reason == event.BreakerOpen || reason == event.Behind:
+	case reason == event.Manual, reason == event.BreakerOpen, reason == event.Behind, reason == event.NotPulled:
 		return event.Held
 	case work.Attempt > 1:
 		return event.Retrying // it failed before, and waits for its next attempt

@@ -40,6 +40,7 @@ const (
 const (
 	infoFingerprints = "finding-fp|" // followed by the id of the account
 	infoSession      = "session"
+	infoPull         = "pull"
 )
 
 // SessionKey returns the key that seals the cookies of dashboard sessions. It is the same on every node, and stays the
@@ -47,6 +48,9 @@ const (
 func (c callers) SessionKey(ctx context.Context) ([32]byte, error) {
 	return c.deriveKey(ctx, infoSession)
 }
+
+// PullKey returns the key that encrypts what nodes tell each other of pulled destinations.
+func (c callers) PullKey(ctx context.Context) ([32]byte, error) { return c.deriveKey(ctx, infoPull) }
 
 // KeyFingerprint returns the fingerprint of the text of an API key: fpr_ and 32 hex digits. It is stored with the key,
 // so that a copy of the text that is found elsewhere can be attributed to the key. Without the service secret nobody

@@ -75,7 +75,8 @@ const (
 const (
 	Manual      Reason = "manual"
 	BreakerOpen Reason = "breaker_open"
-	Behind      Reason = "behind" // not at its turn in the order of its destination
+	Behind      Reason = "behind"     // not at its turn in the order of its destination
+	NotPulled   Reason = "not_pulled" // no consumer pulls its destination
 )
 
 // Trigger says why an attempt was made.
@@ -112,5 +113,6 @@ const (
 	CodeNotFound           ErrorCode = "not_found"
 	CodeTooLarge           ErrorCode = "too_large"
 	CodeRefused            ErrorCode = "refused"
+	CodeNotAcknowledged    ErrorCode = "not_acknowledged" // within its lease, of a pulled destination
 	CodeInternal           ErrorCode = "internal"
 )

@@ -35,6 +35,7 @@ func TestDocumentedACLIsEnoughAndMinimal(t *testing.T) {
 	must.Do(t, admin.Do(t.Context(), args...).Err())
 	must.Do(t, admin.ConfigResetStat(t.Context()).Err())
 	useEverything(t, "redis://relay:pw@"+engine.Addr)
+	useBus(t, "redis://relay:pw@"+engine.Addr)
 
 	refused := must.Get(admin.ACLLog(t.Context(), 100).Result())(t)
 	for _, r := range refused {

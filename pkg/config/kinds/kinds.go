@@ -24,6 +24,7 @@ type Settings struct {
 	// Each further member is a kind, whose destinations have no URL of their own.
 	Kafka *Kafka `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member." label:"Kafka"`
 	S3    *S3    `json:"s3,omitempty" in:"null" description:"A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member." label:"S3"`
+	Pull  *Pull  `json:"pull,omitempty" in:"null" description:"Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member." label:"Consumers that pull"`
 	SQS   *SQS   `json:"sqs,omitempty" in:"null" description:"A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member." label:"SQS"`
 }
 

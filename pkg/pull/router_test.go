@@ -1,0 +1,179 @@
+package pull
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// memoryBus is a bus between routers of a process.
+type memoryBus struct {
+	mu     sync.Mutex
+	nodes  []*listener
+	passed [][]byte
+}
+
+type listener struct {
+	channels func() []string
+	handle   func(string, []byte)
+}
+
+func (b *memoryBus) Publish(_ context.Context, channel string, message []byte) (heard bool, err error) {
+	b.mu.Lock()
+	b.passed = append(b.passed, message)
+	nodes := slices.Clone(b.nodes)
+	b.mu.Unlock()
+	for _, n := range nodes {
+		if slices.Contains(n.channels(), channel) {
+			n.handle(channel, message)
+			heard = true
+		}
+	}
+	return heard, nil
+}
+
+func (b *memoryBus) Listen(
+	ctx context.Context, channels func() []string, _ <-chan struct{}, handle func(string, []byte),
+) {
+	b.mu.Lock()
+	b.nodes = append(b.nodes, &listener{channels, handle})
+	b.mu.Unlock()
+	<-ctx.Done()
+}
+
+// owner answers with what it is told.
+type owner struct {
+	events    []Event
+	from      time.Time // when it has the events
+	err       error
+	cancelled chan struct{}
+	asked     []Request
+}
+
+func (o *owner) Pull(ctx context.Context, r Request) ([]Event, error) {
+	o.asked = append(o.asked, r)
+	if o.events == nil && o.err == nil || time.Now().Before(o.from) {
+		select {
+		case <-ctx.Done():
+			close(o.cancelled)
+			return nil, ctx.Err()
+		case <-time.After(r.Wait):
+			return nil, nil
+		}
+	}
+	return o.events, o.err
+}
+
+func (o *owner) Acknowledge(_ context.Context, r Request) ([]State, error) {
+	o.asked = append(o.asked, r)
+	states := make([]State, len(r.Attempts))
+	for i := range states {
+		states[i] = State(r.Attempts[i].Text("on " + r.Destination + " "))
+	}
+	return states, nil
+}
+
+func (o *owner) Consumers(string) []Consumer {
+	return []Consumer{{Name: "w", LastPull: time.Unix(int64(len(o.asked)), 0)}}
+}
+
+// routers runs routers of nodes, each with the partition of its number.
+func routers(t *testing.T, bus Bus, owners ...*owner) (all []*Router) {
+	var running sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { cancel(); running.Wait() })
+	for i, o := range owners {
+		r := NewRouter(RouterDeps{Local: o, Owned: func() []int32 { return []int32{int32(i)} }, Bus: bus,
+			Key: func(context.Context) ([32]byte, error) { return [32]byte{1}, nil }})
+		running.Go(func() { _ = r.Run(ctx) })
+		all = append(all, r)
+	}
+	synctest.Wait()
+	return all
+}
+
+func attemptOf(t *testing.T, partition int32) id.ID {
+	return must.Get(id.NewGenerator(nil).New(partition))(t)
+}
+
+// A request is answered by the owner of the partition, whichever node gets it. The bus sees no payload.
+func TestRouterAsksTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus := &memoryBus{}
+		a, b := &owner{}, &owner{events: []Event{{ID: attemptOf(t, 1), Body: []byte("the payload")}}}
+		nodes := routers(t, bus, a, b)
+		for _, node := range nodes {
+			got := must.Get(node.Pull(t.Context(), []int32{1}, Request{Destination: "dst_1", Max: 3}))(t)
+			if len(got) != 1 || string(got[0].Body) != "the payload" || got[0].ID != b.events[0].ID {
+				t.Errorf("pulled %+v", got)
+			}
+		}
+		if len(b.asked) != 2 || b.asked[0].Max != 3 || len(a.asked) != 0 {
+			t.Errorf("asked %+v and %+v", a.asked, b.asked)
+		}
+		if slices.ContainsFunc(bus.passed, func(m []byte) bool { return bytes.Contains(m, []byte("dst_1")) }) {
+			t.Error("the bus can read what it carries")
+		}
+		attempts := []id.ID{attemptOf(t, 1), attemptOf(t, 0), attemptOf(t, 1)}
+		states := must.Get(nodes[0].Acknowledge(t.Context(), Request{Destination: "dst_1", Attempts: attempts}))(t)
+		for i, attempt := range attempts {
+			if states[i] != State(attempt.Text("on dst_1 ")) {
+				t.Errorf("the state of attempt %d is %s", i, states[i])
+			}
+		}
+		if n := len(a.asked[0].Attempts); n != 1 {
+			t.Errorf("the owner of one attempt was asked for %d", n)
+		}
+		consumers := must.Get(nodes[0].Consumers(t.Context(), []int32{0, 1}, "dst_1"))(t)
+		if len(consumers) != 1 || !consumers[0].LastPull.Equal(time.Unix(3, 0)) {
+			t.Errorf("consumers %+v", consumers)
+		}
+		b.events, b.err = nil, ErrBusy
+		if _, err := nodes[0].Pull(t.Context(), []int32{1}, Request{}); !errors.Is(err, ErrBusy) {
+			t.Errorf("the refusal of the other node is %v", err)
+		}
+	})
+}
+
+// An endpoint that was moved has events in several partitions: they are asked in turn, until one has some.
+func TestRouterAsksAllPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		nodes := routers(t, &memoryBus{}, &owner{}, &owner{events: []Event{{}}, from: began.Add(7 * time.Second)})
+		got := must.Get(nodes[0].Pull(t.Context(), []int32{0, 1}, Request{Wait: 20 * time.Second}))(t)
+		if took := time.Since(began); len(got) != 1 || took > 10*time.Second {
+			t.Errorf("%d events after %v", len(got), took)
+		}
+	})
+}
+
+// A client that leaves ends its pull at the other node. Who cannot be asked is said to be unavailable, after a while.
+func TestRouterCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &owner{cancelled: make(chan struct{})}
+		nodes := routers(t, &memoryBus{}, &owner{}, b)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := nodes[0].Pull(ctx, []int32{1}, Request{Wait: 30 * time.Second}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("cancelled with %v", err)
+		}
+		<-b.cancelled
+		began := time.Now()
+		if _, err := nodes[0].Acknowledge(t.Context(), Request{Attempts: []id.ID{attemptOf(t, 7)}}); !errors.Is(err,
+			ErrUnavailable) || time.Since(began) != answerTime {
+			t.Errorf("without an owner %v after %v", err, time.Since(began))
+		}
+		alone := NewRouter(RouterDeps{})
+		if _, err := alone.Pull(t.Context(), []int32{0}, Request{}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("without a bus: %v", err)
+		}
+	})
+}
