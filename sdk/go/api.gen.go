@@ -968,6 +968,19 @@ const (
 	ActOnReplayJSONBodyActionCancel ActOnReplayJSONBodyAction = "cancel"
 )
 
+// Acknowledged Acknowledged is the answer to acknowledgements, one for each, in their order.
+type Acknowledged struct {
+	Data []Acknowledgement `json:"data"`
+}
+
+// Acknowledgement Acknowledgement is what became of an attempt.
+type Acknowledgement struct {
+	AttemptID string `json:"attempt_id"`
+
+	// Status `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination has no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless another attempt was acknowledged.
+	Status string `json:"status"`
+}
+
 // Alert Alert is something that needs attention, or did.
 type Alert struct {
 	DestinationID *string `json:"destination_id"`
@@ -1568,6 +1581,23 @@ type Change struct {
 	Pointer string `json:"pointer"`
 }
 
+// Consumer Consumer is who pulls a destination.
+type Consumer struct {
+	Consumer   string `json:"consumer"`
+	LastPullAt Time   `json:"last_pull_at"`
+
+	// Leases Number of events that it has and has not acknowledged.
+	Leases int `json:"leases"`
+
+	// Pulling A pull waits for events.
+	Pulling bool `json:"pulling"`
+}
+
+// Consumers Consumers are those of the last hour, up to 100 of each node that has events of the destination.
+type Consumers struct {
+	Data []Consumer `json:"data"`
+}
+
 // CountedEvents CountedEvents is the response to GET /v1/events/counts.
 type CountedEvents struct {
 	// Counted Events that were counted: the newest.
@@ -1806,6 +1836,7 @@ type Destination struct {
 
 	// Paused Default `false`.
 	Paused    bool       `json:"paused"`
+	Pull      *Pull      `json:"pull,omitempty"`
 	RateLimit *RateLimit `json:"rate_limit"`
 	S3        *S3        `json:"s3,omitempty"`
 
@@ -1858,7 +1889,10 @@ type DestinationCreate struct {
 	Ordering *OrderingInput `json:"ordering,omitempty"`
 
 	// Paused Default `false`.
-	Paused    *bool            `json:"paused,omitempty"`
+	Paused *bool `json:"paused,omitempty"`
+
+	// Pull Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
+	Pull      *PullInput       `json:"pull,omitempty"`
 	RateLimit *RateLimitCreate `json:"rate_limit,omitempty"`
 
 	// S3 A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
@@ -1909,7 +1943,10 @@ type DestinationEntry struct {
 	Ordering *OrderingInput `json:"ordering,omitempty"`
 
 	// Paused Default `false`.
-	Paused    *bool           `json:"paused,omitempty"`
+	Paused *bool `json:"paused,omitempty"`
+
+	// Pull Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
+	Pull      *PullInput      `json:"pull,omitempty"`
 	RateLimit *RateLimitInput `json:"rate_limit,omitempty"`
 
 	// S3 A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
@@ -1976,7 +2013,10 @@ type DestinationInput struct {
 	Ordering *OrderingInput `json:"ordering,omitempty"`
 
 	// Paused Default `false`.
-	Paused    *bool           `json:"paused,omitempty"`
+	Paused *bool `json:"paused,omitempty"`
+
+	// Pull Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
+	Pull      *PullInput      `json:"pull,omitempty"`
 	RateLimit *RateLimitInput `json:"rate_limit,omitempty"`
 
 	// S3 A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
@@ -4133,6 +4173,40 @@ type Projection struct {
 	OverageEvents int  `json:"overage_events"`
 }
 
+// Pull defines model for Pull.
+type Pull struct {
+	// LeaseSeconds How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60.
+	LeaseSeconds int `json:"lease_seconds"`
+}
+
+// PullInput defines model for PullInput.
+type PullInput struct {
+	// LeaseSeconds How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60.
+	LeaseSeconds *int `json:"lease_seconds,omitempty"`
+}
+
+// Pulled Pulled is the answer to a pull.
+type Pulled struct {
+	Data []PulledEvent `json:"data"`
+}
+
+// PulledEvent PulledEvent is an event that a consumer has fetched, with the headers and the body of a delivery.
+type PulledEvent struct {
+	// Attempt Number of the attempt, as the header `relay-attempt`.
+	Attempt      int          `json:"attempt"`
+	AttemptID    AttemptID    `json:"attempt_id"`
+	Body         string       `json:"body"`
+	BodyEncoding BodyEncoding `json:"body_encoding"`
+	EndpointID   EndpointID   `json:"endpoint_id"`
+	EventID      EventID      `json:"event_id"`
+
+	// Headers Those of a delivery, names in lower case. `webhook-signature` covers the bytes of the body.
+	Headers     map[string]string `json:"headers"`
+	LeasedUntil Time              `json:"leased_until"`
+	ReceivedAt  Time              `json:"received_at"`
+	Type        *string           `json:"type"`
+}
+
 // Purged defines model for Purged.
 type Purged struct {
 	ID           DestinationID `json:"id"`
@@ -5968,6 +6042,24 @@ type ListEndpointsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// AcknowledgeEventsJSONBody defines parameters for AcknowledgeEvents.
+type AcknowledgeEventsJSONBody struct {
+	// AttemptIds The `attempt_id` of each event.
+	AttemptIds []string `json:"attempt_ids"`
+}
+
+// PullEventsParams defines parameters for PullEvents.
+type PullEventsParams struct {
+	// Consumer Name of the program that pulls.
+	Consumer string `form:"consumer" json:"consumer"`
+
+	// Max Most events of the answer. Default `10`. A node leases no more than `max_in_flight` events of a destination at the same time.
+	Max *int `form:"max,omitempty" json:"max,omitempty"`
+
+	// Wait How long to wait for the first event, in seconds. Default `0`.
+	Wait *int `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
 // PurgeDestinationJSONBody defines parameters for PurgeDestination.
 type PurgeDestinationJSONBody struct {
 	// Before RFC 3339 with any offset, or a time to the minute. Without a zone it is UTC; a date alone is midnight UTC. Or how long ago: `15m`, `24h`, `7d`; `now`, `today` and `yesterday`, which begin at midnight UTC.
@@ -6387,6 +6479,9 @@ type CreateDestinationJSONRequestBody = DestinationCreate
 
 // UpdateDestinationJSONRequestBody defines body for UpdateDestination for application/json ContentType.
 type UpdateDestinationJSONRequestBody = DestinationInput
+
+// AcknowledgeEventsJSONRequestBody defines body for AcknowledgeEvents for application/json ContentType.
+type AcknowledgeEventsJSONRequestBody AcknowledgeEventsJSONBody
 
 // PurgeDestinationJSONRequestBody defines body for PurgeDestination for application/json ContentType.
 type PurgeDestinationJSONRequestBody PurgeDestinationJSONBody
@@ -6918,6 +7013,21 @@ func (c *Client) DeleteDestination(ctx context.Context, endpointID EndpointID, d
 // UpdateDestination: Change a destination (PATCH /v1/endpoints/{endpoint_id}/destinations/{destination_id}).
 func (c *Client) UpdateDestination(ctx context.Context, endpointID EndpointID, destinationID DestinationID, body UpdateDestinationJSONRequestBody, options ...Option) (*Destination, error) {
 	return call[Destination](ctx, c, keyless, "PATCH", pathOf("/v1/endpoints/%s/destinations/%s", endpointID, destinationID), nil, body, options)
+}
+
+// AcknowledgeEvents: Acknowledge pulled events (POST /v1/endpoints/{endpoint_id}/destinations/{destination_id}/ack).
+func (c *Client) AcknowledgeEvents(ctx context.Context, endpointID EndpointID, destinationID DestinationID, body AcknowledgeEventsJSONRequestBody, options ...Option) (*Acknowledged, error) {
+	return call[Acknowledged](ctx, c, keyless, "POST", pathOf("/v1/endpoints/%s/destinations/%s/ack", endpointID, destinationID), nil, body, options)
+}
+
+// ListConsumers: List the consumers of a destination (GET /v1/endpoints/{endpoint_id}/destinations/{destination_id}/consumers).
+func (c *Client) ListConsumers(ctx context.Context, endpointID EndpointID, destinationID DestinationID, options ...Option) (*Consumers, error) {
+	return call[Consumers](ctx, c, keyless, "GET", pathOf("/v1/endpoints/%s/destinations/%s/consumers", endpointID, destinationID), nil, nil, options)
+}
+
+// PullEvents: Pull events of a destination (GET /v1/endpoints/{endpoint_id}/destinations/{destination_id}/pull).
+func (c *Client) PullEvents(ctx context.Context, endpointID EndpointID, destinationID DestinationID, params *PullEventsParams, options ...Option) (*Pulled, error) {
+	return call[Pulled](ctx, c, keyless, "GET", pathOf("/v1/endpoints/%s/destinations/%s/pull", endpointID, destinationID), params, nil, options)
 }
 
 // PurgeDestination: Purge the open deliveries of a destination (POST /v1/endpoints/{endpoint_id}/destinations/{destination_id}/purge).

@@ -619,6 +619,69 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/endpoints/{endpoint_id}/destinations/{destination_id}/pull": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Pull events of a destination
+         * @description Hands events of a destination with `pull` to a consumer. Each is leased to it for `lease_seconds`: it is delivered
+         *     when the consumer acknowledges it, and delivered again when the lease ends. Several consumers share the events. The
+         *     answer comes as soon as there are some, or empty after `wait`; it has up to 1 MiB of headers and bodies, or one
+         *     event. A second pull of a consumer whose first one still waits gets a `conflict`. The key needs write access.
+         */
+        get: operations["pullEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/endpoints/{endpoint_id}/destinations/{destination_id}/ack": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Acknowledge pulled events
+         * @description Ends leases as delivered. The answer comes when that is recorded, and says for each attempt what became of it. A repeat is harmless.
+         */
+        post: operations["acknowledgeEvents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/endpoints/{endpoint_id}/destinations/{destination_id}/consumers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the consumers of a destination
+         * @description Shows who has pulled a destination within the last hour, newest first, and what they have leased.
+         */
+        get: operations["listConsumers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/endpoints/{endpoint_id}/events": {
         parameters: {
             query?: never;
@@ -2193,11 +2256,11 @@ export interface components {
         DestinationURL: string;
         DestinationCreate: ({
             rate_limit?: components["schemas"]["RateLimitCreate"];
-        } & components["schemas"]["DestinationInput"]) | unknown | unknown | unknown | unknown;
+        } & components["schemas"]["DestinationInput"]) | unknown | unknown | unknown | unknown | unknown;
         /** @description An entry of the full set. With the `id` of a current destination it is merged into that one and needs no `url`. */
         DestinationEntry: ({
             id?: components["schemas"]["DestinationId"];
-        } & components["schemas"]["DestinationInput"]) | unknown | unknown | unknown | unknown | unknown;
+        } & components["schemas"]["DestinationInput"]) | unknown | unknown | unknown | unknown | unknown | unknown;
         /** @description Headers that are added to each delivery. Merged header by header: `null` removes one, the mask of its value leaves it unchanged; another mask of a credential is refused. A `User-Agent` replaces the service's own. Headers of the HTTP transport, `webhook-*` and `relay-*` cannot be set. */
         DestinationHeadersInput: {
             [key: string]: string | null;
@@ -2783,6 +2846,7 @@ export interface components {
         /** @example evt_01m7w6h6kk00r00w2s1cbs4f8h */
         EventId: string;
         DeliveryId: string;
+        /** @example att_01m7w6h6kk00r00w2s1cbs4f8h */
         AttemptId: string;
         /** @example run_01m7w6h6kk00r00w2s1cbs4f8h */
         RunId: string;
@@ -2848,6 +2912,17 @@ export interface components {
         HeadersBase64: (string | null)[];
         /** @description One value, several separated by commas, or an array of values. */
         OneOrMore: string | string[];
+        /** @description Acknowledged is the answer to acknowledgements, one for each, in their order. */
+        Acknowledged: {
+            data: components["schemas"]["Acknowledgement"][];
+        };
+        /** @description Acknowledgement is what became of an attempt. */
+        Acknowledgement: {
+            /** @example att_01m7w6h6kk00r00w2s1cbs4f8h */
+            attempt_id: string;
+            /** @description `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination has no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless another attempt was acknowledged. */
+            status: string;
+        };
         /** @description Alert is something that needs attention, or did. */
         Alert: {
             id: string;
@@ -3250,6 +3325,20 @@ export interface components {
             /** @description The first 200 bytes of the value as JSON. */
             after: string | null;
         };
+        /** @description Consumer is who pulls a destination. */
+        Consumer: {
+            /** @example worker-1 */
+            consumer: string;
+            last_pull_at: components["schemas"]["Time"];
+            /** @description A pull waits for events. */
+            pulling: boolean;
+            /** @description Number of events that it has and has not acknowledged. */
+            leases: number;
+        };
+        /** @description Consumers are those of the last hour, up to 100 of each node that has events of the destination. */
+        Consumers: {
+            data: components["schemas"]["Consumer"][];
+        };
         /** @description CountedEvents is the response to GET /v1/events/counts. */
         CountedEvents: {
             /** @constant */
@@ -3438,6 +3527,8 @@ export interface components {
             kafka?: components["schemas"]["Kafka"];
             /** @description A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member. */
             s3?: components["schemas"]["S3"];
+            /** @description Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member. */
+            pull?: components["schemas"]["Pull"];
             /** @description A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member. */
             sqs?: components["schemas"]["SQS"];
             /** @description What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created. */
@@ -3473,6 +3564,8 @@ export interface components {
             kafka?: components["schemas"]["KafkaInput"] | null;
             /** @description A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member. */
             s3?: components["schemas"]["S3Input"] | null;
+            /** @description Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member. */
+            pull?: components["schemas"]["PullInput"] | null;
             /** @description A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member. */
             sqs?: components["schemas"]["SQSInput"] | null;
         };
@@ -4738,6 +4831,44 @@ export interface components {
             /** @description In minor units of the currency; `null` if there is no price. */
             overage_amount: number | null;
             currency: string | null;
+        };
+        Pull: {
+            /**
+             * @description How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60.
+             * @example 60
+             */
+            lease_seconds: number;
+        };
+        PullInput: {
+            /**
+             * @description How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60.
+             * @example 60
+             */
+            lease_seconds?: number;
+        };
+        /** @description Pulled is the answer to a pull. */
+        Pulled: {
+            data: components["schemas"]["PulledEvent"][];
+        };
+        /** @description PulledEvent is an event that a consumer has fetched, with the headers and the body of a delivery. */
+        PulledEvent: {
+            event_id: components["schemas"]["EventId"];
+            /** @description Names the lease. Acknowledge it. */
+            attempt_id: components["schemas"]["AttemptId"];
+            endpoint_id: components["schemas"]["EndpointId"];
+            type: string | null;
+            received_at: components["schemas"]["Time"];
+            /** @description Number of the attempt, as the header `relay-attempt`. */
+            attempt: number;
+            /** @description Until when to acknowledge it. Then it is delivered again. */
+            leased_until: components["schemas"]["Time"];
+            /** @description Those of a delivery, names in lower case. `webhook-signature` covers the bytes of the body. */
+            headers: {
+                [key: string]: string;
+            };
+            body: string;
+            /** @description `base64` if the body is not UTF-8. */
+            body_encoding: components["schemas"]["BodyEncoding"];
         };
         RateLimit: {
             /** @description Deliveries per second. Required if there is no limit yet. */
@@ -7609,6 +7740,124 @@ export interface operations {
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    pullEvents: {
+        parameters: {
+            query: {
+                /** @description Name of the program that pulls. */
+                consumer: string;
+                /** @description Most events of the answer. Default `10`. A node leases no more than `max_in_flight` events of a destination at the same time. */
+                max?: number;
+                /** @description How long to wait for the first event, in seconds. Default `0`. */
+                wait?: number;
+            };
+            header?: never;
+            path: {
+                endpoint_id: components["schemas"]["EndpointId"];
+                destination_id: components["schemas"]["DestinationId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The events. There may be none. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pulled"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    acknowledgeEvents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                endpoint_id: components["schemas"]["EndpointId"];
+                destination_id: components["schemas"]["DestinationId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description The `attempt_id` of each event. */
+                    attempt_ids: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description What became of each attempt. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Acknowledged"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    listConsumers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                endpoint_id: components["schemas"]["EndpointId"];
+                destination_id: components["schemas"]["DestinationId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The consumers. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Consumers"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];

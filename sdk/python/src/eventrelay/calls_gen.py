@@ -50,6 +50,12 @@ class ListEndpointsQuery(TypedDict, total=False):
     cursor: str
 
 
+class PullEventsQuery(TypedDict, total=False):
+    consumer: str
+    max: int
+    wait: int
+
+
 class ReadTrafficQuery(TypedDict, total=False):
     range: str
 
@@ -412,6 +418,37 @@ class Calls(Base):
                 f"/v1/endpoints/{self._quote(endpoint_id)}/destinations/{self._quote(destination_id)}",
                 body=body or {},
                 if_match=if_match,
+            ),
+        )
+
+    def acknowledge_events(self, endpoint_id: str, destination_id: str, body: dict[str, Any]) -> types.Acknowledged:
+        """Acknowledge pulled events (POST /v1/endpoints/{endpoint_id}/destinations/{destination_id}/ack)."""
+        return cast(
+            "types.Acknowledged",
+            self.call(
+                "POST",
+                f"/v1/endpoints/{self._quote(endpoint_id)}/destinations/{self._quote(destination_id)}/ack",
+                body=body,
+            ),
+        )
+
+    def list_consumers(self, endpoint_id: str, destination_id: str) -> types.Consumers:
+        """List the consumers of a destination (GET /v1/endpoints/{endpoint_id}/destinations/{destination_id}/consumers)."""
+        return cast(
+            "types.Consumers",
+            self.call(
+                "GET", f"/v1/endpoints/{self._quote(endpoint_id)}/destinations/{self._quote(destination_id)}/consumers"
+            ),
+        )
+
+    def pull_events(self, endpoint_id: str, destination_id: str, **query: Unpack[PullEventsQuery]) -> types.Pulled:
+        """Pull events of a destination (GET /v1/endpoints/{endpoint_id}/destinations/{destination_id}/pull)."""
+        return cast(
+            "types.Pulled",
+            self.call(
+                "GET",
+                f"/v1/endpoints/{self._quote(endpoint_id)}/destinations/{self._quote(destination_id)}/pull",
+                query=query,
             ),
         )
 

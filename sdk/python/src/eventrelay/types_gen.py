@@ -5,6 +5,18 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 
+class Acknowledgement(TypedDict):
+    """
+    Acknowledgement is what became of an attempt.
+    """
+
+    attempt_id: str
+    status: str
+    """
+    `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination has no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless another attempt was acknowledged.
+    """
+
+
 AlertAddress: TypeAlias = str
 
 
@@ -1604,6 +1616,20 @@ class Projection(TypedDict):
     overage_events: int
 
 
+class Pull(TypedDict):
+    lease_seconds: int
+    """
+    How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60.
+    """
+
+
+class PullInput(TypedDict):
+    lease_seconds: NotRequired[int]
+    """
+    How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60.
+    """
+
+
 class RateLimit(TypedDict):
     burst: int
     """
@@ -2772,6 +2798,14 @@ class Why(TypedDict):
     """
 
 
+class Acknowledged(TypedDict):
+    """
+    Acknowledged is the answer to acknowledgements, one for each, in their order.
+    """
+
+    data: list[Acknowledgement]
+
+
 class Alert(TypedDict):
     """
     Alert is something that needs attention, or did.
@@ -2993,6 +3027,31 @@ class CatalogueSettings(TypedDict):
     warnings: NotRequired[Warnings]
 
 
+class Consumer(TypedDict):
+    """
+    Consumer is who pulls a destination.
+    """
+
+    consumer: str
+    last_pull_at: Time
+    leases: int
+    """
+    Number of events that it has and has not acknowledged.
+    """
+    pulling: bool
+    """
+    A pull waits for events.
+    """
+
+
+class Consumers(TypedDict):
+    """
+    Consumers are those of the last hour, up to 100 of each node that has events of the destination.
+    """
+
+    data: list[Consumer]
+
+
 class CountedStep(TypedDict):
     """
     CountedStep has the events that were received in one step of time.
@@ -3161,6 +3220,7 @@ class Destination(TypedDict):
     """
     Default `false`.
     """
+    pull: NotRequired[Pull]
     rate_limit: RateLimit | None
     s3: NotRequired[S3]
     signing: Signing
@@ -3216,6 +3276,10 @@ class DestinationInput(TypedDict):
     paused: NotRequired[bool]
     """
     Default `false`.
+    """
+    pull: NotRequired[PullInput | None]
+    """
+    Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
     """
     rate_limit: NotRequired[RateLimitInput | None]
     s3: NotRequired[S3Input | None]
@@ -4075,6 +4139,29 @@ class PortalLink(TypedDict):
 class PortalLinkList(TypedDict):
     data: list[PortalLink]
     next_cursor: NotRequired[NextCursor]
+
+
+class PulledEvent(TypedDict):
+    """
+    PulledEvent is an event that a consumer has fetched, with the headers and the body of a delivery.
+    """
+
+    attempt: int
+    """
+    Number of the attempt, as the header `relay-attempt`.
+    """
+    attempt_id: AttemptId
+    body: str
+    body_encoding: BodyEncoding
+    endpoint_id: EndpointId
+    event_id: EventId
+    headers: dict[str, str]
+    """
+    Those of a delivery, names in lower case. `webhook-signature` covers the bytes of the body.
+    """
+    leased_until: Time
+    received_at: Time
+    type: str | None
 
 
 class Purged(TypedDict):
@@ -5456,6 +5543,14 @@ class Overview(TypedDict):
     """
     Null while the event store does not answer.
     """
+
+
+class Pulled(TypedDict):
+    """
+    Pulled is the answer to a pull.
+    """
+
+    data: list[PulledEvent]
 
 
 class Transformation(TypedDict):
