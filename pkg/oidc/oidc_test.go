@@ -140,6 +140,8 @@ func TestCodeBelongsToItsSignIn(t *testing.T) {
 	}
 }
 
+const accessToken = "access-token-of-the-person"
+
 // hostile is an issuer that answers as a case says.
 type hostile struct {
 	*httptest.Server
@@ -149,6 +151,7 @@ type hostile struct {
 	sign    func(t *testing.T, claims []byte) string // nil: RS256
 	token   http.HandlerFunc                         // nil: an ID token
 	info    map[string]any                           // UserInfo; nil: there is none
+	failing http.HandlerFunc                         // instead of UserInfo
 	changes map[string]any                           // of the description
 }
 
@@ -162,7 +165,7 @@ func newHostile(t *testing.T) *hostile {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		says := map[string]any{"issuer": h.URL, "authorization_endpoint": h.URL + "/auth", "token_endpoint": h.URL + "/token",
 			"jwks_uri": h.URL + "/keys", "id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"}}
-		if h.info != nil {
+		if h.info != nil || h.failing != nil {
 			says["userinfo_endpoint"] = h.URL + "/info"
 		}
 		maps.Copy(says, h.changes)
@@ -171,7 +174,13 @@ func newHostile(t *testing.T) *hostile {
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		write(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &h.key.PublicKey, KeyID: "1", Use: "sig"}}})
 	})
-	mux.HandleFunc("/info", func(w http.ResponseWriter, _ *http.Request) { write(w, h.info) })
+	mux.HandleFunc("/info", func(w http.ResponseWriter, r *http.Request) {
+		if h.failing != nil {
+			h.failing(w, r)
+			return
+		}
+		write(w, h.info)
+	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
 		if h.token != nil {
 			h.token(w, r)
@@ -187,7 +196,7 @@ func newHostile(t *testing.T) *hostile {
 		if sign == nil {
 			sign = signed(jose.RS256, h.key)
 		}
-		write(w, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": sign(t, text)})
+		write(w, map[string]any{"access_token": accessToken, "token_type": "Bearer", "id_token": sign(t, text)})
 	})
 	h.Server = httptest.NewServer(mux)
 	t.Cleanup(h.Close)
@@ -273,6 +282,12 @@ func TestHostileAnswers(t *testing.T) {
 	issuer("UserInfo of another", BadToken, "another subject", func(h *hostile) {
 		h.claims, h.info = m{"groups": nil}, m{"sub": "2", "groups": []string{"ops"}}
 	})
+	issuer("address of UserInfo that is unverified", BadEmail, "email_verified is not true", func(h *hostile) {
+		h.claims, h.info = m{"email": nil}, m{"sub": "1", "email": "b@example.com"}
+	})
+	issuer("verified another address", BadEmail, "email_verified is not true", func(h *hostile) {
+		h.claims, h.info = m{"email_verified": nil}, m{"sub": "1", "email_verified": true}
+	})
 	issuer("code refused", BadCode, "invalid_grant", func(h *hostile) {
 		h.token = status(400, `{"error":"invalid_grant"}`)
 	})
@@ -326,6 +341,7 @@ func TestIssuerThatCannotBeUsed(t *testing.T) {
 		"another name":     {"issuer": "https://other.example.com"},
 		"plain keys":       {"jwks_uri": "http://login.example.com/keys"},
 		"plain tokens":     {"token_endpoint": "http://login.example.com/token"},
+		"plain UserInfo":   {"userinfo_endpoint": "http://login.example.com/info"},
 		"a script":         {"authorization_endpoint": "javascript:alert(1)"},
 		"no authorization": {"authorization_endpoint": nil},
 		"no end":           {"padding": strings.Repeat("x", maxAnswer)},
@@ -337,6 +353,38 @@ func TestIssuerThatCannotBeUsed(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// UserInfo is asked for what the ID token does not say. What is signed wins, and while UserInfo fails nobody is refused
+// for what it would have said; the log does not learn the access token.
+func TestUserInfo(t *testing.T) {
+	f := func(claims, info m, want config.Identity) {
+		t.Helper()
+		h := newHostile(t)
+		h.claims, h.info = claims, info
+		want.Issuer, want.Subject = h.URL, "1"
+		if who, err := h.finish(t, nil); err != nil || who != want {
+			t.Errorf("got %+v, %v", who, err)
+		}
+	}
+	a := config.Identity{Email: "a@example.com", Scope: config.ReadWrite}
+	f(m{"groups": nil}, m{"sub": "1", "email": "b@example.com", "groups": []string{"ops"}}, a)
+	f(m{"email": nil}, m{"sub": "1", "email": a.Email, "email_verified": true, "groups": []string{"staff"}}, a)
+
+	for _, missing := range []string{"groups", "email", "email_verified"} {
+		h := newHostile(t)
+		h.claims = m{missing: nil}
+		h.failing = func(w http.ResponseWriter, r *http.Request) {
+			status(503, `{"you sent": "`+r.Header.Get("Authorization")+`"}`)(w, r)
+		}
+		_, err := h.finish(t, nil)
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "503") {
+			t.Errorf("without %s: %v", missing, err)
+		}
+		if strings.Contains(err.Error(), accessToken) {
+			t.Errorf("the error has the access token: %v", err)
+		}
 	}
 }
 
