@@ -295,15 +295,13 @@ func (c *Client) Finish(ctx context.Context, begun Pending, answer url.Values) (
 	switch {
 	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(begun.Nonce)) != 1:
 		return who, &Refusal{BadToken, errors.New("its nonce is not that of the sign-in")}
-	case hasParty && party != c.cfg.ClientID:
+	case (hasParty || len(token.Audience) > 1) && party != c.cfg.ClientID: // OpenID Connect Core, 3.1.3.7
 		return who, &Refusal{BadToken, fmt.Errorf("it was issued to another party, %.100q", party)}
-	case token.Subject == "" || len(token.Subject) > maxSubject || strings.ContainsFunc(token.Subject, isControl):
+	case token.Subject == "" || len(token.Subject) > maxSubject || strings.ContainsFunc(token.Subject, web.IsInvisible):
 		return who, &Refusal{Reason: BadSubject}
 	}
 	return c.identify(ctx, p, tokens, token.Subject, claims)
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // identify returns who a subject is and what they may do. What the ID token does not say, the UserInfo endpoint may;
 // the address and that it is verified come from the same of the two.

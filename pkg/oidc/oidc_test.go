@@ -251,6 +251,7 @@ func TestHostileAnswers(t *testing.T) {
 	in := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 	token("another audience", BadToken, "audience", m{"aud": "other"})
 	token("several audiences", BadToken, "another party", m{"aud": []string{"other", "relay"}, "azp": "other"})
+	token("several audiences and no party", BadToken, "another party", m{"aud": []string{"other", "relay"}})
 	token("party that is no text", BadToken, "another party", m{"azp": 1})
 	token("another nonce", BadToken, "nonce", m{"nonce": "other"})
 	token("no nonce", BadToken, "nonce", m{"nonce": nil})
@@ -260,6 +261,8 @@ func TestHostileAnswers(t *testing.T) {
 	token("not valid yet", BadToken, "not before", m{"nbf": in(time.Hour)})
 	token("no subject", BadSubject, "", m{"sub": ""})
 	token("subject with a line", BadSubject, "", m{"sub": "1\n2"})
+	token("subject that turns the line", BadSubject, "", m{"sub": "1\u202e2"})
+	token("subject with a control of two bytes", BadSubject, "", m{"sub": "1\u009b2"})
 	token("subject that is long", BadSubject, "", m{"sub": strings.Repeat("x", 256)})
 	token("unverified address", BadEmail, "email_verified is not true", m{"email_verified": false})
 	token("no word of verified", BadEmail, "email_verified is not true", m{"email_verified": nil})
