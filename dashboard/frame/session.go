@@ -177,9 +177,9 @@ func (s session) lasts(now time.Time) bool {
 // Ends is when the session ends whatever happens.
 func (s session) Ends() time.Time { return time.Unix(s.Began, 0).Add(sessionLife) }
 
-// BeginSession writes the cookie of a person who has just signed in. confirmed is when the sign-in at the person's issuer
-// began, Unix time in seconds: its answer may be as old. 0: the person has no issuer. If the issuer has only confirmed
-// the open session, that goes on: it would never end by its age otherwise.
+// BeginSession writes the cookie of a person who has just signed in. confirmed is when the sign-in at the person's
+// issuer began, Unix time in seconds: its answer may be as old. 0: the person has no issuer. If the issuer has only
+// confirmed the open session, that goes on: it would never end by its age otherwise.
 func (v *Visit) BeginSession(person *config.User, confirmed int64) error {
 	now := v.Now().Unix()
 	s := session{ID: rand.Text(), User: person.ID, Began: now, Issued: now, Epoch: person.Epoch}
