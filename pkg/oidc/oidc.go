@@ -284,6 +284,9 @@ func (c *Client) Finish(ctx context.Context, begun Pending, answer url.Values) (
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := p.verifier.Verify(ctx, raw)
+	if err != nil && strings.Contains(err.Error(), "fetching keys ") { // the library has no error of its own for it
+		return who, unavailable(err)
+	}
 	if err != nil {
 		return who, &Refusal{BadToken, bounded(err)}
 	}

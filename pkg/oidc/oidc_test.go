@@ -152,6 +152,7 @@ type hostile struct {
 	token   http.HandlerFunc                         // nil: an ID token
 	info    map[string]any                           // UserInfo; nil: there is none
 	failing http.HandlerFunc                         // instead of UserInfo
+	noKeys  bool                                     // the keys are away
 	changes map[string]any                           // of the description
 }
 
@@ -171,7 +172,11 @@ func newHostile(t *testing.T) *hostile {
 		maps.Copy(says, h.changes)
 		write(w, says)
 	})
-	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, r *http.Request) {
+		if h.noKeys {
+			status(503, "")(w, r)
+			return
+		}
 		write(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &h.key.PublicKey, KeyID: "1", Use: "sig"}}})
 	})
 	mux.HandleFunc("/info", func(w http.ResponseWriter, r *http.Request) {
@@ -325,7 +330,8 @@ func status(code int, body string) http.HandlerFunc {
 // An issuer that does not answer as one refuses nobody: the person may come again.
 func TestIssuerThatCannotBeUsed(t *testing.T) {
 	for name, spoil := range map[string]func(*hostile){
-		"fails": func(h *hostile) { h.token = status(503, "") },
+		"fails":       func(h *hostile) { h.token = status(503, "") },
+		"has no keys": func(h *hostile) { h.noKeys = true },
 		"sends elsewhere": func(h *hostile) {
 			h.token = func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, h.URL+"/elsewhere", http.StatusFound)
