@@ -29,9 +29,10 @@ type people struct {
 	person   config.User
 	password string
 	link     string
-	err      error // of every call, unless it is nil
-	ended    int   // calls of EndSessions
-	issued   int   // sign-ins by an issuer
+	err      error         // of every call, unless it is nil
+	ended    int           // calls of EndSessions
+	issued   int           // sign-ins by an issuer
+	origin   config.Origin // of the last change by an answer of an issuer
 	// signedOut are the sessions that were ended one by one.
 	signedOut map[string]bool
 	verified  int    // calls of SignIn and ChangePassword
@@ -111,18 +112,20 @@ func (p *people) SetPassword(_ context.Context, _, password string) (*config.Use
 	return p.current(), nil
 }
 
-func (p *people) SignInIdentity(_ context.Context, who config.Identity, renews bool) (*config.User, error) {
+func (p *people) SignInIdentity(ctx context.Context, who config.Identity, renews bool) (*config.User, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
 	if !renews {
 		p.issued++
 	}
+	p.origin = config.OriginOf(ctx)
 	p.person.ID, p.person.Issuer, p.person.Email, p.person.Scope = who.UserID(), who.Issuer, who.Email, who.Scope
 	return p.current(), nil
 }
 
-func (p *people) EndIdentity(_ context.Context, who config.Identity) error {
+func (p *people) EndIdentity(ctx context.Context, who config.Identity) error {
+	p.origin = config.OriginOf(ctx)
 	if who.UserID() == p.person.ID {
 		p.person.Epoch++
 	}

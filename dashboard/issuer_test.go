@@ -31,7 +31,8 @@ func (r *rig) use(i *oidctest.Issuer) {
 	r.t.Helper()
 	r.deps.OIDC = must.Get(oidc.New(oidc.Config{Issuer: i.URL, ClientID: oidctest.ClientID, ClientSecret: oidctest.Secret,
 		Scopes: []string{"openid", "email"}, GroupsClaim: "groups", VerifiedClaim: "email_verified",
-		WriteGroups: []string{"ops"}, ReadGroups: []string{"staff"}, RedirectURL: origin + IssuerCallback}, time.Now))(r.t)
+		WriteGroups: []string{"ops"}, ReadGroups: []string{"staff"}, RedirectURL: origin + IssuerCallback},
+		func() time.Time { return r.now }))(r.t)
 	r.d = must.Get(New(r.cfg, r.deps))(r.t)
 }
 
@@ -214,6 +215,53 @@ func TestIssuerConfirmsSessions(t *testing.T) {
 	b.post("/app/password", form).want(401)
 	at(50*time.Minute - 3*time.Minute) // a node whose clock is behind accepts no session for longer
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
+}
+
+// What the issuer says is as old as the sign-in may be: who holds back its answer is not in for longer.
+func TestConfirmationCountsFromItsBeginning(t *testing.T) {
+	r, i := issuedRig(t)
+	b := r.browser()
+	path, began := b.begin(i, toIssuer), r.now
+	r.now = began.Add(9 * time.Minute)
+	b.back(path).wantRedirect("/app")
+	b.get("/app").want(200)
+	r.now = began.Add(56 * time.Minute)
+	b.post("/app/sign-out", url.Values{}).want(401)
+}
+
+// A sign-in and the end of an identity are in the audit log with the address and the request that made them.
+func TestAnswersOfAnIssuerHaveAnOrigin(t *testing.T) {
+	r, i := issuedRig(t)
+	for _, groups := range [][]string{{"ops"}, nil} {
+		i.Set(oidctest.Person{Subject: ada.Subject, Email: ada.Email, Groups: groups})
+		b := r.browser()
+		b.back(b.begin(i, toIssuer))
+		if o := r.people.origin; !o.RemoteIP.IsValid() || o.RequestID == "" || o.Actor != "" {
+			t.Errorf("groups %v: %+v", groups, o)
+		}
+		r.people.origin = config.Origin{}
+	}
+}
+
+// Browsers drop cookies of more than 4096 bytes: a page with a long address does not keep a person from signing in.
+func TestSignInFromAPageWithALongAddress(t *testing.T) {
+	r, i := issuedRig(t)
+	for next, kept := range map[string]bool{"/app/events?" + strings.Repeat("&", 390): true,
+		"/app/events?" + strings.Repeat("&", 500): false, "/app/events?q=" + strings.Repeat("x", 1100): true,
+		"/app/events?q=" + strings.Repeat("x", 5000): false} {
+		want := "/app"
+		if kept {
+			want = next
+		}
+		b := r.browser()
+		path := b.begin(i, toIssuer+"?"+url.Values{"next": {next}}.Encode())
+		for _, c := range b.cookies {
+			if n := len(c.Name) + len(c.Value); n > 4096 {
+				t.Errorf("the cookie has %d bytes", n)
+			}
+		}
+		b.back(path).wantRedirect(want)
+	}
 }
 
 // Confirmations alone keep no session: a page that reloads by itself would keep it for ever.

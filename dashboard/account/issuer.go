@@ -6,12 +6,17 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
 )
+
+// maxNext bounds the page to open at the end, escaped: the sealed cookie with it is at most twice as long and half a
+// kilobyte, times 4/3, and browsers drop one of more than 4096 bytes.
+const maxNext = 1200
 
 // toIssuer begins a sign-in at the OpenID Connect issuer, or the confirmation of an open session.
 func toIssuer(v *frame.Visit) error {
@@ -25,7 +30,9 @@ func toIssuer(v *frame.Visit) error {
 	if err != nil {
 		return web.ServiceUnavailable(err, issuerAway)
 	}
-	begun.Next = localPath(v.R.URL.Query().Get("next"))
+	if begun.Next = localPath(v.R.URL.Query().Get("next")); len(url.QueryEscape(begun.Next)) > maxNext {
+		begun.Next = startPath
+	}
 	if err := v.KeepPending(begun); err != nil {
 		return err
 	}
@@ -63,7 +70,7 @@ func fromIssuer(v *frame.Visit) error {
 	case err != nil:
 		return err
 	}
-	if err := v.BeginSession(person); err != nil {
+	if err := v.BeginSession(person, begun.Began); err != nil {
 		return err
 	}
 	return v.Redirect(begun.Next, "")

@@ -63,7 +63,7 @@ func signIn(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
-	if err := v.BeginSession(person); err != nil {
+	if err := v.BeginSession(person, 0); err != nil {
 		return err
 	}
 	return v.Redirect(p.Next, "")
@@ -106,17 +106,18 @@ func signOutEverywhere(v *frame.Visit) error {
 
 // localPath returns next if it is a page of the dashboard, and otherwise the start page.
 func localPath(next string) string {
-	const start = "/app"
 	u, err := url.Parse(next)
 	switch {
 	case err != nil:
-	case path.Clean(u.Path) != u.Path, u.Path != start && !strings.HasPrefix(u.Path, start+"/"):
+	case path.Clean(u.Path) != u.Path, u.Path != startPath && !strings.HasPrefix(u.Path, startPath+"/"):
 	case strings.HasPrefix(u.Path, frame.SignInPath), strings.HasPrefix(u.Path, linkPath):
 	default:
 		return u.RequestURI() // path and query alone, escaped
 	}
-	return start
+	return startPath
 }
+
+const startPath = "/app"
 
 // linkPath is the folder of one-time links, each with its token.
 const linkPath = "/app/link/"
@@ -141,7 +142,7 @@ func redeemLink(v *frame.Visit) error {
 	if err != nil {
 		return err
 	}
-	if err := v.BeginSession(person); err != nil {
+	if err := v.BeginSession(person, 0); err != nil {
 		return err
 	}
 	return v.Redirect(frame.PasswordPath, "")
@@ -183,7 +184,7 @@ func setPassword(v *frame.Visit, page, back, message string, set func(password s
 	case err != nil:
 		return err
 	}
-	if err := v.BeginSession(person); err != nil {
+	if err := v.BeginSession(person, 0); err != nil {
 		return err
 	}
 	return v.Redirect(back, message)

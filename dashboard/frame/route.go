@@ -142,6 +142,7 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
+	v.setOrigin(x.Access) // with GET, too: the answer of an issuer signs somebody in
 	if method != http.MethodGet {
 		if v.Person != nil && (r.ContentLength < 0 || r.ContentLength > uncountedForm) {
 			leave, err := d.forms.enter(v.Person.ID)
@@ -153,7 +154,6 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 		if err := v.readForm(x.Access); err != nil {
 			return err
 		}
-		v.setOrigin(x.Access)
 		v.acting = x.Path != SignInPath
 	}
 	return v.webError(x.Handle(v))

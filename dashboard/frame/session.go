@@ -25,7 +25,8 @@ type session struct {
 	Began  int64  `json:"began"`  // when the person signed in, Unix time in seconds
 	Issued int64  `json:"issued"` // when the cookie was written, Unix time in seconds
 	Epoch  int    `json:"epoch"`  // of the person; a higher one ends the session
-	// Confirmed is when the person's issuer has confirmed the session; 0: the person has no issuer.
+	// Confirmed is when the sign-in began by which the person's issuer has confirmed the session; 0: the person has no
+	// issuer.
 	Confirmed int64 `json:"confirmed,omitempty"`
 	// Refresh is where a visitor of the portal gets the next link; empty: nowhere.
 	Refresh string `json:"refresh,omitempty"`
@@ -176,17 +177,16 @@ func (s session) lasts(now time.Time) bool {
 // Ends is when the session ends whatever happens.
 func (s session) Ends() time.Time { return time.Unix(s.Began, 0).Add(sessionLife) }
 
-// BeginSession writes the cookie of a person who has just signed in. If an issuer has only confirmed the open session,
-// that goes on: it would never end by its age otherwise.
-func (v *Visit) BeginSession(person *config.User) error {
+// BeginSession writes the cookie of a person who has just signed in. confirmed is when the sign-in at the person's
+// issuer began, Unix time in seconds: its answer may be as old. 0: the person has no issuer. If the issuer has only
+// confirmed the open session, that goes on: it would never end by its age otherwise.
+func (v *Visit) BeginSession(person *config.User, confirmed int64) error {
 	now := v.Now().Unix()
 	s := session{ID: rand.Text(), User: person.ID, Began: now, Issued: now, Epoch: person.Epoch}
-	if person.Issuer != "" {
-		if v.Renews(person.ID) {
-			s = v.Session
-		}
-		s.Confirmed = now
+	if confirmed > 0 && v.Renews(person.ID) {
+		s = v.Session
 	}
+	s.Confirmed = confirmed
 	return v.setSession(s)
 }
 

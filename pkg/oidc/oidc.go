@@ -14,7 +14,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -182,7 +181,8 @@ func (c *Client) ask(ctx context.Context) (*provider, error) {
 		Endpoint: found.Endpoint(),
 	}, verifier: found.Verifier(&issuer.Config{ClientID: c.cfg.ClientID, SupportedSigningAlgs: algorithms, Now: c.now})}
 	for name, text := range map[string]string{"authorization_endpoint": p.oauth.Endpoint.AuthURL,
-		"token_endpoint": p.oauth.Endpoint.TokenURL, "jwks_uri": says.Keys} {
+		"token_endpoint": p.oauth.Endpoint.TokenURL, "jwks_uri": says.Keys,
+		"userinfo_endpoint": cmp.Or(found.UserInfoEndpoint(), c.cfg.Issuer)} { // there may be none
 		if u, err := url.Parse(text); err != nil || u.Host == "" || !isSecure(u) {
 			return nil, unavailable(fmt.Errorf("it names no usable %s: %.100q", name, text))
 		}
@@ -284,6 +284,9 @@ func (c *Client) Finish(ctx context.Context, begun Pending, answer url.Values) (
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := p.verifier.Verify(ctx, raw)
+	if err != nil && strings.Contains(err.Error(), "fetching keys ") { // the library has no error of its own for it
+		return who, unavailable(err)
+	}
 	if err != nil {
 		return who, &Refusal{BadToken, bounded(err)}
 	}
@@ -295,54 +298,62 @@ func (c *Client) Finish(ctx context.Context, begun Pending, answer url.Values) (
 	switch {
 	case subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(begun.Nonce)) != 1:
 		return who, &Refusal{BadToken, errors.New("its nonce is not that of the sign-in")}
-	case hasParty && party != c.cfg.ClientID:
+	case (hasParty || len(token.Audience) > 1) && party != c.cfg.ClientID: // OpenID Connect Core, 3.1.3.7
 		return who, &Refusal{BadToken, fmt.Errorf("it was issued to another party, %.100q", party)}
-	case token.Subject == "" || len(token.Subject) > maxSubject || strings.ContainsFunc(token.Subject, isControl):
+	case token.Subject == "" || len(token.Subject) > maxSubject || strings.ContainsFunc(token.Subject, web.IsInvisible):
 		return who, &Refusal{Reason: BadSubject}
 	}
 	return c.identify(ctx, p, tokens, token.Subject, claims)
 }
 
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
-
-// identify returns who a subject is and what they may do. What the ID token does not say, the UserInfo endpoint may.
+// identify returns who a subject is and what they may do. What the ID token does not say, the UserInfo endpoint may;
+// the address and that it is verified come from the same of the two.
 func (c *Client) identify(ctx context.Context, p *provider, tokens *oauth2.Token, subject string,
 	claims map[string]any) (config.Identity, error) {
 	who := config.Identity{Issuer: c.cfg.Issuer, Subject: subject}
+	address, member := claims, claimOf(claims, c.cfg.GroupsClaim)
 	var asked error
-	if p.UserInfoEndpoint() != "" && (claims["email"] == nil || claims[c.cfg.VerifiedClaim] == nil ||
-		claimOf(claims, c.cfg.GroupsClaim) == nil) {
+	if mailed := claims["email"] != nil && claims[c.cfg.VerifiedClaim] != nil; p.UserInfoEndpoint() != "" &&
+		(!mailed || member == nil) {
 		var more map[string]any
 		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 		if err == nil {
 			err = info.Claims(&more)
 		}
 		switch {
-		case err != nil:
-			asked = bounded(fmt.Errorf("UserInfo: %w", err))
+		case err != nil: // an issuer may repeat what it was sent
+			asked = unavailable(fmt.Errorf("UserInfo: %s", strings.ReplaceAll(err.Error(), tokens.AccessToken, "…")))
 		case info.Subject != subject:
 			return config.Identity{}, &Refusal{BadToken, errors.New("UserInfo is about another subject")}
 		}
-		maps.Copy(claims, more)
+		if !mailed && more["email"] != nil {
+			address = more
+		}
+		if member == nil {
+			member = claimOf(more, c.cfg.GroupsClaim)
+		}
 	}
-	groups := texts(claimOf(claims, c.cfg.GroupsClaim))
+	groups := texts(member)
 	has := func(mapped []string) bool {
 		return slices.ContainsFunc(mapped, func(g string) bool { return slices.Contains(groups, g) })
 	}
-	email, err := config.NormalizeEmail(cmp.Or(texts(claims["email"])...))
+	email, err := config.NormalizeEmail(cmp.Or(texts(address["email"])...))
 	who.Email = email
+	verified := err == nil && isTrue(address[c.cfg.VerifiedClaim])
 	switch {
-	case err != nil:
-		return who, &Refusal{BadEmail, errors.Join(fmt.Errorf("the claim email %w", err), asked)}
-	case !isTrue(claims[c.cfg.VerifiedClaim]):
-		return who, &Refusal{BadEmail, errors.Join(fmt.Errorf("the claim %s is not true", c.cfg.VerifiedClaim), asked)}
-	case has(c.cfg.WriteGroups):
+	case verified && has(c.cfg.WriteGroups):
 		who.Scope = config.ReadWrite
-	case has(c.cfg.ReadGroups):
+	case verified && has(c.cfg.ReadGroups):
 		who.Scope = config.Read
+	case asked != nil: // it might have said what is missing: nobody's sessions end
+		return config.Identity{}, asked
+	case err != nil:
+		return who, &Refusal{BadEmail, fmt.Errorf("the claim email %w", err)}
+	case !verified:
+		return who, &Refusal{BadEmail, fmt.Errorf("the claim %s is not true", c.cfg.VerifiedClaim)}
 	default:
-		return who, &Refusal{NoGroup, errors.Join(fmt.Errorf("the claim %s has %d groups, none of RELAY_OIDC_READ_GROUPS "+
-			"and RELAY_OIDC_WRITE_GROUPS", c.cfg.GroupsClaim, len(groups)), asked)}
+		return who, &Refusal{NoGroup, fmt.Errorf("the claim %s has %d groups, none of RELAY_OIDC_READ_GROUPS and "+
+			"RELAY_OIDC_WRITE_GROUPS", c.cfg.GroupsClaim, len(groups))}
 	}
 	return who, nil
 }

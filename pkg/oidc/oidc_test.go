@@ -140,6 +140,8 @@ func TestCodeBelongsToItsSignIn(t *testing.T) {
 	}
 }
 
+const accessToken = "access-token-of-the-person"
+
 // hostile is an issuer that answers as a case says.
 type hostile struct {
 	*httptest.Server
@@ -149,6 +151,8 @@ type hostile struct {
 	sign    func(t *testing.T, claims []byte) string // nil: RS256
 	token   http.HandlerFunc                         // nil: an ID token
 	info    map[string]any                           // UserInfo; nil: there is none
+	failing http.HandlerFunc                         // instead of UserInfo
+	noKeys  bool                                     // the keys are away
 	changes map[string]any                           // of the description
 }
 
@@ -162,16 +166,26 @@ func newHostile(t *testing.T) *hostile {
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		says := map[string]any{"issuer": h.URL, "authorization_endpoint": h.URL + "/auth", "token_endpoint": h.URL + "/token",
 			"jwks_uri": h.URL + "/keys", "id_token_signing_alg_values_supported": []string{"none", "HS256", "RS256"}}
-		if h.info != nil {
+		if h.info != nil || h.failing != nil {
 			says["userinfo_endpoint"] = h.URL + "/info"
 		}
 		maps.Copy(says, h.changes)
 		write(w, says)
 	})
-	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("/keys", func(w http.ResponseWriter, r *http.Request) {
+		if h.noKeys {
+			status(503, "")(w, r)
+			return
+		}
 		write(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &h.key.PublicKey, KeyID: "1", Use: "sig"}}})
 	})
-	mux.HandleFunc("/info", func(w http.ResponseWriter, _ *http.Request) { write(w, h.info) })
+	mux.HandleFunc("/info", func(w http.ResponseWriter, r *http.Request) {
+		if h.failing != nil {
+			h.failing(w, r)
+			return
+		}
+		write(w, h.info)
+	})
 	mux.HandleFunc("/token", func(w http.ResponseWriter, r *http.Request) {
 		if h.token != nil {
 			h.token(w, r)
@@ -187,7 +201,7 @@ func newHostile(t *testing.T) *hostile {
 		if sign == nil {
 			sign = signed(jose.RS256, h.key)
 		}
-		write(w, map[string]any{"access_token": "x", "token_type": "Bearer", "id_token": sign(t, text)})
+		write(w, map[string]any{"access_token": accessToken, "token_type": "Bearer", "id_token": sign(t, text)})
 	})
 	h.Server = httptest.NewServer(mux)
 	t.Cleanup(h.Close)
@@ -242,6 +256,7 @@ func TestHostileAnswers(t *testing.T) {
 	in := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 	token("another audience", BadToken, "audience", m{"aud": "other"})
 	token("several audiences", BadToken, "another party", m{"aud": []string{"other", "relay"}, "azp": "other"})
+	token("several audiences and no party", BadToken, "another party", m{"aud": []string{"other", "relay"}})
 	token("party that is no text", BadToken, "another party", m{"azp": 1})
 	token("another nonce", BadToken, "nonce", m{"nonce": "other"})
 	token("no nonce", BadToken, "nonce", m{"nonce": nil})
@@ -251,6 +266,8 @@ func TestHostileAnswers(t *testing.T) {
 	token("not valid yet", BadToken, "not before", m{"nbf": in(time.Hour)})
 	token("no subject", BadSubject, "", m{"sub": ""})
 	token("subject with a line", BadSubject, "", m{"sub": "1\n2"})
+	token("subject that turns the line", BadSubject, "", m{"sub": "1\u202e2"})
+	token("subject with a control of two bytes", BadSubject, "", m{"sub": "1\u009b2"})
 	token("subject that is long", BadSubject, "", m{"sub": strings.Repeat("x", 256)})
 	token("unverified address", BadEmail, "email_verified is not true", m{"email_verified": false})
 	token("no word of verified", BadEmail, "email_verified is not true", m{"email_verified": nil})
@@ -272,6 +289,12 @@ func TestHostileAnswers(t *testing.T) {
 	})
 	issuer("UserInfo of another", BadToken, "another subject", func(h *hostile) {
 		h.claims, h.info = m{"groups": nil}, m{"sub": "2", "groups": []string{"ops"}}
+	})
+	issuer("address of UserInfo that is unverified", BadEmail, "email_verified is not true", func(h *hostile) {
+		h.claims, h.info = m{"email": nil}, m{"sub": "1", "email": "b@example.com"}
+	})
+	issuer("verified another address", BadEmail, "email_verified is not true", func(h *hostile) {
+		h.claims, h.info = m{"email_verified": nil}, m{"sub": "1", "email_verified": true}
 	})
 	issuer("code refused", BadCode, "invalid_grant", func(h *hostile) {
 		h.token = status(400, `{"error":"invalid_grant"}`)
@@ -307,7 +330,8 @@ func status(code int, body string) http.HandlerFunc {
 // An issuer that does not answer as one refuses nobody: the person may come again.
 func TestIssuerThatCannotBeUsed(t *testing.T) {
 	for name, spoil := range map[string]func(*hostile){
-		"fails": func(h *hostile) { h.token = status(503, "") },
+		"fails":       func(h *hostile) { h.token = status(503, "") },
+		"has no keys": func(h *hostile) { h.noKeys = true },
 		"sends elsewhere": func(h *hostile) {
 			h.token = func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, h.URL+"/elsewhere", http.StatusFound)
@@ -326,6 +350,7 @@ func TestIssuerThatCannotBeUsed(t *testing.T) {
 		"another name":     {"issuer": "https://other.example.com"},
 		"plain keys":       {"jwks_uri": "http://login.example.com/keys"},
 		"plain tokens":     {"token_endpoint": "http://login.example.com/token"},
+		"plain UserInfo":   {"userinfo_endpoint": "http://login.example.com/info"},
 		"a script":         {"authorization_endpoint": "javascript:alert(1)"},
 		"no authorization": {"authorization_endpoint": nil},
 		"no end":           {"padding": strings.Repeat("x", maxAnswer)},
@@ -337,6 +362,38 @@ func TestIssuerThatCannotBeUsed(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// UserInfo is asked for what the ID token does not say. What is signed wins, and while UserInfo fails nobody is refused
+// for what it would have said; the log does not learn the access token.
+func TestUserInfo(t *testing.T) {
+	f := func(claims, info m, want config.Identity) {
+		t.Helper()
+		h := newHostile(t)
+		h.claims, h.info = claims, info
+		want.Issuer, want.Subject = h.URL, "1"
+		if who, err := h.finish(t, nil); err != nil || who != want {
+			t.Errorf("got %+v, %v", who, err)
+		}
+	}
+	a := config.Identity{Email: "a@example.com", Scope: config.ReadWrite}
+	f(m{"groups": nil}, m{"sub": "1", "email": "b@example.com", "groups": []string{"ops"}}, a)
+	f(m{"email": nil}, m{"sub": "1", "email": a.Email, "email_verified": true, "groups": []string{"staff"}}, a)
+
+	for _, missing := range []string{"groups", "email", "email_verified"} {
+		h := newHostile(t)
+		h.claims = m{missing: nil}
+		h.failing = func(w http.ResponseWriter, r *http.Request) {
+			status(503, `{"you sent": "`+r.Header.Get("Authorization")+`"}`)(w, r)
+		}
+		_, err := h.finish(t, nil)
+		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "503") {
+			t.Errorf("without %s: %v", missing, err)
+		}
+		if strings.Contains(err.Error(), accessToken) {
+			t.Errorf("the error has the access token: %v", err)
+		}
 	}
 }
 

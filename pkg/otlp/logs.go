@@ -29,7 +29,7 @@ const (
 // Logs exports the records of a log.
 type Logs struct {
 	inner   slog.Handler // the log of the process
-	node    string
+	cfg     Config
 	logger  log.Logger
 	queue   chan sdklog.Record
 	options []otlploghttp.Option
@@ -44,7 +44,7 @@ func NewLogs(cfg Config, inner slog.Handler) (*Logs, error) {
 	if err != nil || address == "" {
 		return nil, err
 	}
-	l := &Logs{inner: inner, node: cfg.Node, queue: make(chan sdklog.Record, maxQueued), options: []otlploghttp.Option{
+	l := &Logs{inner: inner, cfg: cfg, queue: make(chan sdklog.Record, maxQueued), options: []otlploghttp.Option{
 		otlploghttp.WithEndpointURL(address), otlploghttp.WithHeaders(headers), otlploghttp.WithHTTPClient(client),
 		otlploghttp.WithCompression(otlploghttp.GzipCompression)}}
 	l.logger = sdklog.NewLoggerProvider(sdklog.WithProcessor(queue{l}),
@@ -107,7 +107,7 @@ func (l *Logs) Run(ctx context.Context) error {
 		if err := l.export(ends, exporter, batch); err != nil && time.Since(complained) >= complainEvery {
 			complained = time.Now() // past the queue: an export would fail again
 			slog.New(l.inner).LogAttrs(ends, slog.LevelWarn, "cannot export logs to RELAY_LOGS_URL",
-				slog.String("node", l.node), slog.Int("records", len(batch)), slog.Any("error", err))
+				slog.String("node", l.cfg.Node), slog.Int("records", len(batch)), l.cfg.Logs.Complaint(err))
 		}
 	}
 }

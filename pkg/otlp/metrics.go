@@ -23,6 +23,7 @@ type Registry interface {
 // Metrics exports a registry.
 type Metrics struct {
 	producer metric.Producer
+	to       Collector
 	options  []otlpmetrichttp.Option
 	resource *resource.Resource
 	every    time.Duration
@@ -37,6 +38,7 @@ func NewMetrics(cfg Config, registry Registry, log *slog.Logger) (*Metrics, erro
 		return nil, err
 	}
 	m := &Metrics{
+		to:       cfg.Metrics,
 		producer: bridge.NewMetricProducer(bridge.WithGatherer(registry)), resource: Resource(cfg.Node, cfg.Version),
 		every: cfg.Every, log: log,
 		options: []otlpmetrichttp.Option{otlpmetrichttp.WithEndpointURL(address), otlpmetrichttp.WithHeaders(headers),
@@ -81,7 +83,7 @@ func (m *Metrics) Run(ctx context.Context) error {
 			m.count.WithLabelValues(resultFailed).Inc()
 			if time.Since(complained) >= complainEvery {
 				complained = time.Now()
-				m.log.LogAttrs(ctx, slog.LevelWarn, "cannot export metrics to RELAY_METRICS_URL", slog.Any("error", err))
+				m.log.LogAttrs(ctx, slog.LevelWarn, "cannot export metrics to RELAY_METRICS_URL", m.to.Complaint(err))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ package otlp
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -18,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Collector is an OpenTelemetry collector.
@@ -32,6 +34,8 @@ const (
 	exportTimeout = 10 * time.Second // of a request with its repeats
 	maxAnswer     = 4 << 20          // bytes of an answer, as the exporters themselves read
 	complainEvery = time.Minute      // one log line about failures
+	maxComplaint  = 500              // bytes of an error in it
+	minSecret     = 8                // shorter values of headers are words, and "Bearer"
 )
 
 // Address returns the URL of the collector, with path unless it has one; nil if there is none.
@@ -69,6 +73,22 @@ func (c Collector) Header() (map[string]string, error) {
 		headers[name] = value
 	}
 	return headers, nil
+}
+
+// Complaint returns why an export failed, for the log. A collector's answer is part of it, which may be long and repeat
+// the headers that it was sent.
+func (c Collector) Complaint(err error) slog.Attr {
+	text := err.Error()
+	headers, _ := c.Header() // valid: it was used
+	for _, value := range headers {
+		for _, secret := range append([]string{value}, strings.Fields(value)...) {
+			if len(secret) >= minSecret {
+				text = strings.ReplaceAll(text, secret, "…")
+			}
+		}
+	}
+	text = web.SanitizeLine(text[:min(len(text), maxComplaint)])
+	return slog.String("error", strings.ToValidUTF8(text, ""))
 }
 
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }

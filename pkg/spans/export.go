@@ -93,7 +93,8 @@ func New(cfg Config, deps Deps) (*Recorder, error) {
 	client := otlptracehttp.NewClient(otlptracehttp.WithEndpointURL(address.String()), otlptracehttp.WithHeaders(headers),
 		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
 		otlptracehttp.WithHTTPClient(requests))
-	e := &exporter{inner: otlptrace.NewUnstarted(client), log: deps.Log, now: deps.Now, count: newCounter(deps.Metrics)}
+	e := &exporter{inner: otlptrace.NewUnstarted(client), to: cfg.collector(), log: deps.Log, now: deps.Now,
+		count: newCounter(deps.Metrics)}
 	provider := sdktrace.NewTracerProvider(
 		sdktrace.WithSampler(sdktrace.AlwaysSample()), // Accept has decided
 		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{
@@ -152,6 +153,7 @@ func (r *Recorder) Ready() <-chan struct{} { return r.ready }
 // exporter counts spans around the exporter of the SDK, and bounds its time and its log lines.
 type exporter struct {
 	inner      *otlptrace.Exporter
+	to         otlp.Collector
 	provider   *sdktrace.TracerProvider
 	log        *slog.Logger
 	now        func() time.Time
@@ -175,7 +177,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	last := e.complained.Load()
 	if now-last >= int64(complainEvery/time.Second) && e.complained.CompareAndSwap(last, now) {
 		e.log.LogAttrs(ctx, slog.LevelWarn, "cannot export traces to RELAY_TRACES_URL", slog.Int("spans", len(spans)),
-			slog.Any("error", err))
+			e.to.Complaint(err))
 	}
 	return nil
 }

@@ -60,7 +60,8 @@ func TestSignInByAnIssuer(t *testing.T) {
 	users(command.ExitRefused, "OpenID Connect issuer", "scope", id, "read")
 	users(command.ExitRefused, "OpenID Connect issuer", "reset", id)
 	row := p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+id, nil)["data"].([]any)[0].(map[string]any)
-	if actor := row["actor"].(map[string]any); row["action"] != "user.created" || actor["id"] != id {
+	if actor := row["actor"].(map[string]any); row["action"] != "user.created" || actor["id"] != id ||
+		row["remote_ip"] != "127.0.0.1" {
 		t.Errorf("%v", row)
 	}
 	users(command.ExitDone, "removed "+id, "remove", id)

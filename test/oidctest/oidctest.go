@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/oidc"
@@ -142,5 +143,8 @@ type client struct {
 	op.Client
 	issuer *Issuer
 }
+
+// IDTokenLifetime is that of tests whose clock goes on.
+func (c client) IDTokenLifetime() time.Duration { return 24 * time.Hour }
 
 func (c client) IDTokenUserinfoClaimsAssertion() bool { return c.issuer.InToken }
