@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -83,6 +84,7 @@ func TestPullFollowsTheConfiguration(t *testing.T) {
 		late.ExpiresAt = time.Now().Add(10 * time.Second)
 		w.accept(w.newEvent(`{}`), late)
 		time.Sleep(11 * time.Second)
+		synctest.Wait() // a worker that has read the configuration at this moment has ended
 		w.view.change(testEndpoint, func(e *config.Endpoint) { e.Destinations[0].Paused = true })
 		if got := take(t, d, "w", 9, time.Minute); len(got) > 0 {
 			t.Fatalf("%d events while paused", len(got))
