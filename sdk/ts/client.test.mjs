@@ -100,3 +100,36 @@ test('a stream ends with its signal', async () => {
     stop.abort()
   }
 })
+
+// A body that does not notice that its signal was aborted, as when Node.js has collected what passes it on.
+const deaf = (text = '') => new Response(new ReadableStream({ start: (body) => body.enqueue(new TextEncoder().encode(text)) }))
+
+test('a stream ends with its signal, though its connection does not', async () => {
+  const stop = new AbortController()
+  const got = []
+  const relay = clientOf(async () => deaf('id: 1\nevent: ready\ndata: {}\n\n'))
+  for await (const { id } of relay.stream('ep_1', { signal: stop.signal })) {
+    got.push(id)
+    setImmediate(() => stop.abort())
+  }
+  assert.deepEqual(got, ['1'])
+})
+
+test('a silent stream is connected again, and a silent call is tried again', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const pass = setInterval(() => t.mock.timers.tick(1000), 1)
+  t.after(() => clearInterval(pass))
+  let asked = 0
+  const relay = clientOf(async ({ url }) => {
+    if (++asked === 1) return deaf('id: 1\nevent: ready\ndata: {}\n\n')
+    if (url.endsWith('/stream')) return new Response('event: end\ndata: {"reason":"key_revoked"}\n\n')
+    return asked === 3 ? deaf() : json({ scope: 'read' })
+  })
+  await assert.rejects(async () => { for await (const it of relay.stream('ep_1')) assert.equal(it.id, '1') }, StreamEnded)
+  assert.equal((await relay.GET('/v1/me')).scope, 'read')
+  assert.equal(asked, 4)
+})
+
+test('a key that is not set is said at once', () => {
+  assert.throws(() => new Relay({ baseUrl: 'http://relay.test', key: undefined }), /RELAY_API_KEY/)
+})

@@ -31,7 +31,7 @@ export interface Options {
   /** The relay, such as https://relay.example.com. */
   baseUrl: string;
   /** The API key. */
-  key: string;
+  key: string | undefined;
   fetch?: typeof globalThis.fetch;
   /** How often a call is tried: 5. */
   maxTries?: number;
@@ -98,6 +98,7 @@ export class Relay {
   readonly #options: Required<Options>;
 
   constructor(options: Options) {
+    if (!options.key) throw new TypeError("the API key is missing: set it, such as by RELAY_API_KEY");
     const defaults = { fetch: globalThis.fetch, maxTries: 5, maxWait: 60_000, timeout: 60_000 };
     this.#options = { ...defaults, ...options, baseUrl: options.baseUrl.replace(/\/+$/, "") };
     const client = createClient<paths, Json>({
@@ -200,16 +201,18 @@ export class Relay {
     let begun = false;
     for (let tries = 1; ; tries++) {
       const cut = new AbortController();
+      const stop = () => cut.abort();
+      signal?.addEventListener("abort", stop);
+      if (signal?.aborted) stop();
       let timer = setTimeout(() => cut.abort(), this.#options.timeout);
       const waits = (waiting: boolean): void => {
         clearTimeout(timer);
         if (waiting) timer = setTimeout(() => cut.abort(), silence);
       };
       try {
-        const aborted = signal ? AbortSignal.any([signal, cut.signal]) : cut.signal;
-        const response = await this.#options.fetch(new Request(url, { headers, signal: aborted }));
+        const response = await unless(cut.signal, this.#options.fetch(new Request(url, { headers, signal: cut.signal })));
         if (!response.ok || !response.body) throw await errorOf(response);
-        for await (const { id, event, data } of items(response.body, waits)) {
+        for await (const { id, event, data } of items(response.body, waits, cut.signal)) {
           const value = JSON.parse(data || "{}");
           if (event === "end" && value.reason !== "shutdown") {
             throw new StreamEnded(`the stream has ended: ${value.reason}`);
@@ -227,6 +230,7 @@ export class Relay {
         if (!(await this.#pause(tries, error, signal)) && !signal?.aborted) throw error;
       } finally {
         clearTimeout(timer);
+        signal?.removeEventListener("abort", stop);
         cut.abort();
       }
     }
@@ -236,14 +240,22 @@ export class Relay {
   async #repeat(request: Request): Promise<Response> {
     for (let tries = 1; ; tries++) {
       let answer: Response | undefined;
+      const cut = new AbortController();
+      const stop = () => cut.abort(request.signal.reason);
+      request.signal.addEventListener("abort", stop);
+      const late = () => cut.abort(new DOMException("there was no answer in time", "TimeoutError"));
+      const timer = setTimeout(late, this.#options.timeout);
       try {
-        const signal = AbortSignal.any([request.signal, AbortSignal.timeout(this.#options.timeout)]);
-        answer = await this.#options.fetch(new Request(request.clone(), { signal }));
+        answer = await unless(cut.signal, this.#options.fetch(new Request(request.clone(), { signal: cut.signal })));
         if (!answer.ok) throw await errorOf(answer);
-        return new Response(await answer.arrayBuffer(), answer); // what breaks while it is read is repeated, too
+        const body = await unless(cut.signal, answer.arrayBuffer());
+        return new Response(body, answer); // what breaks while it is read is repeated, too
       } catch (error) {
         const again = tries < this.#options.maxTries && temporary(error) && repeatable(request, answer);
         if (!again || !(await this.#pause(tries, error, request.signal))) throw error;
+      } finally {
+        clearTimeout(timer);
+        request.signal.removeEventListener("abort", stop);
       }
     }
   }
@@ -263,6 +275,25 @@ export class Relay {
       signal?.addEventListener("abort", done);
     });
     return !signal?.aborted;
+  }
+}
+
+/**
+ * Waits for work unless a signal is aborted. The work may miss that: Node.js collects signals that only follow another
+ * one, such as those that a Request makes.
+ */
+async function unless<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  let stop: (() => void) | undefined;
+  const aborted = new Promise<never>((_, reject) => {
+    stop = () => reject(signal.reason);
+    signal.addEventListener("abort", stop);
+    if (signal.aborted) stop();
+  });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    if (stop) signal.removeEventListener("abort", stop);
+    work.catch(() => {}); // nobody waits for it any more
   }
 }
 
@@ -295,13 +326,15 @@ async function errorOf(response: Response): Promise<APIError> {
 async function* items(
   body: ReadableStream<Uint8Array>,
   waits: (waiting: boolean) => void,
+  cut: AbortSignal,
 ): AsyncGenerator<{ id?: string; event?: string; data?: string }, void, undefined> {
   const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  cut.addEventListener("abort", () => void reader.cancel().catch(() => {})); // what is read ends
   let text = "";
   let item: Record<string, string> = {};
   for (;;) {
     waits(true);
-    const { done, value } = await reader.read();
+    const { done, value } = await unless(cut, reader.read());
     waits(false);
     if (done) return;
     const lines = (text + value).split("\n");
