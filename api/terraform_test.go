@@ -31,6 +31,7 @@ type terraformAttribute struct {
 	Description string               `json:"description,omitempty"`
 	Required    bool                 `json:"required,omitempty"`
 	Nullable    bool                 `json:"nullable,omitempty"`
+	Enum        []any                `json:"enum,omitempty"` // of a string
 	Members     []terraformAttribute `json:"members,omitempty"`
 }
 
@@ -88,6 +89,9 @@ func TestTerraformHasEveryMember(t *testing.T) {
 			a := terraformAttribute{Name: name, Type: "json", Nullable: nullable, Required: slices.Contains(required, any(name))}
 			a.Description, _ = m["description"].(string)
 			kind, _ := m["type"].(string)
+			if a.Enum, _ = m["enum"].([]any); slices.Contains(a.Enum, nil) {
+				a.Enum = slices.DeleteFunc(slices.Clone(a.Enum), func(x any) bool { return x == nil })
+			}
 			switch free, isMap := m["additionalProperties"].(map[string]any); {
 			case kind == "array":
 				items, _ := resolved(m["items"])

@@ -16,7 +16,8 @@ const alertSettingsJSON = `{"channels":{"email":null,
 "backlog_age":{"enabled":true,"seconds":300},"destination_state":{"enabled":false},
 "verification_failed":{"enabled":true,"threshold":10},"usage":{"enabled":true,"percent":[80,100]},
 "finding":{"enabled":true,"min_severity":"high"},"recovery":{"enabled":true},
-"processing_missing":{"enabled":false,"minutes":30},"source_failing":{"enabled":true,"seconds":300}},"cooldown_seconds":900,"updated_at":"2026-08-21T20:00:00.000Z"}`
+"processing_missing":{"enabled":false,"minutes":30},"source_failing":{"enabled":true,"seconds":300}},
+"cooldown_seconds":900,"updated_at":"2026-08-21T20:00:00.000Z"}`
 
 const oneAlert = `{"data":[{"id":"alrt_1","object":"alert","type":"alert.destination.held",
 "rule":"consecutive_failures","endpoint_id":"ep_1","destination_id":"dst_1","recovery_id":null,"state":"firing",

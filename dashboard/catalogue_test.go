@@ -79,7 +79,8 @@ func TestEventTypes(t *testing.T) {
 	b.post("/app/event-types/orders%2Fpaid", url.Values{"nonce": {nonce}, "schema": {"{"}}).want(400, "Is not valid JSON")
 	r.api.on("POST /v1/event_types/import", http.StatusOK, `{"created":1,"updated":2,"unchanged":3}`)
 	document := `{"openapi":"3.1.0","webhooks":{"a":{"post":{"x-big":12345678901234567890}}}}`
-	b.post("/app/event-types/import", url.Values{"nonce": {nonce}, "document": {document}}).wantRedirect("/app/event-types")
+	b.post("/app/event-types/import", url.Values{"nonce": {nonce}, "document": {document}}).
+		wantRedirect("/app/event-types")
 	if call := r.api.calls[len(r.api.calls)-1]; call.Path != "/v1/event_types/import" || call.Body != document {
 		t.Errorf("%s %s", call.Path, call.Body)
 	}

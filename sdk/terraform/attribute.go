@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework-jsontypes/jsontypes"
+	"github.com/hashicorp/terraform-plugin-framework-validators/stringvalidator"
 	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/boolplanmodifier"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/numberplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/objectplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/schema/validator"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
@@ -25,6 +27,7 @@ type attribute struct {
 	// Type is string, integer, number, boolean, strings, integers, map (of strings), object, or json: any JSON as text.
 	Type               string
 	Required, Nullable bool
+	Enum               []string // of a string; none: any text
 	Members            []attribute
 
 	Computed  bool `json:"-"` // the service sets it, if nobody else does
@@ -79,6 +82,9 @@ func (a attribute) schema() schema.Attribute {
 			Description: a.Description, PlanModifiers: modifiers}
 		if a.Type == "json" {
 			x.CustomType = jsontypes.NormalizedType{}
+		}
+		if a.Enum != nil {
+			x.Validators = []validator.String{stringvalidator.OneOf(a.Enum...)}
 		}
 		return x
 	case "boolean":

@@ -341,6 +341,13 @@ func TestResources(t *testing.T) {
 		t.Errorf("a wrong URL: %s", message)
 	}
 
+	misspelled := c.dynamic(ep.kind, object{"validate": "wran", "destination": hook})
+	refused, err := c.server.ValidateResourceConfig(t.Context(), &tfprotov6.ValidateResourceConfigRequest{
+		TypeName: ep.name, Config: misspelled})
+	if err != nil || !strings.Contains(said(refused.Diagnostics), "validate") {
+		t.Errorf("a misspelled value passes the plan: %v %v", err, refused)
+	}
+
 	more := c.resource("eventrelay_destination")
 	sqs := object{"endpoint_id": id, "name": "queue", "sqs": object{
 		"queue_url": "https://sqs.eu-west-1.amazonaws.com/123456789012/orders", "access_key_id": "AKIAEXAMPLE",

@@ -58,7 +58,7 @@ func (m *managed) call(ctx context.Context, operation string, values tftypes.Val
 	}
 	var answer json.RawMessage
 	if err := m.client.Call(ctx, method, route, nil, body, &answer, options...); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s %s: %w", method, route, err)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(answer))
 	decoder.UseNumber()

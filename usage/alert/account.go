@@ -37,8 +37,8 @@ func (a *Alerts) runAccountRules(ctx context.Context) error {
 	}
 }
 
-// evaluateAccount evaluates recovery jobs, usage, processing and sources, and deletes resolved alerts without open notices that
-// have not changed for 25 hours.
+// evaluateAccount evaluates recovery jobs, usage, processing and sources, and deletes resolved alerts without open
+// notices that have not changed for 25 hours.
 func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	now := a.now()
 	for _, job := range a.deps.History.EndedRecoveries(now.Add(-maxOutcomeAge)) {
