@@ -46,7 +46,8 @@ func TestPullAndAcknowledge(t *testing.T) {
 		t.Errorf("created %s", ep.raw)
 	}
 	path := "/v1/endpoints/" + ep.text("id") + "/destinations/" + ep.text("destinations.0.id")
-	now := must.Get(id.NewGenerator(nil).New(0))(t)
+	stored, _ := configuration.Endpoint(ep.text("id"))
+	now := must.Get(id.NewGenerator(nil).New(stored.Partition))(t)
 	pulls.events = []pull.Event{{ID: now, Attempt: now, Number: 2, Type: "a", Endpoint: ep.text("id"),
 		Header: map[string]string{"webhook-id": "x"}, LeasedUntil: time.Now(), Body: []byte("{\"a\": 1 }\n")},
 		{ID: now, Attempt: now, Number: 1,
@@ -73,7 +74,7 @@ func TestPullAndAcknowledge(t *testing.T) {
 		t.Errorf("consumers %s", got.raw)
 	}
 
-	old := must.Get(id.NewGenerator(func() time.Time { return time.Now().Add(-2 * time.Minute) }).New(0))(t)
+	old := must.Get(id.NewGenerator(func() time.Time { return time.Now().Add(-2 * time.Minute) }).New(stored.Partition))(t)
 	pulls.states = []pull.State{pull.Acknowledged, pull.Unknown, pull.Unknown}
 	got = c.do("POST", path+"/ack", fmt.Sprintf(`{"attempt_ids":[%q,"att_x",%q,%q]}`, now.Text(id.Attempt),
 		now.Text(id.Attempt), old.Text(id.Attempt))).want(200)
@@ -86,6 +87,12 @@ func TestPullAndAcknowledge(t *testing.T) {
 		c.do("POST", path+"/ack", body).wantError(400, "invalid_request", "attempt_ids")
 	}
 	c.do("POST", path+"/ack", `{"attempt_ids":[1]}`).wantError(400, "invalid_request", "attempt_ids[0]")
+	pulls.states = nil
+	elsewhere := must.Get(id.NewGenerator(nil).New(4095))(t) // an invented id: nobody has this partition
+	got = c.do("POST", path+"/ack", fmt.Sprintf(`{"attempt_ids":[%q]}`, elsewhere.Text(id.Attempt))).want(200)
+	if len(pulls.asked.Attempts) > 0 || got.text("data.0.status") != "unknown" {
+		t.Errorf("another partition: asked %v, answered %s", pulls.asked.Attempts, got.raw)
+	}
 	pulls.err = pull.ErrBusy
 	c.do("GET", path+"/pull?consumer=w", nil).wantError(400, "conflict", "consumer")
 	pulls.err = pull.ErrTooMany

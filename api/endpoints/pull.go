@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -129,7 +130,7 @@ func errPull(err error) error {
 
 // acknowledge ends leases. It takes effect when the client leaves, too.
 func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	d, _, err := a.destination(r, key)
+	d, partitions, err := a.destination(r, key)
 	if err != nil {
 		return err
 	}
@@ -162,7 +163,8 @@ func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.
 	var at []int
 	for i, text := range texts {
 		answer.Data[i] = wire.Acknowledgement{AttemptID: text, Status: string(pull.Unknown)}
-		if attempt, err := id.Parse(id.Attempt, text); err == nil {
+		// An invented id must not ask for the owner of a partition that has no events of the destination, or does not exist.
+		if attempt, err := id.Parse(id.Attempt, text); err == nil && slices.Contains(partitions, attempt.Partition()) {
 			request.Attempts, at = append(request.Attempts, attempt), append(at, i)
 		}
 	}

@@ -36,6 +36,7 @@ type Delivery struct {
 
 	behind     id.ID // event whose turn it is; zero: unknown
 	placeEnded bool  // those after it in the order of its destination may go
+	leased     int   // bytes that it counts for in Lanes.leasedBytes
 
 	Recorded func() // called when its last outcome is durable; nil: nobody waits for it
 }
@@ -216,9 +217,9 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 		case eligibility.Paused:
 			return ls.parkDelivery(delivery, event.Manual, eligibility)
 		}
-		if eligibility.Destination.Pull != nil && !l.isPulled() {
-			if l.isAbandoned() {
-				return ls.parkDelivery(delivery, event.NotPulled, eligibility)
+		if eligibility.Destination.Pull != nil && !l.lease(delivery) {
+			if reason := l.pullParks(delivery); reason != "" {
+				return ls.parkDelivery(delivery, reason, eligibility)
 			}
 			delivery.Slot.EndDelivery()
 			last = Result{Delivery: delivery, Kind: WaitsForPull}

@@ -169,6 +169,7 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now, more := ls.now(), 0
+	ls.endLease(last.Delivery)
 	switch {
 	case last.Delivery == nil:
 	case last.Kind == waitsForToken:
@@ -178,7 +179,7 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 	case last.Kind == WaitsForPull:
 		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
 		l.workerReturned(last.Delivery)
-		l.waitForPull(now)
+		l.waitForPull(last.Delivery, now)
 	default:
 		more = l.recordResult(last, now)
 		l.workerReturned(last.Delivery)

@@ -49,7 +49,9 @@ type Lanes struct {
 	deliveries      int // in lanes or sent, until everything about them is recorded
 	unrecorded      unrecorded
 	bytes           int
-	workers         int      // of all lanes, each with one request at a time
+	workers         int // of all lanes, each with one request at a time
+	leases          int // deliveries that consumers have, see lease
+	leasedBytes     int
 	memoryLow       bool     // above half; EnforceLimits is called until it is not
 	recovered       []string // see Recovered
 	anyHung         bool     // a lane hangs or is paused

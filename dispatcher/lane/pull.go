@@ -3,6 +3,8 @@ package lane
 import (
 	"math"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // abandonedAfter is how long deliveries wait in the lane of a destination that nobody pulls. Then they are parked, so
@@ -39,26 +41,61 @@ func (l *Lane) openWindow() {
 	}
 }
 
-// isPulled reports whether a consumer waits for events of the lane's destination, which is one that is pulled.
-func (l *Lane) isPulled() bool {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
+// lease reports whether a consumer waits for events of the lane's destination, which is one that is pulled, and may get
+// the delivery. Consumers of all lanes get half of the memory and of the requests: they keep an event for up to ten
+// minutes, in which no other destination would get any.
+func (l *Lane) lease(delivery *Delivery) bool {
+	ls := l.lanes
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
 	l.openWindow()
-	return l.lanes.pulled(l.dest)
+	if !ls.pulled(l.dest) || !ls.mayLease(delivery.Size) {
+		return false
+	}
+	delivery.leased = delivery.Size
+	ls.leases++
+	ls.leasedBytes += delivery.leased
+	return true
+}
+
+func (ls *Lanes) mayLease(size int) bool {
+	return ls.leases == 0 ||
+		ls.leases < min(ls.maxDeliveries, ls.maxSending)/2 && ls.leasedBytes+size <= ls.maxBytes/2
+}
+
+// endLease uncounts a delivery that lease has counted.
+func (ls *Lanes) endLease(delivery *Delivery) {
+	if delivery != nil && delivery.leased > 0 {
+		ls.leases--
+		ls.leasedBytes -= delivery.leased
+		delivery.leased = 0
+	}
 }
 
 // waitForPull makes the lane wait until WakePulled, or until it is time to see whether the destination is abandoned.
-func (l *Lane) waitForPull(now time.Time) {
-	if l.lanes.pulled(l.dest) { // since the worker has asked
+func (l *Lane) waitForPull(delivery *Delivery, now time.Time) {
+	if l.lanes.pulled(l.dest) && l.lanes.mayLease(delivery.Size) { // since the worker has asked
 		return
 	}
 	l.waitForToken(maxTokenWait, 0, now)
 	l.token.maxQueued = math.MaxInt32 // hasRoom bounds them
 }
 
-// isAbandoned reports whether nobody has pulled the destination for long.
-func (l *Lane) isAbandoned() bool {
-	l.lanes.mu.Lock()
-	defer l.lanes.mu.Unlock()
-	return l.lanes.now().Sub(later(l.lastPull, l.pace.busySince)) > abandonedAfter
+// pullParks returns why a delivery that no consumer gets now is parked, and empty if it waits in the lane: for as long
+// as others have memory. One that was parked waits for a consumer that has pulled, and not another time for the first.
+func (l *Lane) pullParks(delivery *Delivery) event.Reason {
+	ls := l.lanes
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	since := l.lastPull
+	if delivery.Work.Parked != event.NotPulled {
+		since = later(since, l.pace.busySince)
+	}
+	switch {
+	case ls.now().Sub(since) <= abandonedAfter && !ls.memoryAbove(2):
+		return ""
+	case ls.pulled(l.dest):
+		return event.LaneFull
+	}
+	return event.NotPulled
 }

@@ -79,4 +79,6 @@ type Owner interface {
 	// Acknowledge returns when what it says is durable.
 	Acknowledge(context.Context, Request) ([]State, error)
 	Consumers(destination string) []Consumer
+	// TakeBack ends leases as if nobody had pulled: the answer has reached nobody.
+	TakeBack(Request)
 }

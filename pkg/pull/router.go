@@ -34,7 +34,8 @@ const (
 	opPull        = "pull"
 	opAcknowledge = "acknowledge"
 	opConsumers   = "consumers"
-	opCancel      = "cancel" // the client of a pull has left
+	opCancel      = "cancel"    // the client of a pull has left
+	opTakeBack    = "take back" // nobody waits for the events of an answer
 )
 
 // Bus carries messages between nodes: those that listen to a channel get what is published there.
@@ -251,7 +252,11 @@ func (r *Router) Run(ctx context.Context) error {
 			return // somebody else writes to the channel
 		}
 		if channel == r.self {
-			r.deliver(m)
+			if !r.deliver(m) && len(m.Answer.Events) > 0 {
+				answering.Go(func() {
+					_, _ = r.send(ctx, m.From, message{Op: opTakeBack, Request: leasesOf(m.Request, m.Answer)})
+				})
+			}
 			return
 		}
 		r.mu.Lock()
@@ -276,14 +281,30 @@ func (r *Router) Run(ctx context.Context) error {
 	return nil
 }
 
-// deliver passes an answer to who waits for it.
-func (r *Router) deliver(m message) {
+// deliver passes an answer to who waits for it. It returns false if nobody does: it comes too late, or to a request
+// that somebody has recorded and sent again.
+func (r *Router) deliver(m message) bool {
+	if m.Op == opTakeBack {
+		r.deps.Local.TakeBack(m.Request)
+		return true
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if waiting := r.pending[m.Number]; waiting != nil {
+	waiting := r.pending[m.Number]
+	if waiting != nil {
 		delete(r.pending, m.Number)
 		waiting <- m
 	}
+	return waiting != nil
+}
+
+// leasesOf is the request to take the events of an answer back.
+func leasesOf(asked Request, a Answer) Request {
+	leases := Request{Destination: asked.Destination}
+	for i := range a.Events {
+		leases.Attempts = append(leases.Attempts, a.Events[i].Attempt)
+	}
+	return leases
 }
 
 // serve answers a request of another node.
@@ -292,11 +313,13 @@ func (r *Router) serve(ctx context.Context, m message) {
 	r.mu.Lock()
 	delete(r.running, m.Number)
 	r.mu.Unlock()
-	reply := message{Number: m.Number, Answer: a}
+	reply := message{Number: m.Number, From: r.self, Answer: a, Request: Request{Destination: m.Request.Destination}}
 	if err != nil {
 		reply.Error = err.Error()
 	}
-	_, _ = r.send(ctx, m.From, reply) // what does not arrive is not acknowledged, and delivered again
+	if heard, err := r.send(ctx, m.From, reply); (!heard || err != nil) && len(a.Events) > 0 {
+		r.deps.Local.TakeBack(leasesOf(m.Request, a))
+	}
 }
 
 func (r *Router) channels() []string {

@@ -56,6 +56,7 @@ type owner struct {
 	err       error
 	cancelled chan struct{}
 	asked     []Request
+	back      []id.ID
 }
 
 func (o *owner) Pull(ctx context.Context, r Request) ([]Event, error) {
@@ -84,6 +85,8 @@ func (o *owner) Acknowledge(_ context.Context, r Request) ([]State, error) {
 func (o *owner) Consumers(string) []Consumer {
 	return []Consumer{{Name: "w", LastPull: time.Unix(int64(len(o.asked)), 0)}}
 }
+
+func (o *owner) TakeBack(r Request) { o.back = append(o.back, r.Attempts...) }
 
 // routers runs routers of nodes, each with the partition of its number.
 func routers(t *testing.T, bus Bus, owners ...*owner) (all []*Router) {
@@ -174,6 +177,30 @@ func TestRouterCancels(t *testing.T) {
 		alone := NewRouter(RouterDeps{})
 		if _, err := alone.Pull(t.Context(), []int32{0}, Request{}); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("without a bus: %v", err)
+		}
+	})
+}
+
+// Events of an answer that nobody waits for are given back at once: of a request that was recorded and sent again, and
+// of one whose node is gone.
+func TestRouterGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bus, event := &memoryBus{}, attemptOf(t, 1)
+		own := &owner{events: []Event{{Attempt: event}}}
+		nodes := routers(t, bus, &owner{}, own)
+		must.Get(nodes[0].Pull(t.Context(), []int32{1}, Request{Destination: "d"}))(t)
+		request := bus.passed[0]
+		if len(own.back) != 0 {
+			t.Fatalf("a pull gave back %v", own.back)
+		}
+		for i, gone := range []bool{false, true} {
+			if gone {
+				bus.nodes = slices.DeleteFunc(bus.nodes, func(l *listener) bool { return l.channels()[0] == nodes[0].self })
+			}
+			must.Get(bus.Publish(t.Context(), channelOf(1), request))(t)
+			if synctest.Wait(); len(own.back) != i+1 || own.back[i] != event {
+				t.Errorf("asking node gone %v: given back %v", gone, own.back)
+			}
 		}
 	})
 }

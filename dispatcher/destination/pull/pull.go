@@ -285,6 +285,17 @@ func (q *queue) release(attempt id.ID) {
 	}
 }
 
+// TakeBack ends leases as if nobody had pulled.
+func (k *Kind) TakeBack(r pull.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if q := k.queues[r.Destination]; q != nil {
+		for _, attempt := range r.Attempts {
+			q.release(attempt)
+		}
+	}
+}
+
 // forget removes consumers that have not pulled since a time.
 func (q *queue) forget(since time.Time) {
 	for name, c := range q.consumers {
