@@ -241,12 +241,16 @@ func (l *Listener) writeState() error {
 	if err := os.MkdirAll(filepath.Dir(l.State), 0o700); err != nil {
 		return fmt.Errorf("keep the position: %w", err)
 	}
-	next := l.State + ".new"
-	err := os.WriteFile(next, text, 0o600)
-	if err == nil {
-		err = os.Rename(next, l.State)
+	next, err := os.CreateTemp(filepath.Dir(l.State), filepath.Base(l.State)+".*") // mode 0600; follows no link
+	if err != nil {
+		return fmt.Errorf("keep the position: %w", err)
+	}
+	_, err = next.Write(text)
+	if err = errors.Join(err, next.Close()); err == nil {
+		err = os.Rename(next.Name(), l.State)
 	}
 	if err != nil {
+		_ = os.Remove(next.Name())
 		return fmt.Errorf("keep the position: %w", err)
 	}
 	return nil
