@@ -220,7 +220,7 @@ func TestAfterAFailure(t *testing.T) {
 					w.start(testConfig())
 					time.Sleep(10 * time.Minute)
 					if got := len(s.all()); got != 2 {
-						t.Fatalf("%d requests after a restart", got)
+						t.Fatalf("%d requests after a restart: %+v", got, s.all())
 					}
 					down.Store(false)
 					act(w, first)

@@ -332,7 +332,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 		superseded purged job_stopped job_cancelled run_stopped deadline expired scheduled
 		attempts_exhausted not_retryable gone_410 receiver_aborted receiver_disabled payload_expired too_large
 		transform_failed
-		undecodable order_full paced lane_full manual breaker_open behind`)
+		undecodable order_full paced lane_full manual breaker_open behind not_pulled`)
 	for _, r := range all {
 		if text := wire.Reasons[event.Reason(r)]; text == "" {
 			t.Errorf("%s is not explained", r)
