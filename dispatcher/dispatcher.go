@@ -145,6 +145,7 @@ type Dispatcher struct {
 	sender     *destination.Sender
 	kinds      map[string]destination.Kind
 	pulls      *pull.Kind
+	placing    sync.Mutex // held from when a record counts as read until its place in an order is known
 	spans      *spans.Recorder
 	filters    bodyFilters // used by the reader only
 

@@ -67,6 +67,8 @@ func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) 
 		return
 	}
 	p.setLastRead(records[len(records)-1].Timestamp)
+	d.placing.Lock()
+	defer d.placing.Unlock()
 	for _, record := range records {
 		if slot := p.beginRecord(record.Offset, record.LeaderEpoch); slot != nil {
 			d.readRecord(slot, record)

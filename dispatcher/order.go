@@ -175,7 +175,7 @@ func (d *Dispatcher) makeSurvey(ctx context.Context, survey *lane.Survey) error 
 		if parts[id] = p; topic == stream.Events {
 			continue
 		}
-		if from := max(p.nextOffset(), starts[id], 0); from < ends[id] {
+		if from := max(d.placedTo(p), starts[id], 0); from < ends[id] {
 			ranges = append(ranges, stream.Range{Partition: id, From: from, To: ends[id]})
 		}
 	}
@@ -183,22 +183,29 @@ func (d *Dispatcher) makeSurvey(ctx context.Context, survey *lane.Survey) error 
 		err = log.ReadRanges(ctx, ranges, func(id stream.Partition, records []*stream.Record) error {
 			for _, record := range records {
 				work, err := event.DecodeWorkHead(record)
-				if err == nil && work.Place.Position > 0 && parts[id].isUnread(record.Offset, record.LeaderEpoch) {
+				if err != nil || work.Place.Position == 0 {
+					continue
+				}
+				d.placing.Lock()
+				if parts[id].isUnread(record.Offset, record.LeaderEpoch) {
 					survey.Add(work.Dest, work.Place)
 				}
+				d.placing.Unlock()
 			}
 			return nil
 		})
 	}
 	if err == nil {
 		events := stream.Partition{Topic: stream.Events, Index: survey.Index()}
-		survey.Finish(max(parts[events].nextOffset(), starts[events]), ends[events])
+		survey.Finish(max(d.placedTo(parts[events]), starts[events]), ends[events])
 	}
 	return err
 }
 
-// nextOffset is the offset of the next record that is read.
-func (p *partition) nextOffset() int64 {
+// placedTo is the offset below which the places of all records are known to the lanes.
+func (d *Dispatcher) placedTo(p *partition) int64 {
+	d.placing.Lock()
+	defer d.placing.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tracker.next
