@@ -247,7 +247,7 @@ faults() {
 # and 10 s afterwards.
 modules() {
 	local file dir
-	for file in $(find test tools sdk/terraform -name go.mod); do
+	for file in $(find test tools sdk/go sdk/terraform -name go.mod); do
 		dir=$(dirname "$file")
 		[ -n "$(find "$dir" -name '*_test.go')" ] || continue
 		go test -C "$dir" -json -vet=off -timeout 50m ${RELAY_TEST_COUNT:+-count="$RELAY_TEST_COUNT"} ./... |
