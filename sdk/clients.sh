@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests the clients in go, ts and python: what is generated must be what bin/relay's OpenAPI document says, the tests of ts
-# and python must pass (those of go are a module of test/run.sh), and the example of each must run in an empty project against bin/relay dev, through the troubles of
-# standin.mjs. `clients.sh generate` writes the generated files, `clients.sh install` only fetches the generators.
+# and python must pass (test/run.sh runs those of go, as of other modules), and the example of each must run in an empty
+# project against bin/relay dev, through the troubles of standin.mjs. `clients.sh generate` writes the generated files,
+# `clients.sh install` only fetches the generators.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD work=$PWD/bin/clients
