@@ -35,12 +35,7 @@ func Open(ctx context.Context, s kinds.Kafka, dial DialFunc, failed *atomic.Poin
 		kgo.ClientID("eventrelay"), kgo.SeedBrokers(s.Brokers...),
 		kgo.Dialer(func(ctx context.Context, _, address string) (net.Conn, error) {
 			conn, err := dial(ctx, address, s.Plaintext, roots)
-			switch {
-			case err == nil:
-				failed.Store(nil)
-			case !errors.Is(ctx.Err(), context.Canceled): // a client that is closed cancels what it began
-				failed.Store(&err)
-			}
+			note(ctx, err, failed)
 			return conn, err
 		}),
 	}, more...)
@@ -64,6 +59,16 @@ func Open(ctx context.Context, s kinds.Kafka, dial DialFunc, failed *atomic.Poin
 		return nil, err
 	}
 	return cl, nil
+}
+
+// note keeps the error of a connection. A client that is closed cancels what it began: that says nothing of the broker.
+func note(ctx context.Context, err error, failed *atomic.Pointer[error]) {
+	switch {
+	case err == nil:
+		failed.Store(nil)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		failed.Store(&err)
+	}
 }
 
 func mechanism(s kinds.Kafka) sasl.Mechanism {

@@ -107,3 +107,8 @@ export async function invite(page, url, email) {
   await page.getByRole('button', { name: 'Make the link' }).click()
   return page.locator('#new-link').innerText()
 }
+
+// told waits for the message of a redirect. It hides itself after eight seconds, sooner than a slow machine may look.
+export async function told(page, message) {
+  await page.getByText(message).waitFor({ state: 'attached' })
+}

@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test'
 import { promisify } from 'node:util'
 import { all, checkAccessible, checkWidths, schemesOf } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
-import { call, choosePassword, createEndpoint, invite, leave, password, patience, post, providers, reloadUntil, signIn } from './dashboard.mjs'
+import { call, choosePassword, createEndpoint, invite, leave, password, patience, post, providers, reloadUntil, signIn, told } from './dashboard.mjs'
 import { deliver, seed, seedHostile } from './pages.mjs'
 import { hostile, startReceiver } from './receiver.mjs'
 import { startRelay, storeOf } from './relay.mjs'
@@ -95,7 +95,7 @@ async function inspect(page, act) {
   await reloadUntil(page, page.getByText('it matches'))
   await act(page.getByRole('button', { name: 'Replay' }))
   await act(page.locator('#dlg-replay').getByRole('button', { name: 'Replay' }))
-  await page.getByText('Queued one delivery.').waitFor()
+  await told(page, 'Queued one delivery.')
 }
 
 // makeKey creates a key, uses and revokes it.
@@ -201,7 +201,7 @@ async function makeFixture(page, name, by) {
   await by.enter(page, page.getByLabel('Required fields of the answer'), '/ok = true\n/id : string')
   await by.choose(page, page.getByLabel('Expires'), 'In 1\u00a0day')
   await by.press(page, page.getByRole('button', { name: 'Save' }))
-  await page.getByText('Saved as version 2').waitFor()
+  await told(page, 'Saved as version 2')
   for (const text of [secret, sent.to]) assert.ok(!(await page.content()).includes(text), `the page shows ${text}`)
 
   await page.goto(`${relay.url}/app/fixtures`)
@@ -556,7 +556,7 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
       await question.getByLabel(`shop-${i} `, { exact: false }).first().uncheck()
     }
     await question.getByRole('button', { name: 'Replay to shop-19' }).click()
-    await page.getByText('Queued one delivery.').waitFor()
+    await told(page, 'Queued one delivery.')
     await close()
   })
 

@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { checkAccessible, checkWidths } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
-import { choosePassword, leave, patience } from './dashboard.mjs'
+import { choosePassword, leave, patience, told } from './dashboard.mjs'
 import { startRelay } from './relay.mjs'
 
 const required = process.env.RELAY_TEST_ENGINES === 'required'
@@ -122,7 +122,7 @@ test("an own rule, from its form to a drain's finding that keeps its name", { sk
   await form.getByLabel('The keys begin with').fill('inv_live_')
   await form.getByLabel('At least').fill('32')
   await form.getByRole('button', { name: 'Add rule' }).click()
-  await page.getByText('Saved. It applies to what arrives from now on.').waitFor()
+  await told(page, 'Saved. It applies to what arrives from now on.')
   await page.getByLabel('Text', { exact: true }).fill(`first\nfailed with ${own}`)
   await page.getByRole('button', { name: 'Try', exact: true }).click()
   await page.getByText('Found in your text: 1').waitFor()
@@ -137,7 +137,7 @@ test("an own rule, from its form to a drain's finding that keeps its name", { sk
   await leave(page, `${relay.url}/app/settings/detection`)
   await page.getByRole('button', { name: 'Remove Key of inventory' }).click()
   await page.getByRole('button', { name: 'Remove rule' }).click()
-  await page.getByText('Removed. Its findings stay.').waitFor()
+  await told(page, 'Removed. Its findings stay.')
   for (const until = Date.now() + patience; ;) { // until the store has the finding
     await leave(page, `${relay.url}/app/findings?status=any`)
     if (await page.getByRole('link', { name: 'Key of inventory' }).count()) break

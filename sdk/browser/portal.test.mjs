@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { checkAccessible, checkWidths, schemes } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
-import { call, reloadUntil } from './dashboard.mjs'
+import { call, reloadUntil, told } from './dashboard.mjs'
 import { startReceiver } from './receiver.mjs'
 import { freePort, startRelay } from './relay.mjs'
 
@@ -65,7 +65,7 @@ test('a customer adds a failing destination, mends it and has the event sent aga
   await page.getByRole('link', { name: 'Settings of this destination' }).click()
   await page.getByLabel('URL').fill(`${receiver.url}/ok`)
   await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByText('Saved').waitFor()
+  await told(page, 'Saved')
   await page.getByRole('button', { name: 'Show the secret' }).click()
   assert.equal(await page.locator('[data-once]').innerText(), secret)
   await page.getByRole('link', { name: 'order.paid' }).click()

@@ -253,7 +253,13 @@ func TestReadOnlyDisk(t *testing.T) {
 		!strings.Contains(out, "read-only file system") {
 		t.Errorf("a start on a read-only disk ended with %d: %s", code, out)
 	}
-	must.Do(t, syscall.Unmount(mounted, 0))
+	// The kernel may close the files of a killed process a moment after it has said that it ended.
+	eventually(t, arrival, func() string {
+		if err := syscall.Unmount(mounted, 0); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	_ = exec.Command("e2fsck", "-fy", device).Run() // 1: it has repaired the disk
 	mount()
 	p.start()
