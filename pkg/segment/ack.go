@@ -9,8 +9,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// maxParallelSyncs bounds the syncs of one round. Each holds a thread, and a disk gains little from more.
-const maxParallelSyncs = 16
+// Bounds on the syncs of one round. Each sync holds a thread, and a disk gains little from more than 16. A commit syncs
+// up to hundreds of files each second, while nobody waits for it: with 16 at a time, senders waited behind them.
+const (
+	maxParallelSyncs       = 16
+	maxParallelCommitSyncs = 2
+)
 
 // acker acknowledges records in rounds, one after the other. What is written during a round shares the next one, so the
 // busier the disk, the more records share a sync.
@@ -98,7 +102,10 @@ func (l *Log) sync(partitions []*Partition, durable bool) error {
 		err = partitions[0].sync()
 	} else {
 		var group errgroup.Group
-		group.SetLimit(maxParallelSyncs)
+		group.SetLimit(maxParallelCommitSyncs)
+		if durable {
+			group.SetLimit(maxParallelSyncs)
+		}
 		for _, p := range partitions {
 			group.Go(p.sync)
 		}
