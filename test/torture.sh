@@ -10,6 +10,7 @@ parts=(
 	"single ./test/e2e TestOneMachine$"
 	"days ./test/e2e TestDaysOnOneMachine$"
 	"move ./test/e2e TestMoveToCluster$"
+	"upgrade ./test/e2e TestUpgradeFromTheLastRelease$"
 	"kills ./test/e2e TestKill|SurvivesAKill|SurviveAKill|RecoverySurvivesKills|ThroughKills"
 	"order ./test/e2e TestOrder$"
 	"leaks ./test/e2e LeaksSurviveKills|TestSDK$"

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/test/kit"
@@ -92,4 +93,65 @@ func TestUpgradeByReplacingTheFile(t *testing.T) {
 			t.Errorf("relay upgrade --check says %s, want %q", out, want)
 		}
 	}
+}
+
+// A data directory of the last release, with an endpoint, a key, a user, a finding and events that wait for a retry, is
+// upgraded under load. Its copy goes back to that release. Nothing is lost, or delivered again.
+func TestUpgradeFromTheLastRelease(t *testing.T) {
+	if os.Getenv("RELAY_TORTURE") == "" {
+		t.Skip("builds the last release; set RELAY_TORTURE")
+	}
+	dir := nodeDir(t)
+	old, now := newDevProcess(t, dir), newDevProcess(t, dir)
+	old.binary = buildOldRelay(t)
+	var down atomic.Bool
+	dest := newSink(t, func(received) int {
+		if down.Load() {
+			return http.StatusServiceUnavailable
+		}
+		return http.StatusOK
+	})
+	old.start()
+	_, in, _ := old.endpoint(map[string]any{"destinations": []any{dest.URL},
+		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 2, "max_attempts": 50, "jitter": 0}})
+	words := strings.Fields(old.keys("create", "--name", "app", "--scope", "read"))
+	addPerson(t, old, "owner@example.com")
+	sendLines(old.url+old.drain("app"), []byte(leakOf(1)+"\n"), nil)
+	tr := startTraffic(4, 5*time.Millisecond, in)
+	tr.awaitCount(t, 1000)
+	down.Store(true)
+	tr.awaitCount(t, 1500)
+	must.Do(t, old.stop(syscall.SIGTERM))
+	before := tr.count()
+	was := nodeDir(t)
+	must.Do(t, os.RemoveAll(was))
+	must.Do(t, exec.Command("cp", "-a", dir, was).Run())
+
+	now.url = old.url
+	now.start()
+	down.Store(false)
+	tr.awaitCount(t, before+500)
+	accepted := tr.finish()
+	if n := awaitDelivered(t, now.client, dest, "", accepted, time.Minute); n > 0 {
+		t.Errorf("%d deliveries were made again", n)
+	}
+	if n := len(now.must(http.StatusOK, "GET", "/v1/findings", nil)["data"].([]any)); n != 1 {
+		t.Errorf("%d findings", n)
+	}
+	now.withKey(words[len(words)-1]).must(http.StatusOK, "GET", "/v1/endpoints", nil)
+	if out := string(must.Get(now.output("users", "list", "--data-dir", dir))(t)); !strings.Contains(out, "owner@example.com") {
+		t.Errorf("the users are %s", out)
+	}
+	must.Do(t, now.stop(syscall.SIGTERM))
+
+	must.Do(t, os.RemoveAll(dir))
+	must.Do(t, os.Rename(was, dir))
+	old.start()
+	eventually(t, arrival, func() string {
+		if n := len(old.list("", 100)); n != before {
+			return fmt.Sprintf("%d events are listed of %d", n, before)
+		}
+		return ""
+	})
+	t.Logf("%d accepted, %d of them by the last release, whose copy lists those", len(accepted), before)
 }
