@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The list has the alerts that fire and the resolved ones, page by page, and no record that is not an alert.
@@ -21,13 +23,9 @@ func TestAlertHistory(t *testing.T) {
 			alter(x)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		t.Cleanup(func() {
-			if err := configuration.ForgetAlert(context.WithoutCancel(t.Context()), name); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, configuration.ForgetAlert(context.WithoutCancel(t.Context()), name))
 		})
 	}
 	save("destination.failing/"+endpoint+"/dst_one", func(x *alerting.Alert) {
@@ -44,9 +42,7 @@ func TestAlertHistory(t *testing.T) {
 	save("finding/77", func(x *alerting.Alert) { x.Rule, x.Since, x.FiredAt = "finding", at, at })
 
 	all := c.do("GET", "/v1/alerts/history?endpoint_id="+endpoint, nil).want(200)
-	if n := len(all.get("data").([]any)); n != 3 {
-		t.Fatalf("%d alerts: %s", n, all.raw)
-	}
+	must.Equal(t, len(all.get("data").([]any)), 3, "alerts: %s", all.raw)
 	firing := c.do("GET", "/v1/alerts/history?state=firing&endpoint="+endpoint, nil).want(200)
 	want := `"object":"alert","type":"alert.destination.failing","rule":"consecutive_failures",` +
 		`"endpoint_id":"` + endpoint + `","destination_id":"dst_one","recovery_id":null,"state":"firing",` +

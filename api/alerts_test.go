@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -36,9 +36,7 @@ func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 			x.Budget = nil // reset what other tests have used
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	reset()
 	t.Cleanup(func() {
@@ -74,9 +72,7 @@ func TestStoredPercentsAreNoFault(t *testing.T) {
 		s.Rules.Usage.Percent = []int{90, 80, 80}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	after := c.do("PATCH", "/v1/alerts", `{"rules":{"recovery":{"enabled":false}}}`).want(200)
 	if got := after.get("rules.usage.percent"); fmt.Sprint(got) != fmt.Sprint(stored.Rules.Usage.Percent) {
 		t.Errorf("%v", got)
@@ -134,9 +130,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	for _, nested := range []string{`{"slack":{"webhook_url":` + ops + `}}`, `{"slack":null}`} {
 		a := c.do("PATCH", "/v1/alerts", `{"channels":`+nested+`,`+other+`}`).wantError(
 			400, "invalid_request", "slack_webhook_url")
-		if !strings.Contains(a.text("error.message"), "means the same as channels.slack") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "means the same as channels.slack", "%s", a.raw)
 	}
 	c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"url":`+ops+`}},"webhook_url":null}`).wantError(
 		400, "invalid_request", "webhook_url")
@@ -341,9 +335,7 @@ func TestAlertTestReportsEachChannel(t *testing.T) {
 			t.Errorf("no duration: %v", got)
 		}
 		delete(got, "duration_ms")
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("result %d:\n%s", i, diff)
-		}
+		is.Equal(t, gocmp.Diff(want, got), "", "result %d", i)
 	}
 	secret := must.Get(sign.ParseSecret(created.text("channels.webhook.secret")))(t)
 	var at int64
@@ -501,9 +493,7 @@ func TestAlertMailsOnlyToAllowedDomains(t *testing.T) {
 		`\"ops@example.com\"@evil.example`, "ops%evil.example@example.com", "evil.example!ops@example.com"} {
 		a := c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"to":["ops@example.com","`+to+`"]}}}`).wantError(400,
 			"invalid_request", "channels.email.to[1]")
-		if !strings.Contains(a.text("error.message"), "example.com") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "example.com", "%s", a.raw)
 	}
 	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@elsewhere.example"]}`).wantError(400, "invalid_request",
 		"email[1]")
@@ -535,9 +525,7 @@ func TestAlertsThatReachNobodyAreWarnedOf(t *testing.T) {
 				got = append(got, p)
 			}
 		}
-		if !slices.Equal(got, params) {
-			t.Errorf("%s: warnings of %v", body, got)
-		}
+		is.List(t, got, params, "%s: warnings of", body)
 	}
 	const slack = "https://hooks.slack.com/services/T0/B0/planted-a1b2"
 	f(target, `{"alerts":{"channels":["webhook","slack"]}}`, "alerts.channels[0]", "alerts.channels[1]")
@@ -560,9 +548,7 @@ func TestEndpointAlerts(t *testing.T) {
 	const none = `"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,` +
 		`"muted_until":null}`
 	created := c.endpoint(nil)
-	if !strings.Contains(string(created.raw), none) {
-		t.Errorf("%s", created.raw)
-	}
+	is.Has(t, string(created.raw), none, "%s", created.raw)
 	target := "/v1/endpoints/" + created.text("id")
 	a := c.do("PATCH", target,
 		`{"alerts":{"channels":["slack"],"consecutive_failures":5,"muted_until":"2030-01-01T02:00:00+02:00","mute":1}}`).

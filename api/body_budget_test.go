@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -49,9 +50,7 @@ func TestBodiesThatStallAreBounded(t *testing.T) {
 		case got = <-answered:
 		case <-time.After(patience):
 		}
-		if got != want {
-			t.Errorf("%s: status %d, want %d", what, got, want)
-		}
+		is.Equal(t, got, want, "%s: status", what)
 	}
 	const preview = "/transformation/preview"
 	first, end := stall(readKey, preview)

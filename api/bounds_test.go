@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -346,12 +347,8 @@ func TestUnknownMembersAreWarnings(t *testing.T) {
 	for _, w := range a.get("warnings").([]any) {
 		params = append(params, w.(map[string]any)["param"].(string))
 	}
-	if got := strings.Join(params, " "); got != "retry_policy.max_attempt nmae" {
-		t.Errorf("warnings for %s", got)
-	}
-	if got := a.text("warnings.1.message"); !strings.Contains(got, "did you mean name?") {
-		t.Errorf("%s", got)
-	}
+	is.Equal(t, strings.Join(params, " "), "retry_policy.max_attempt nmae", "warnings for")
+	is.Has(t, a.text("warnings.1.message"), "did you mean name?")
 	misplaced := c.do("POST", "/v1/endpoints", `{"name":"x","destinations":[{"url":"https://example.com",`+
 		`"retry_policy":{"strategy":"none"}}]}`).want(201)
 	if misplaced.text("warnings.0.param") != "destinations[0].retry_policy" ||
@@ -359,7 +356,5 @@ func TestUnknownMembersAreWarnings(t *testing.T) {
 		t.Errorf("%s", misplaced.raw)
 	}
 	sent := c.do("POST", "/v1/endpoints/"+a.text("id")+"/events", `{"type":"a","data":{},"dta":1}`).want(202)
-	if sent.text("warnings.0.param") != "dta" {
-		t.Errorf("%s", sent.raw)
-	}
+	is.Equal(t, sent.text("warnings.0.param"), "dta", "%s", sent.raw)
 }

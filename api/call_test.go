@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -31,9 +32,7 @@ func person(t testing.TB, email string, scope config.Scope) *config.Key {
 		}
 	}
 	_, u, err := configuration.AddUser(t.Context(), email, scope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: scope}
 }
 
@@ -62,9 +61,7 @@ func (c *client) callCtx(ctx context.Context, who *config.Key, method, target st
 	if id := w.Header().Get("X-Request-Id"); a.Header.Get("X-Request-Id") != id {
 		c.t.Errorf("%s: request id %s, the page has %s", a.call, a.Header.Get("X-Request-Id"), id)
 	}
-	if err := json.Unmarshal(a.raw, &a.Body); err != nil {
-		c.t.Fatalf("%s: %v\n%s", a.call, err, a.raw)
-	}
+	must.Do(c.t, json.Unmarshal(a.raw, &a.Body), "%s: %s", a.call, a.raw)
 	a.described(method, path)
 	return a
 }
@@ -138,18 +135,14 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 					t.Errorf("%s", me.raw)
 				}
 			case method == "GET":
-				if status := compare(method, filled(path, known), ""); status != 200 {
-					t.Errorf("%s %s: %d", method, path, status)
-				}
+				is.Equal(t, compare(method, filled(path, known), ""), 200, "%s %s", method, path)
 			case method != "DELETE":
 				if status := compare(method, filled(path, known), "{"); status != 400 && path != "/v1/alerts/test" {
 					t.Errorf("%s %s with half a body: %d", method, path, status)
 				}
 			}
 			if path != "/v1/endpoints/{endpoint}/stream" && method != "PUT" && strings.Contains(path, "{") {
-				if status := compare(method, filled(path, unknown), "{}"); status != 404 {
-					t.Errorf("%s %s of an unknown id: %d", method, path, status)
-				}
+				is.Equal(t, compare(method, filled(path, unknown), "{}"), 404, "%s %s of an unknown id", method, path)
 			}
 		}
 	}
@@ -200,9 +193,7 @@ func TestCallIsAudited(t *testing.T) {
 	}
 	job := c.call(who, "POST", "/v1/recoveries",
 		map[string]any{"endpoint_id": ep, "since": since(), "rate_per_second": 1}, "")
-	if job.want(201).text("created_by") != who.ID {
-		t.Errorf("%s", job.raw)
-	}
+	is.Equal(t, job.want(201).text("created_by"), who.ID, "%s", job.raw)
 }
 
 // A person with the scope read changes nothing and sees the masks of a read key.
@@ -235,9 +226,7 @@ func TestCallIsLimited(t *testing.T) {
 		who := &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.Read}
 		for range 2 {
 			h := c.call(who, "GET", "/v1/me", nil, "").want(200).Header
-			if h.Get("X-RateLimit-Limit") != "2" {
-				t.Errorf("%v", h)
-			}
+			is.Equal(t, h.Get("X-RateLimit-Limit"), "2", h)
 		}
 		a := c.call(who, "GET", "/v1/me", nil, "").wantError(429, "rate_limited", "")
 		if a.Header.Get("Retry-After") != "1" || !strings.HasPrefix(a.text("error.message"), "you may make 2 requests") {

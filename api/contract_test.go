@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -18,9 +19,7 @@ import (
 func TestContract01EveryCallNeedsAKey(t *testing.T) {
 	c := newClient(t)
 	text, key, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "revoked", Scope: config.ReadWrite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.as(text).do("GET", "/v1/me", nil).want(200)
 	must.Do(t, configuration.RevokeKey(t.Context(), key.ID))
 	for _, target := range []string{"/v1", "/v1/", "/v1/me", "/v1/endpoints", "/v1/events/evt_nope", "/v1/nope"} {
@@ -28,9 +27,7 @@ func TestContract01EveryCallNeedsAKey(t *testing.T) {
 			c.as("").do(method, target, nil).wantError(401, "authentication_required", "")
 			c.as("wrong").do(method, target, nil).wantError(401, "invalid_api_key", "")
 			a := c.as(text).do(method, target, nil).wantError(401, "invalid_api_key", "")
-			if a.Header.Get("WWW-Authenticate") != "Bearer" {
-				t.Fatalf("%s without WWW-Authenticate", a.call)
-			}
+			must.Equal(t, a.Header.Get("WWW-Authenticate"), "Bearer", "%s without WWW-Authenticate", a.call)
 		}
 	}
 	for _, header := range []string{"Basic " + writeKey, writeKey, "Bearer", "Bearer ", "Bearer " + writeKey + " x"} {
@@ -45,9 +42,7 @@ func TestContract02ReadKeyCannotWrite(t *testing.T) {
 	ep, dst := known.text("id"), known.text("destinations.0.id")
 	agent, _, err := configuration.CreateKey(t.Context(), config.NewKey{
 		Name: "agent", Scope: config.ReadWrite, Agent: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for _, key := range []string{readKey, agent} {
 		c := c.as(key)
 		for _, id := range []string{ep, "ep_nope"} {
@@ -127,9 +122,7 @@ func TestEscapedIdsAreTheSameIds(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/endpoints/" + escaped.Replace(name): name, "/v1/events/" + escaped.Replace(event): event,
 	} {
-		if got := c.do("GET", path, nil).want(200).text("id"); got != want {
-			t.Errorf("GET %s: %s, want %s", path, got, want)
-		}
+		is.Equal(t, c.do("GET", path, nil).want(200).text("id"), want, "GET %s", path)
 	}
 	c.do("POST", "/v1/endpoints/"+escaped.Replace(name)+"/events", `{"type":"a","data":{}}`).want(202)
 	c.do("PATCH", "/v1/endpoints/"+escaped.Replace(name), `{"name":"escaped"}`).want(200)
@@ -147,9 +140,7 @@ func TestContract16DeleteThenEverythingIsGoneButTheEvents(t *testing.T) {
 		c.do(method, "/v1/endpoints/"+ep, nil).wantError(404, "not_found", "")
 	}
 	c.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a","data":{}}`).wantError(404, "not_found", "")
-	if got := c.do("GET", "/v1/events?endpoint_id="+ep, nil).want(200).text("data.0.id"); got != event {
-		t.Errorf("listed %s", got)
-	}
+	is.Equal(t, c.do("GET", "/v1/events?endpoint_id="+ep, nil).want(200).text("data.0.id"), event, "listed")
 	c.do("GET", "/v1/events/"+event, nil).want(200)
 	c.do("POST", "/v1/events/"+event+"/replay", nil).wantError(400, "invalid_state", "")
 }
@@ -226,9 +217,7 @@ func TestHeaderBlockLimits(t *testing.T) {
 		return c.serve(req).Status
 	}
 	for lines, want := range map[int]int{200: 200, 201: 400, 10_000: 400} {
-		if got := r(lines); got != want {
-			t.Errorf("%d header lines: %d, want %d", lines, got, want)
-		}
+		is.Equal(t, r(lines), want, "%d header lines", lines)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -132,9 +133,7 @@ func TestWarningsAreBounded(t *testing.T) {
 	f := func(method, path, body string, want int) {
 		t.Helper()
 		got, _ := c.do(method, path, body).get("warnings").([]any)
-		if len(got) != want {
-			t.Errorf("%s %s: %d warnings, want %d", method, path, len(got), want)
-		}
+		is.Equal(t, len(got), want, "%s %s: warnings", method, path)
 	}
 	f("POST", ep+"/events", "{"+unknown(900)+`"type":"a.b","data":{}}`, 20)
 	f("POST", ep+"/events", "{"+unknown(3)+`"type":"a.b","data":{}}`, 3)

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -336,9 +337,7 @@ func (a *answer) described(method, path string) {
 	if method == http.MethodHead {
 		return
 	}
-	if err := c.checkAnswer(method, path, a.Status, a.Header, body); err != nil {
-		a.t.Errorf("the document and the API differ: %v\n%s", err, body)
-	}
+	is.OK(a.t, c.checkAnswer(method, path, a.Status, a.Header, body), "the document and the API differ: %s", body)
 	if of := readers[a.Body["object"]]; of != nil && method == http.MethodGet && a.Status == http.StatusOK {
 		a.readInto(of())
 	}
@@ -401,9 +400,7 @@ func TestDocumentCheckFindsViolations(t *testing.T) {
 	h, _ = good()
 	stream(h)
 	item := "id: abc\nevent: ready\ndata: {\"endpoint_id\":\"ep_1\"}\n\n: keep-alive\n\n"
-	if err := c.checkAnswer("GET", path, 200, h, []byte(item)); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, c.checkAnswer("GET", path, 200, h, []byte(item)))
 	refused("GET", path, 200, stream, strings.Replace(item, "ready", "begin", 1))
 	refused("GET", path, 200, stream, strings.Replace(item, "endpoint_id", "endpoint", 1))
 	refused("GET", path, 200, stream, strings.Replace(item, `:"ep_1"`, `:"ep_1","more":1`, 1))

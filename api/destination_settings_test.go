@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -21,9 +22,7 @@ func TestSettingsOfADestination(t *testing.T) {
 	dest := endpoint + "/destinations/" + created.text("destinations.0.id")
 	stored := func() string {
 		e, presence := configuration.Endpoint(created.text("id"))
-		if presence != entity.Present {
-			t.Fatal(presence)
-		}
+		must.Equal(t, presence, entity.Present)
 		return string(must.Get(json.Marshal(e.Destinations[0]))(t))
 	}
 	first := stored()
@@ -33,9 +32,7 @@ func TestSettingsOfADestination(t *testing.T) {
 			t.Errorf("%s: %s", where, text)
 		}
 	}
-	if got := read.text("destinations.0.auth.client_secret"); got != "****et-1" {
-		t.Errorf("the secret is shown as %q", got)
-	}
+	is.Equal(t, read.text("destinations.0.auth.client_secret"), "****et-1", "the secret is shown as")
 	for _, same := range []string{string(must.Get(json.Marshal(read.get("destinations.0")))(t)),
 		`{"auth":{"client_secret":"****et-1"}}`, `{"auth":{"client_secret":"planted-secret-1"}}`,
 		`{"auth":{"client_auth":"header"}}`} {
@@ -57,9 +54,7 @@ func TestSettingsOfADestination(t *testing.T) {
 	f(`{"auth":{"type":"basic","username":"a"}}`, "auth.password")
 	f(`{"auth":{"type":"basic","username":"a:b","password":"c"}}`, "auth.username")
 	f(`{"auth":{"type":"mtls","certificate":"c","key":"k"}}`, "auth.key")
-	if stored() != first {
-		t.Error("a refused change was stored")
-	}
+	is.Equal(t, stored(), first, "a refused change was stored")
 	c.do("PATCH", dest, `{"auth":{"token_url":"https://elsewhere.example.com/token","client_secret":"planted-secret-2"}}`).
 		want(200)
 	c.do("PATCH", dest, `{"auth":{"type":"basic","username":"a","password":"short"}}`).want(200)
@@ -68,9 +63,7 @@ func TestSettingsOfADestination(t *testing.T) {
 		t.Errorf("%s", read.raw)
 	}
 	c.do("PATCH", dest, `{"auth":null}`).want(200)
-	if strings.Contains(stored(), "auth") {
-		t.Error(stored())
-	}
+	is.Lacks(t, stored(), "auth")
 }
 
 // A destination of another kind has the address of its settings in place of a URL, and stays of its kind.
@@ -235,9 +228,7 @@ func TestReconcileOfAnEndpoint(t *testing.T) {
 	if stored := string(must.Get(json.Marshal(before))(t)); strings.Contains(stored+c.log.String(), "planted") {
 		t.Error(stored)
 	}
-	if before.DedupWindow() != 31*24*time.Hour {
-		t.Errorf("events are remembered for %s", before.DedupWindow())
-	}
+	is.Equal(t, before.DedupWindow(), 31*24*time.Hour, "events are remembered for")
 	c.do("PATCH", stripe, `{"reconcile":{"api_url":"https://elsewhere.example.com"}}`).wantError(400, "invalid_request",
 		"reconcile.credential")
 	c.do("PATCH", stripe, string(read.raw)).want(200)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const detectionPath = "/v1/settings/detection"
@@ -35,9 +36,7 @@ func TestDetectionRules(t *testing.T) {
 	c.as(readKey).do("PATCH", detectionPath, `{}`).wantError(403, "insufficient_scope", "")
 	c.as(readKey).do("GET", detectionPath, nil).want(200)
 	a = c.do("PATCH", detectionPath, `{"rulse":1}`).want(200)
-	if !strings.Contains(a.text("warnings.0.message"), "rules") {
-		t.Errorf("warnings of %s", a.raw)
-	}
+	is.Has(t, a.text("warnings.0.message"), "rules", "warnings of %s", a.raw)
 }
 
 // Errors name the member of the rule.

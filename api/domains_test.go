@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // domain creates a domain, which is deleted at the end of the test: there may be five.
@@ -26,9 +27,7 @@ func (c *client) forgetDomains() {
 		c.endScan(leak.ScanWeekly, func(*leak.Scan) {}) // it counts for nothing then
 		all, _ := configuration.Domains(configuration.Account().ID, 0, 100)
 		for _, d := range all {
-			if err := entity.Delete[leak.Domain](context.Background(), configuration, d.ID); err != nil {
-				c.t.Error(err)
-			}
+			is.OK(c.t, entity.Delete[leak.Domain](context.Background(), configuration, d.ID))
 		}
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -63,9 +64,7 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 	c := newClient(t)
 	created := c.endpoint(endpointMembers())
 	target := "/v1/endpoints/" + created.text("id")
-	if got := created.text("destinations.0.signing.secret"); got != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" {
-		t.Errorf("created with %s", got)
-	}
+	is.Equal(t, created.text("destinations.0.signing.secret"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "created with")
 	e, _ := configuration.Endpoint(created.text("id"))
 	stored := must.Get(json.Marshal(e))(t)
 	list := c.do("GET", "/v1/endpoints", nil).want(200)
@@ -75,9 +74,7 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "verification-secret-1", "abcdefghijklmnop", "abcdefghijkl"} {
 		for where, text := range map[string][]byte{
 			"log": stored, "list": list.raw, "read": read.raw, "PATCH": patched.raw, "log lines": c.log.Bytes()} {
-			if strings.Contains(string(text), secret) {
-				t.Errorf("%s shows %s", where, secret)
-			}
+			is.Lacks(t, string(text), secret, "%s shows %s", where, secret)
 		}
 	}
 	token := strings.TrimPrefix(read.text("ingest_url"), baseURL+"/in/")
@@ -132,9 +129,7 @@ func TestStaleMaskOfAHeaderIsRefused(t *testing.T) {
 	refused := func(method, target, param string, body any) {
 		t.Helper()
 		a := c.do(method, target, body).wantError(400, "invalid_request", param)
-		if !strings.Contains(a.text("error.message"), "is masked and matches no existing value") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "is masked and matches no existing value", "%s", a.raw)
 	}
 	shown := map[string]any{"destinations": c.do("GET", target, nil).want(200).get("destinations")}
 	refused("POST", "/v1/endpoints", param, shown)
@@ -210,9 +205,7 @@ func TestDestinationMustNotBeTheRelay(t *testing.T) {
 	})
 	body := `{"destinations":["https://a.example/in/x",{"url":"https://hooks.example.com/in/tok"}]}`
 	refused := c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", "destinations[1].url")
-	if !strings.Contains(refused.text("error.message"), "points to this relay") {
-		t.Errorf("%s", refused.raw)
-	}
+	is.Has(t, refused.text("error.message"), "points to this relay", "%s", refused.raw)
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/endpoints/ep_1/test"}`).wantError(
 		400, "invalid_request", "url")
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/elsewhere"}`).want(201)
@@ -309,10 +302,7 @@ func TestRotateSecret(t *testing.T) {
 	secrets := func() (texts []string, until []time.Time) {
 		e, _ := configuration.Endpoint(ep)
 		for _, s := range e.Destination(dst).Secrets {
-			text, err := keyring().OpenString(dst, seal.FieldSecret, s.Secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(keyring().OpenString(dst, seal.FieldSecret, s.Secret))(t)
 			texts, until = append(texts, text), append(until, s.Until)
 		}
 		return texts, until
@@ -371,17 +361,13 @@ func TestSigningWithEd25519(t *testing.T) {
 				t.Errorf("%s", a.raw)
 			}
 			raw, err := base64.RawURLEncoding.DecodeString(a.text(at + "x"))
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 			x = append(x, "whpk_"+base64.StdEncoding.EncodeToString(raw))
 		}
 		return x
 	}
 	of := "?endpoint_id=" + ep
-	if got := keys(of); !slices.Equal(got, []string{first}) {
-		t.Errorf("the keys are %q", got)
-	}
+	is.List(t, keys(of), []string{first}, "the keys")
 	if got := keys(""); !slices.Contains(got, first) {
 		t.Errorf("all keys are %q", got)
 	}
@@ -396,9 +382,7 @@ func TestSigningWithEd25519(t *testing.T) {
 		back.text("signing.algorithm") != "hmac-sha256" {
 		t.Errorf("%s", back.raw)
 	}
-	if got := keys(of); !slices.Equal(got, []string{second}) {
-		t.Errorf("before the end of the overlap the keys are %q", got)
-	}
+	is.List(t, keys(of), []string{second}, "before the end of the overlap the keys")
 	now = now.Add(25 * time.Hour)
 	if got := keys(of); len(got) != 0 {
 		t.Errorf("after the overlap the keys are %q", got)
@@ -453,9 +437,7 @@ func TestFindEndpoints(t *testing.T) {
 		for _, row := range page.get("data").([]any) {
 			got = append(got, row.(map[string]any)["id"].(string))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q finds %q, want %q", q, got, want)
-		}
+		is.List(t, got, want, "%q finds", q)
 	}
 	c.do("PATCH", "/v1/endpoints/"+first.text("id"), map[string]any{"description": "posts to " + ingestURL}).want(200)
 	for _, x := range []struct {
@@ -463,9 +445,7 @@ func TestFindEndpoints(t *testing.T) {
 		rows int
 	}{{c, 1}, {c.as(readKey), 0}} { // the description masks the token for a key that may only read
 		found := x.c.do("GET", "/v1/endpoints?q=/in/"+token[:8], nil).want(200).get("data").([]any)
-		if len(found) != x.rows {
-			t.Errorf("the beginning of a token finds %d endpoints, want %d", len(found), x.rows)
-		}
+		is.Equal(t, len(found), x.rows, "the beginning of a token finds … endpoints")
 	}
 	stranger := &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.Read}
 	a := c.call(stranger, "GET", "/v1/endpoints?q="+url.QueryEscape(ingestURL), nil, "").want(200)
@@ -574,9 +554,7 @@ func TestLimitRules(t *testing.T) {
 				want = 100
 			}
 		}
-		if got := c.fake.queries[len(c.fake.queries)-1].Limit; got != want {
-			t.Errorf("limit=%s asks for %d, want %d", good, got, want)
-		}
+		is.Equal(t, c.fake.queries[len(c.fake.queries)-1].Limit, want, "limit=%s asks for", good)
 	}
 	for _, bad := range []string{"0", "-1", "x", "1.5", "1e1", "+1", "%201", "1&limit=2"} {
 		c.do("GET", "/v1/events?limit="+bad, nil).wantError(400, "invalid_request", "limit")
@@ -618,9 +596,7 @@ func TestDestinationResolvingToPrivateAddressWarns(t *testing.T) {
 	}
 	one := c.do("POST", "/v1/endpoints/"+a.text("id")+"/destinations", `{"url":"https://second.inside.example/h"}`).
 		want(201)
-	if one.text("warnings.0.param") != "url" {
-		t.Errorf("a warning about one destination: %s", one.raw)
-	}
+	is.Equal(t, one.text("warnings.0.param"), "url", "a warning about one destination: %s", one.raw)
 	again := c.do("PATCH", "/v1/endpoints/"+a.text("id"), `{"name":"x"}`).want(200)
 	if again.get("warnings") != nil {
 		t.Errorf("a name that was there before is looked up again: %s", again.raw)
@@ -678,9 +654,7 @@ func TestNewReportsEveryInvalidSetting(t *testing.T) {
 		}
 	}
 	for _, want := range all {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
+		is.Failed(t, err, want, "does not name %s", want)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The first call counts, the event shows its time, and a replay is refused.
@@ -32,9 +33,7 @@ func TestErasePayload(t *testing.T) {
 	if again := c.do("DELETE", path+"/payload", nil).want(200).text("payload_erased_at"); again != at {
 		t.Errorf("a repeat says %s, the first call said %s", again, at)
 	}
-	if got := c.do("GET", path, nil).want(200).text("payload_erased_at"); got != at {
-		t.Errorf("the event says %s, want %s", got, at)
-	}
+	is.Equal(t, c.do("GET", path, nil).want(200).text("payload_erased_at"), at, "the event says")
 	for _, query := range []string{"", "&q=order"} {
 		for _, row := range c.do("GET", "/v1/events?endpoint_id="+ep+query, nil).want(200).Body["data"].([]any) {
 			row := row.(map[string]any)

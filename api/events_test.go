@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -37,9 +38,7 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 	}
 	header := []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"},
 		{Name: "User-Agent", Value: "shop/1"}, {Name: "X-Tenant", Value: "de"}}
-	if diff := gocmp.Diff(header, e.Header); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, e.Header, header)
 	endpoint, _ := configuration.Endpoint(ep)
 	if e.Account != endpoint.Account || e.Endpoint != ep || e.Source != event.SourceAPI ||
 		e.Verdict != event.VerdictUnverified || e.Method != "POST" ||
@@ -136,9 +135,7 @@ func TestRowsShowVerificationAndDeliveries(t *testing.T) {
 		if row.text("data.0.verification") != want || single.text("verification") != want {
 			t.Errorf("want %s:\n%s\n%s", want, row.raw, single.raw)
 		}
-		if diff := gocmp.Diff(states, row.get("data.0.deliveries")); diff != "" {
-			t.Errorf("%s\n%s", diff, row.raw)
-		}
+		is.Equal(t, gocmp.Diff(states, row.get("data.0.deliveries")), "", "%s", row.raw)
 	}
 	other := "dst_" + strings.Repeat("0", 26)
 	f("sent", event.SourceTest, event.VerdictUnverified)
@@ -175,9 +172,7 @@ func TestSendWhileTheLogRefuses(t *testing.T) {
 			t.Errorf("%v: %v %s", err, a.Header, a.raw)
 		}
 	}
-	if len(c.fake.events) != 0 {
-		t.Error("an event was stored")
-	}
+	is.Equal(t, len(c.fake.events), 0, "an event was stored")
 }
 
 // An event is stored even if its client leaves before the log has answered.
@@ -205,9 +200,7 @@ func TestEventFilters(t *testing.T) {
 		for _, empty := range []*event.Query{&got, &want} {
 			*empty = normal(*empty)
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("%s:\n%s", query, diff)
-		}
+		is.Equal(t, gocmp.Diff(want, got), "", query)
 	}
 	day := func(d int) time.Time { return time.Date(2026, 8, d, 0, 0, 0, 0, time.UTC) }
 	f("", event.Query{})
@@ -243,13 +236,8 @@ func TestEventFilters(t *testing.T) {
 			t.Errorf("%s: param %q, want %q", query, got, param)
 		}
 	}
-	if m := c.do("GET", "/v1/events?since=2026-08-01&since=2026-08-02", nil).text("error.message"); !strings.Contains(
-		m, "is sent 2 times") {
-		t.Errorf("%s", m)
-	}
-	if m := c.do("GET", "/v1/events?type=*", nil).text("error.message"); !strings.Contains(m, "only after the last dot") {
-		t.Errorf("%s", m)
-	}
+	is.Has(t, c.do("GET", "/v1/events?since=2026-08-01&since=2026-08-02", nil).text("error.message"), "is sent 2 times")
+	is.Has(t, c.do("GET", "/v1/events?type=*", nil).text("error.message"), "only after the last dot")
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
 	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") ||
 		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, tenant, since, until, "+
@@ -394,9 +382,7 @@ func TestReadEvent(t *testing.T) {
 		"attempts.1.run_id": nil, "attempts.1.error_code": "timeout",
 		"attempts.1.retry_after_seconds": nil, "attempts.1.next_attempt_at": nil, "attempts.1.remote_ip": nil,
 	} {
-		if got := a.get(path); got != want {
-			t.Errorf("%s is %v, want %v", path, got, want)
-		}
+		is.Equal(t, a.get(path), want, "%s is", path)
 	}
 	for _, member := range []string{"run_id", "recovery_id", "response", "response_status", "error_code", "error_message",
 		"remote_ip", "next_attempt_at", "retry_after_seconds", "trace_id"} {
@@ -460,12 +446,8 @@ func TestListAttempts(t *testing.T) {
 		cursor = "&cursor=" + next
 		c.do("GET", "/v1/events/"+other+"/attempts?limit=2"+cursor, nil).wantError(400, "invalid_request", "cursor")
 	}
-	if diff := gocmp.Diff([]float64{5, 4, 3, 2, 1}, numbers); diff != "" {
-		t.Error(diff)
-	}
-	if c.do("GET", "/v1/events/"+name+"/attempts", nil).text("data.0.endpoint_id") != ep {
-		t.Error("endpoint_id")
-	}
+	is.Same(t, numbers, []float64{5, 4, 3, 2, 1})
+	is.Equal(t, c.do("GET", "/v1/events/"+name+"/attempts", nil).text("data.0.endpoint_id"), ep, "endpoint_id")
 }
 
 func TestReplayOneEvent(t *testing.T) {
@@ -579,8 +561,6 @@ func TestBodyEncodings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if string(got) != string(body) {
-			t.Errorf("%q comes back as %q", body, got)
-		}
+		is.Equal(t, string(got), string(body), "%q comes back as %q", body, got)
 	}
 }

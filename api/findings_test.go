@@ -15,6 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Findings, Finding and Occurrences answer from the rows of a test, newest first.
@@ -86,9 +88,7 @@ func (c *client) finding(change ...func(*leak.Finding)) string {
 		return f, nil
 	}
 	_, f, err := configuration.DecideFinding(c.t.Context(), name, open)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	location := finding.Location{Source: finding.Drain, Label: "shop", DrainID: "drn_1"}
 	row := finding.Row{ID: name, Kind: f.Kind, Rule: f.Rule, Severity: f.Severity, Masked: f.Masked,
 		Fingerprint: f.Fingerprint, Sources: []finding.Source{finding.Drain}, FirstSeen: at, LastSeen: at.Add(time.Second),
@@ -184,9 +184,7 @@ func TestFindingIsMoved(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	a = patch(`{"status":"ignored","ignore_reason":"accepted_risk","ignore_until":"2126-01-01"}`, 200)
-	if a.text("ignore_until") != "2126-01-01T00:00:00.000Z" {
-		t.Errorf("%s", a.raw)
-	}
+	is.Equal(t, a.text("ignore_until"), "2126-01-01T00:00:00.000Z", "%s", a.raw)
 	same := c.do("PATCH", target, string(a.raw)).want(200) // what was read can be sent back
 	if same.get("version") != a.get("version") || same.get("warnings") != nil {
 		t.Errorf("%s", same.raw)
@@ -215,18 +213,14 @@ func TestManyFindingsAreUpdated(t *testing.T) {
 	update := func(body string, want string) {
 		t.Helper()
 		a := c.do("POST", "/v1/findings/update", body).want(200)
-		if got := fmt.Sprint(a.get("updated"), a.get("unchanged"), a.get("more"), a.get("failed")); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
-		}
+		is.Equal(t, fmt.Sprint(a.get("updated"), a.get("unchanged"), a.get("more"), a.get("failed")), want, body)
 	}
 	const byRule = `{"drain_id":"drn_many","rule":"r","status":"resolved","resolution":"false_positive"}`
 	c.as(readKey).do("POST", "/v1/findings/update", byRule).want(403)
 	update(byRule, "100 0 true []")
 	update(byRule, "5 0 false []")
 	update(byRule, "0 0 false []")
-	if n := len(c.do("GET", "/v1/findings?status=open", nil).want(200).ids()); n != 2 {
-		t.Errorf("%d findings are open", n)
-	}
+	is.Equal(t, len(c.do("GET", "/v1/findings?status=open", nil).want(200).ids()), 2, "findings are open")
 	byID := func(status, ids string) string {
 		return `{"ids":["` + ids + `"],"status":"` + status + `","ignore_reason":"accepted_risk"}`
 	}
@@ -237,9 +231,7 @@ func TestManyFindingsAreUpdated(t *testing.T) {
 		return `{"ids":["` + own + `"],"status":"` + status + `","ignore_reason":null,"version":` + version + `}`
 	}
 	a := c.do("POST", "/v1/findings/update", with("open", "1")).want(200)
-	if a.text("failed.0.type") != "conflict" {
-		t.Errorf("an update of an earlier version: %s", a.raw)
-	}
+	is.Equal(t, a.text("failed.0.type"), "conflict", "an update of an earlier version: %s", a.raw)
 	update(with("open", version), "1 0 false []")
 	update(with("open", version), "0 1 false []") // it has taken effect
 	update(byID("ignored", own), "1 0 false []")
@@ -303,9 +295,7 @@ func TestListFindings(t *testing.T) {
 		c.finding() // arrives between two pages
 		target = "/v1/findings?limit=2&status=open&cursor=" + next
 	}
-	if !slices.Equal(got, all[1:]) {
-		t.Errorf("pages have %v, want %v", got, all[1:])
-	}
+	is.List(t, got, all[1:], "pages have")
 	cursor := c.do("GET", "/v1/findings?limit=1", nil).want(200).text("next_cursor")
 	for _, wrong := range []string{"cursor=" + cursor + "&status=open", "cursor=" + cursor[:20], "status=opened",
 		"severity=5", "source=log", "kind=key", "since=x", "since=2026-02-01&until=2026-01-01",
@@ -339,18 +329,12 @@ func TestFindingShowsNothingOfAnErasedEvent(t *testing.T) {
 		a := c.do("GET", target, nil).want(200)
 		return fmt.Sprintln(a.get("data.0.user_agent"), a.get("data.0.location.pointer"), a.get("data.0.method"))
 	}
-	if got := shown(); got != "Joe's client /joe.doe/note POST\n" {
-		t.Errorf("before: %s", got)
-	}
+	is.Equal(t, shown(), "Joe's client /joe.doe/note POST\n", "before")
 	c.do("DELETE", "/v1/events/"+ev+"/payload", nil).want(200)
-	if got := shown(); got != "<nil> <nil> POST\n" {
-		t.Errorf("after the erasure: %s", got)
-	}
+	is.Equal(t, shown(), "<nil> <nil> POST\n", "after the erasure")
 	old := id.Lowest(time.Now().AddDate(0, 0, -40)) // erasures are forgotten a day after the retention
 	c.fake.occurrences[0].Location.EventID = old.Text(id.Event)
-	if got := shown(); got != "<nil> <nil> POST\n" {
-		t.Errorf("after the retention: %s", got)
-	}
+	is.Equal(t, shown(), "<nil> <nil> POST\n", "after the retention")
 }
 
 func TestListOccurrences(t *testing.T) {
@@ -381,9 +365,7 @@ func TestListOccurrences(t *testing.T) {
 		}
 		target = "/v1/findings/" + name + "/occurrences?limit=2&cursor=" + next
 	}
-	if want := []string{"app4", "app3", "app2", "app1", "app0"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	is.List(t, got, []string{"app4", "app3", "app2", "app1", "app0"})
 	c.do("GET", "/v1/findings/"+name+"/occurrences?source=drain", nil).want(400)
 	c.do("GET", "/v1/findings/"+name+"/occurrences?cursor=xyz", nil).want(400)
 }

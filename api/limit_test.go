@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The ingest limit is merged member by member; null removes one member or the whole limit.
@@ -57,18 +58,14 @@ func TestSendingOverTheIngestLimit(t *testing.T) {
 	body := `{"type":"a.b","data":{}}`
 	c.do("POST", target, body).want(202)
 	refused := c.do("POST", target, body, "Idempotency-Key", "k1").wantError(429, "rate_limited", "")
-	if refused.Header.Get("Retry-After") != "2" {
-		t.Errorf("%v", refused.Header)
-	}
+	is.Equal(t, refused.Header.Get("Retry-After"), "2", refused.Header)
 	room = 1
 	c.do("POST", target, body, "Idempotency-Key", "k1").want(202)
 	room = 2
 	keyed := `{"type":"a.b","data":{},"idempotency_key":"k2"}`
 	batch := c.do("POST", target+"/batch", `{"events":[`+body+`,`+body+`,`+body+`,`+keyed+`]}`).want(202)
 	for i, want := range []any{nil, nil, "rate_limited", "rate_limited"} {
-		if got := batch.get(fmt.Sprintf("data.%d.error.type", i)); got != want {
-			t.Errorf("event %d: %v, want %v\n%s", i, got, want, batch.raw)
-		}
+		is.Equal(t, batch.get(fmt.Sprintf("data.%d.error.type", i)), want, "event %d: %s", i, batch.raw)
 	}
 	room = 1
 	again := c.do("POST", target+"/batch", `{"events":[`+keyed+`]}`).want(202)

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -39,9 +40,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 		"relay_api_requests_total any none 401":                     1,
 		"relay_api_request_seconds GET /v1/me":                      2,
 	} {
-		if got[name] != want {
-			t.Errorf("%s is %v, want %v\n%v", name, got[name], want, got)
-		}
+		is.Equal(t, got[name], want, "%s is: %v", name, got)
 	}
 	for name := range got {
 		if strings.Contains(name, "ep_secret") || strings.Contains(name, "unknown") || strings.Contains(name, "BREW") {

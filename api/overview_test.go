@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // measured are requests of which some failed.
@@ -64,9 +65,7 @@ func TestOverview(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := configuration.ForgetAlert(context.WithoutCancel(t.Context()), alert); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, configuration.ForgetAlert(context.WithoutCancel(t.Context()), alert))
 	})
 	critical := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
 	medium := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
@@ -110,9 +109,7 @@ func TestOverview(t *testing.T) {
 	if i := strings.Index(string(a.raw), critical); i < 0 || i > strings.Index(string(a.raw), high) {
 		t.Error("findings of high severity come before critical ones")
 	}
-	if strings.Contains(string(a.raw), "/a\"") {
-		t.Error("the overview shows a URL, which a key that may only read must not see")
-	}
+	is.Lacks(t, string(a.raw), "/a\"", "the overview shows a URL, which a key that may only read must not see")
 	c.do("GET", "/v1/overview?limit=1", nil).wantError(400, "invalid_request", "limit")
 
 	away := newClient(t)
@@ -173,14 +170,10 @@ func TestOverviewIsReadOncePerTenSeconds(t *testing.T) {
 	}
 	close(finish)
 	callers.Wait()
-	if n := reads.Load(); n != 1 {
-		t.Errorf("%d reads of the store for ten callers", n)
-	}
+	is.Equal(t, reads.Load(), 1, "reads of the store for ten callers")
 	offset.Store(int64(11 * time.Second))
 	c.do("GET", "/v1/overview", nil).want(200)
-	if n := reads.Load(); n != 2 {
-		t.Errorf("%d reads of the store after eleven seconds", n)
-	}
+	is.Equal(t, reads.Load(), 2, "reads of the store after eleven seconds")
 }
 
 func TestEndpointTraffic(t *testing.T) {
@@ -189,9 +182,7 @@ func TestEndpointTraffic(t *testing.T) {
 	waiting := c.send(ep)
 	at := time.Now().UTC().Truncate(time.Hour)
 	c.fake.TrafficFunc = func(endpoint string) (event.DestinationTraffic, error) {
-		if endpoint != ep {
-			t.Error(endpoint)
-		}
+		is.Equal(t, endpoint, ep)
 		return event.DestinationTraffic{Destinations: []event.MeasuredGroup{{ID: "dst_a", Hour: measured(3, 1),
 			Day: []event.MeasuredStep{{At: at, Measured: measured(9, 2)}}}}}, nil
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestRateLimitMerges(t *testing.T) {
@@ -142,9 +144,7 @@ func TestPurgeDestination(t *testing.T) {
 			t.Errorf("%s", a.raw)
 		}
 		e, _ := configuration.Endpoint(ep)
-		if got := e.Destinations[0].PurgeBefore.Format("2006-01-02T15:04:05.000Z"); got != want {
-			t.Errorf("stored %s, want %s", got, want)
-		}
+		is.Equal(t, e.Destinations[0].PurgeBefore.Format("2006-01-02T15:04:05.000Z"), want, "stored")
 	}
 	purged(`{"before":"2026-08-21T23:00:00+02:00"}`, "2026-08-21T21:00:00.000Z")
 	purged(``, "2026-08-21T22:00:00.124Z") // everything of the current millisecond
@@ -176,10 +176,7 @@ func TestVerificationSecretMasks(t *testing.T) {
 		e, _ := configuration.Endpoint(ep)
 		var got []string
 		for _, sealed := range e.Verification.Secrets {
-			text, err := keyring().OpenString(ep, seal.FieldVerification, sealed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(keyring().OpenString(ep, seal.FieldVerification, sealed))(t)
 			got = append(got, text)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -192,18 +189,14 @@ func TestVerificationSecretMasks(t *testing.T) {
 	}
 	patch(`{"secrets":["****aaaa","second-secret-bbbb"]}`).want(200)
 	live("first-secret-aaaa", "second-secret-bbbb")
-	if got := c.do("GET", target, nil).text("verification.secret_last4"); got != "aaaa" {
-		t.Errorf("secret_last4 %s", got)
-	}
+	is.Equal(t, c.do("GET", target, nil).text("verification.secret_last4"), "aaaa", "secret_last4")
 	patch(`{"secret":"****aaaa"}`).want(200) // the mask in responses leaves all secrets unchanged
 	patch(`{"mode":"observe"}`).want(200)
 	patch(`{"secrets":["****aaaa","****bbbb"]}`).want(200)
 	live("first-secret-aaaa", "second-secret-bbbb")
 	patch(`{"secrets":["third-secret-cccc","****bbbb","****aaaa"]}`).want(200)
 	live("third-secret-cccc", "second-secret-bbbb", "first-secret-aaaa")
-	if got := c.do("GET", target, nil).text("verification.secret_last4"); got != "cccc" {
-		t.Errorf("secret_last4 %s", got)
-	}
+	is.Equal(t, c.do("GET", target, nil).text("verification.secret_last4"), "cccc", "secret_last4")
 	patch(`{"secrets":["****bbbb"]}`).want(200)
 	live("second-secret-bbbb")
 	patch(`{"secrets":["****bbbb","****bbbb"]}`).wantError(400, "invalid_request", "verification.secrets[1]")

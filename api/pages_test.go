@@ -49,9 +49,7 @@ func newPages(c *client) *pages {
 	p := openPages(c, dashboard.Config{BaseURL: baseURL, Version: "test"}, noActions{})
 	email := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(c.t.Name())) + "@example.com"
 	token, u, err := configuration.AddUser(c.t.Context(), email, config.ReadWrite)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	c.t.Cleanup(func() { _ = configuration.RemoveUser(context.WithoutCancel(c.t.Context()), u.ID) })
 	p.open("POST", "/app/link/"+token, http.StatusSeeOther)
 	password := url.Values{"password": {"a good password"}, "again": {"a good password"}}

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // reporter sends processing receipts for one event.
@@ -73,9 +74,7 @@ func TestProcessingReceipts(t *testing.T) {
 				t.Errorf("%+v", x)
 			}
 		}
-		if len(receipts) != 6 {
-			t.Errorf("%d receipts are recorded", len(receipts))
-		}
+		is.Equal(t, len(receipts), 6, "receipts are recorded")
 	}
 }
 
@@ -138,9 +137,7 @@ func TestProcessingRefused(t *testing.T) {
 	bad("details", `,"details":{"a":[1,{"`+token+`":true}]}`)
 	bad("details", `,"details":{"key":"`+apikey.New()+`"}`)
 	bad("details", `,"details":{"pem":"-----BEGIN `+`PRIVATE KEY-----\nMII"}`)
-	if strings.Contains(r.log.String(), token) {
-		t.Error("the log contains a refused secret")
-	}
+	is.Lacks(t, r.log.String(), token, "the log contains a refused secret")
 	a := r.report(`{"state":"failed","refrence":"x","event_id":"evt_1","applied":true}`).want(200)
 	if a.text("warnings.0.param") != "refrence" || !strings.Contains(a.text("warnings.0.message"), "reference") ||
 		a.get("warnings.1") != nil {
@@ -157,9 +154,7 @@ func TestProcessingDetailsKeepTheirBytes(t *testing.T) {
 		`"<b>é` + "\u2028" + `"`,
 	} {
 		a := r.report(`{"state":"processing","details":` + details + `}`).want(200)
-		if !strings.Contains(string(a.raw), `"details":`+details+`,`) {
-			t.Errorf("%s became %s", details, a.raw)
-		}
+		is.Has(t, string(a.raw), `"details":`+details+`,`, "%s became %s", details, a.raw)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -51,17 +52,11 @@ func TestReferenceLoadsNothing(t *testing.T) {
 		}
 		// A browser applies the headers of a 304 to the cached page.
 		kept := c.do("GET", path, nil, "If-None-Match", a.Header.Get("ETag")).want(http.StatusNotModified)
-		if got := kept.Header.Get("Content-Security-Policy"); got != policy {
-			t.Errorf("the policy of the 304 is %q", got)
-		}
+		is.Equal(t, kept.Header.Get("Content-Security-Policy"), policy, "the policy of the 304")
 		for _, element := range loaded.FindAllString(string(a.raw), -1) {
-			if element != `<link rel="icon" href="data:,">` {
-				t.Errorf("%s has %s", path, element)
-			}
+			is.Equal(t, element, `<link rel="icon" href="data:,">`, "%s has", path)
 		}
-		if strings.Contains(string(a.raw), "ZgotmplZ") {
-			t.Errorf("%s has a value that the template refused", path)
-		}
+		is.Lacks(t, string(a.raw), "ZgotmplZ", "%s has a value that the template refused", path)
 	}
 	c.do("GET", "/docs/", nil).want(http.StatusNotFound)
 }
@@ -125,9 +120,7 @@ func TestReferenceHasExamples(t *testing.T) {
 				}
 			}
 			for _, placeholder := range []string{`""`, "[null", "/{", "ZgotmplZ", "<no value>"} {
-				if strings.Contains(example, placeholder) {
-					t.Errorf("%s: an example has %s:\n%s", path, placeholder, example)
-				}
+				is.Lacks(t, example, placeholder, "%s: an example has %s", path, placeholder)
 			}
 			if m[2] == "Answer" && !json.Valid([]byte(example)) {
 				t.Errorf("%s: an answer is no JSON:\n%s", path, example)
@@ -177,9 +170,7 @@ func TestExamplesOfSchemas(t *testing.T) {
 			if err != nil {
 				continue // no answer refers to it
 			}
-			if err := schema.Validate(example); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			is.OK(t, schema.Validate(example), name)
 			checked++
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -121,9 +122,7 @@ func TestReplaySelection(t *testing.T) {
 	verdictSent(event.VerdictUnverified)
 	// Unknown or deleted endpoints select or deliver nothing, with a warning.
 	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).wantCounts(0, 0)
-	if gone.text("warnings.0.param") != "endpoint_id" {
-		t.Errorf("%s", gone.raw)
-	}
+	is.Equal(t, gone.text("warnings.0.param"), "endpoint_id", "%s", gone.raw)
 	c.do("DELETE", "/v1/endpoints/"+ep, nil).want(200)
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantCounts(3, 0)
 }
@@ -275,9 +274,7 @@ func TestReplayBounds(t *testing.T) {
 	selecting(50_001, 1, "").wantError(400, "selection_too_large", "")
 	selecting(100_000, 1, one).wantCounts(100_000, 100_000)
 	over := selecting(100_001, 1, one).wantError(400, "selection_too_large", "")
-	if !strings.Contains(over.text("error.message"), "/v1/recoveries") {
-		t.Errorf("%s", over.raw)
-	}
+	is.Has(t, over.text("error.message"), "/v1/recoveries", "%s", over.raw)
 	selecting(1024, 512<<10, "").wantCounts(1024, 2048) // 1 GiB
 	selecting(1024, 512<<10+1, "").wantError(400, "selection_too_large", "")
 	// Events without a destination are limited too.
@@ -478,9 +475,7 @@ func TestReplayOnlyUndelivered(t *testing.T) {
 		for _, w := range c.fake.commands {
 			got = append(got, w.Dest)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("sent to %v, want %v", got, want)
-		}
+		is.List(t, got, want, "sent to")
 		c.fake.commands = nil
 	}
 	body := map[string]any{"endpoint_id": ep, "since": since(), "only_undelivered": true, "dry_run": true}
@@ -539,9 +534,7 @@ func TestReplayStopsWhenItsKeyIsRevoked(t *testing.T) {
 		c.send(ep)
 	}
 	text, k, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "replays", Scope: config.ReadWrite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {
 		if len(c.fake.commands) == 100 {
 			return configuration.RevokeKey(context.Background(), k.ID)
@@ -663,9 +656,7 @@ func TestOneReplayPerEndpoint(t *testing.T) {
 		all.Go(func() { replay(map[string]any{"endpoint_id": ep}).want(200) })
 	}
 	all.Wait()
-	if most.Load() != 1 {
-		t.Errorf("%d ran at once", most.Load())
-	}
+	is.Equal(t, most.Load(), 1, "ran at once")
 }
 
 // A replay waits five seconds for another of the same endpoint or of all endpoints, but not for those of other
@@ -738,9 +729,7 @@ func TestReplayCountsTwoAtATime(t *testing.T) {
 		time.Sleep(time.Second)
 		close(hold)
 		all.Wait()
-		if most.Load() != 2 {
-			t.Errorf("%d were counted at once", most.Load())
-		}
+		is.Equal(t, most.Load(), 2, "were counted at once")
 	})
 }
 
@@ -827,9 +816,7 @@ func TestSelectionsTakeNoParameters(t *testing.T) {
 		c.do("POST", x.target+query, x.body, headers...).wantError(400, "invalid_request", x.parameter)
 		c.do("POST", x.target+query, x.body).wantError(400, "invalid_request", x.parameter)
 		c.as(readKey).do("POST", x.target+query, x.body).wantError(403, "insufficient_scope", "")
-		if len(c.fake.commands) != queued {
-			t.Fatalf("%s%s queued deliveries", x.target, query)
-		}
+		must.Equal(t, len(c.fake.commands), queued, "%s%s queued deliveries", x.target, query)
 		c.do("POST", x.target, x.body, headers...).want(x.status)
 		queued = len(c.fake.commands)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A run names its author. Cancelling it needs write access, changes it once, and counts what the store knows.
@@ -46,9 +47,7 @@ func TestCancelRun(t *testing.T) {
 		}
 	}
 	list := c.do("GET", "/v1/replays?state=cancelled&endpoint_id="+ep, nil).want(200)
-	if list.text("data.0.run_id") != queued.text("run_id") {
-		t.Errorf("%s", list.raw)
-	}
+	is.Equal(t, list.text("data.0.run_id"), queued.text("run_id"), "%s", list.raw)
 }
 
 // A run that is cancelled while it queues its first page queues no other, and counts that page.

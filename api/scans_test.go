@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // scan creates a verified domain and a scan of it, which ends with the test: one runs at a time.
@@ -35,9 +36,7 @@ func (c *client) endScan(trigger string, change func(*leak.Scan)) {
 		s.Status, s.Trigger = leak.ScanCompleted, trigger
 		change(s)
 	})
-	if err != nil {
-		c.t.Error(err)
-	}
+	is.OK(c.t, err)
 }
 
 // A scan of a verified domain is queued, read, listed, and has its report in the end. One runs at a time.

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -23,14 +24,9 @@ func (c *client) receive(scheme string, at time.Time, body string, change func(e
 	c.t.Helper()
 	ep = c.endpoint(map[string]any{"provider": scheme, "verification": map[string]any{"secret": providerSecret}})
 	stored, _ := configuration.Endpoint(ep.text("id"))
-	d, err := id.NewGenerator(func() time.Time { return at }).New(stored.Partition)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	d = must.Get(id.NewGenerator(func() time.Time { return at }).New(stored.Partition))(c.t)
 	req := verify.Request{URL: ep.text("ingest_url") + "?", Header: http.Header{}, Body: []byte(body), Now: at}
-	if err := verify.Sign(verify.Config{Type: scheme, Secrets: []string{providerSecret}}, req); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, verify.Sign(verify.Config{Type: scheme, Secrets: []string{providerSecret}}, req))
 	e := &event.Event{
 		ID: d, Account: stored.Account, Endpoint: stored.ID, Source: event.SourceProvider, Verdict: event.VerdictRejected,
 		Reason: event.SignatureMismatch, Method: "POST", Body: []byte(body),
@@ -141,9 +137,7 @@ func TestExplainSignatureRefusals(t *testing.T) {
 	refused := func(d id.ID, text string) {
 		t.Helper()
 		a := c.explain(d).wantError(400, "invalid_state", "")
-		if !strings.Contains(a.text("error.message"), text) {
-			t.Errorf("want %q: %s", text, a.raw)
-		}
+		is.Has(t, a.text("error.message"), text, "%s", a.raw)
 	}
 	sent := must.Get(id.Parse(id.Event, c.send(c.endpoint(nil).text("id"))))(t)
 	refused(sent, "sent through the API")

@@ -20,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -74,9 +75,7 @@ func (s *streamServer) put(ep *config.Endpoint, body []byte, alter ...func(*even
 
 func (s *streamServer) produce(r *stream.Record, partition int32) {
 	s.producer.Produce(stream.Events, partition, r, func(_ *stream.Record, err error) {
-		if err != nil {
-			s.t.Error(err)
-		}
+		is.OK(s.t, err)
 	})
 }
 
@@ -88,9 +87,7 @@ func (s *streamServer) flush() {
 func (s *streamServer) createEndpoint(members map[string]any) *config.Endpoint {
 	s.t.Helper()
 	ep, presence := configuration.Endpoint(s.endpoint(members).text("id"))
-	if presence != entity.Present {
-		s.t.Fatal("the endpoint is not there")
-	}
+	must.Equal(s.t, presence, entity.Present, "the endpoint is not there")
 	return ep
 }
 
@@ -146,9 +143,7 @@ func (w *openStream) next() (f frame) {
 		case "event":
 			f.kind = value
 		case "data":
-			if err := json.Unmarshal([]byte(value), &f.data); err != nil {
-				w.t.Fatalf("%v: %.200s", err, value)
-			}
+			must.Do(w.t, json.Unmarshal([]byte(value), &f.data), "%.200s", value)
 		case "":
 			if w.lines.Text() == "" {
 				if !w.plain {
@@ -303,9 +298,7 @@ func TestStreamResumesWhereTheClientWas(t *testing.T) {
 		}
 	}
 	putting.Wait()
-	if !slices.Equal(got, ids) {
-		t.Fatalf("%d events, not those that were put, in their order", len(got))
-	}
+	must.List(t, got, ids, "%d events, not those that were put, in their order", len(got))
 	if s.put(ep, nil); w.next().kind != "event" {
 		t.Error("the stream has ended")
 	}
@@ -348,9 +341,7 @@ func TestFiveStreamsOfAKey(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	s.open(ep.ID, writeKey).ready()
-	if n := watched.Tails(); n != 1 {
-		t.Errorf("six streams have %d tails", n)
-	}
+	is.Equal(t, watched.Tails(), 1, "six streams have … tails")
 	open[2].close()
 	kit.WaitFor(t, "the place of a stream that was closed is given to another", func() bool {
 		w := s.open(ep.ID, readKey)
@@ -367,16 +358,12 @@ func TestStreamEnds(t *testing.T) {
 	s := newStreamServer(t)
 	ep := s.createEndpoint(nil)
 	text, key, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "watcher", Scope: config.Read})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var expires *openStream
 	for life := time.Second; ; life *= 2 { // a slow machine may open it too late
 		brief, _, err := configuration.CreateKey(t.Context(), config.NewKey{
 			Name: "brief", Scope: config.Read, ExpiresAt: time.Now().Add(life)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if expires = s.open(ep.ID, brief); expires.resp.StatusCode != http.StatusUnauthorized {
 			break
 		}

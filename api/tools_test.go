@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -25,9 +26,7 @@ func TestToolsAreServed(t *testing.T) {
 		sum := fmt.Sprintf("%x  %s\n", sha256.Sum256(want), file)
 		for name, content := range map[string]string{file: string(want), file + ".sha256": sum} {
 			a := c.do("GET", "/tools/"+name, nil).want(http.StatusOK)
-			if string(a.raw) != content {
-				t.Errorf("%s is served with other content: %.100q", name, a.raw)
-			}
+			is.Equal(t, string(a.raw), content, "%s is served with other content: %.100q", name, a.raw)
 			again := c.do("GET", "/tools/"+name, nil, "If-None-Match", a.Header.Get("ETag")).want(http.StatusNotModified)
 			for _, h := range []http.Header{a.Header, again.Header} {
 				if h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -163,9 +164,7 @@ func TestTransformationVersions(t *testing.T) {
 	got = c.do("GET", versions, nil).want(200)
 	got.has(obj{"data.23.version": 1.0, "data.23.restorable": false, "data.23.transformation": nil,
 		"data.23.operations": 2.0, "data.1.restorable": true})
-	if n := len(c.do("GET", path, nil).get("transformation_versions").([]any)); n != 20 {
-		t.Errorf("the endpoint shows %d versions", n)
-	}
+	is.Equal(t, len(c.do("GET", path, nil).get("transformation_versions").([]any)), 20, "the endpoint shows … versions")
 	c.do("GET", versions+"?version=1", nil).wantError(400, "invalid_request", "version")
 	c.do("GET", "/v1/endpoints/ep_none/transformation/versions", nil).wantError(404, "not_found", "")
 }
@@ -193,9 +192,7 @@ func TestTransformFailureIsExplained(t *testing.T) {
 	got := read()
 	got.has(want)
 	text := got.text("deliveries.0.transform_failure.message")
-	if !strings.Contains(text, "there is a value here already") {
-		t.Error(text)
-	}
+	is.Has(t, text, "there is a value here already")
 	// The operations of that time count, also after they were corrected.
 	c.do("PATCH", "/v1/endpoints/"+ep, obj{"transformation": nil}).want(200)
 	failedAt = failedAt.Add(time.Hour) // the clock of the node that delivered is ahead

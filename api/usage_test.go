@@ -3,13 +3,11 @@ package api_test
 import (
 	"context"
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -49,9 +47,7 @@ func TestUsage(t *testing.T) {
 	must.Do(t, json.Unmarshal([]byte(plain), &want))
 	f := func() {
 		t.Helper()
-		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage", nil).want(200).Body); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		is.Same(t, c.as(readKey).do("GET", "/v1/usage", nil).want(200).Body, want)
 	}
 	f()
 	agree := func(allowance int64, remaining, over, projected float64) {
@@ -107,9 +103,7 @@ func TestUsageOfAMonth(t *testing.T) {
 			t.Errorf("%s begins at %v", query, got)
 		}
 	}
-	if reads != 2 {
-		t.Errorf("%d reads of two months", reads)
-	}
+	is.Equal(t, reads, 2, "reads of two months")
 	last := month(1).Format("2006-01")
 	for query, message := range map[string]string{
 		"?period=2026-13":                        "period: must be one month, such as " + last,
@@ -121,9 +115,7 @@ func TestUsageOfAMonth(t *testing.T) {
 			month(12).Format("2006-01"),
 	} {
 		a := c.do("GET", "/v1/usage"+query, nil).wantError(400, "invalid_request", "period")
-		if !strings.Contains(string(a.raw), message) {
-			t.Errorf("%s: %s", query, a.raw)
-		}
+		is.Has(t, string(a.raw), message, "%s: %s", query, a.raw)
 	}
 	c.do("GET", "/v1/usage?month="+last, nil).wantError(400, "invalid_request", "month")
 	c.do("GET", "/v1/usage/daily?period="+last, nil).wantError(400, "invalid_request", "period")
@@ -154,13 +146,9 @@ func TestUsageDays(t *testing.T) {
 	var want map[string]any
 	must.Do(t, json.Unmarshal([]byte(text), &want))
 	for range 3 {
-		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage/daily", nil).want(200).Body); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		is.Same(t, c.as(readKey).do("GET", "/v1/usage/daily", nil).want(200).Body, want)
 	}
-	if reads != 1 {
-		t.Errorf("%d reads for three callers", reads)
-	}
+	is.Equal(t, reads, 1, "reads for three callers")
 	c.do("GET", "/v1/usage/daily?days=7", nil).wantError(400, "invalid_request", "days")
 	away := newClient(t)
 	away.fake.LastDaysFunc = func() (*event.UsageDays, error) { return nil, event.ErrUnavailable }

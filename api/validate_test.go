@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 )
@@ -18,9 +19,7 @@ func TestValidateEndpoints(t *testing.T) {
 	c.do("POST", target, `{"url":"https://example.com","retry_policy":{"max_attempts":400}}`).wantError(
 		400, "invalid_request", "retry_policy.max_attempts")
 	a := c.do("POST", target, `{"url":"https://example.com","nmae":"x"}`).want(200)
-	if a.text("warnings.0.param") != "nmae" {
-		t.Errorf("%s", a.raw)
-	}
+	is.Equal(t, a.text("warnings.0.param"), "nmae", "%s", a.raw)
 	if list := c.do("GET", "/v1/endpoints?q=only-validated", nil).want(200); len(list.get("data").([]any)) != 0 {
 		t.Errorf("%s", list.raw)
 	}

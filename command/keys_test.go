@@ -1,11 +1,11 @@
 package command
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // relay keys list marks keys that a web page has sent, whatever it knows of their last use, and no others.
@@ -14,12 +14,8 @@ func TestKeysOfWebPagesAreMarkedInTheList(t *testing.T) {
 		{}, {LastUseUnknown: true}, {LastUse: &admin.KeyUse{At: time.Now(), RemoteIP: "192.0.2.1"}},
 	} {
 		const mark = "sent by a web page"
-		if text := lastUse(&k); strings.Contains(text, mark) {
-			t.Errorf("no web page has sent the key: %s", text)
-		}
+		is.Lacks(t, lastUse(&k), mark, "no web page has sent the key")
 		k.UsedFromBrowser = true
-		if text := lastUse(&k); !strings.Contains(text, mark) {
-			t.Errorf("a web page has sent the key: %s", text)
-		}
+		is.Has(t, lastUse(&k), mark, "a web page has sent the key")
 	}
 }

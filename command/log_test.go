@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"log"
 	"log/slog"
 	"strings"
@@ -17,9 +19,7 @@ func TestLogLinesNameTheNode(t *testing.T) {
 	logger.Debug("left out")
 	logger.Warn("cannot trim the log", "error", errors.New("line one\nline two"))
 	var line struct{ Time, Level, Msg, Node, Error string }
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
-		t.Fatalf("%v in %s", err, &out)
-	}
+	must.Do(t, json.Unmarshal(out.Bytes(), &line), "in %s", &out)
 	if line.Time == "" || line.Level != "WARN" || line.Msg != "cannot trim the log" || line.Node != "node-1" ||
 		line.Error != "line one\nline two" {
 		t.Errorf("%s", &out)
@@ -27,9 +27,7 @@ func TestLogLinesNameTheNode(t *testing.T) {
 	out.Reset()
 	logger = newLogger(logHandler(&out, logText, slog.LevelInfo), "node-1")
 	logger.Error("cannot trim the log")
-	if !strings.Contains(out.String(), `level=ERROR msg="cannot trim the log" node=node-1`) {
-		t.Errorf("%s", &out)
-	}
+	is.Has(t, out.String(), `level=ERROR msg="cannot trim the log" node=node-1`, &out)
 }
 
 // What libraries write to the standard logger is a debug line of the node's log, without what a destination sent.
@@ -48,9 +46,7 @@ func TestStandardLoggerWritesNoReceivedBytes(t *testing.T) {
 		log.Print(strings.Repeat("é", 200) + "hush")
 		return out.String()
 	}
-	if out := write(slog.LevelInfo); out != "" {
-		t.Errorf("at level info: %s", out)
-	}
+	is.Equal(t, write(slog.LevelInfo), "", "at level info")
 	out := write(slog.LevelDebug)
 	var lines []string
 	for text := range strings.Lines(out) {

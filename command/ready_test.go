@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -19,9 +20,7 @@ func TestReady(t *testing.T) {
 	var answer string
 	path := "/readyz"
 	node := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != path {
-			t.Errorf("asked for %s, want %s", r.URL, path)
-		}
+		is.Equal(t, r.URL.Path, path, "asked for %s", r.URL)
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(answer))
 	})
@@ -46,9 +45,7 @@ func TestReady(t *testing.T) {
 	f(at, "--json", ExitDone, answer, "")
 	f(nil, "--listen "+at["RELAY_LISTEN"], ExitDone, "ready\n", "")
 	_, port, err := net.SplitHostPort(at["RELAY_LISTEN"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	f(map[string]string{"RELAY_LISTEN": "0.0.0.0:" + port}, "", ExitDone, "ready\n", "")
 	f(map[string]string{"RELAY_LISTEN": secure.Listener.Addr().String(), "RELAY_TLS_CERT_FILE": "cert.pem"}, "",
 		ExitDone, "ready\n", "")
@@ -80,7 +77,5 @@ func TestReadyEnds(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := Program{Version: "1.0.0"}.Run(ctx, []string{"ready", "--listen", silent.Addr().String()},
 		func(string) string { return "" }, &out, &errs)
-	if code != ExitRefused {
-		t.Errorf("exit %d: %s", code, &errs)
-	}
+	is.Equal(t, code, ExitRefused, "exit: %s", &errs)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -86,9 +87,7 @@ func TestOpenSecretFileWarns(t *testing.T) {
 // Files that Docker and Compose mount are readable for all users of the container.
 func TestMountedSecretsDoNotWarn(t *testing.T) {
 	for path, open := range map[string]bool{"/run/secrets/key": false, "/run/other/key": true, "run/secrets/key": true} {
-		if got := openToOthers(path, 0o444); got != open {
-			t.Errorf("%s: %v", path, got)
-		}
+		is.Equal(t, openToOthers(path, 0o444), open, path)
 	}
 }
 
@@ -118,13 +117,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument",
 		"RELAY_KAFKA_BROKERS: is missing, but RELAY_KAFKA_SASL is set", "RELAY_EGRESS_ALLOW:",
 		"RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
-		if !strings.Contains(errs.String(), want) {
-			t.Errorf("%s is missing in:\n%s", want, &errs)
-		}
+		is.Has(t, errs.String(), want, "%s is missing in:\n%s", want, &errs)
 	}
-	if n := strings.Count(errs.String(), "RELAY_PARTITIONS:"); n != 1 {
-		t.Errorf("%d lines about RELAY_PARTITIONS:\n%s", n, &errs)
-	}
+	is.Equal(t, strings.Count(errs.String(), "RELAY_PARTITIONS:"), 1, "lines about RELAY_PARTITIONS:\n%s", &errs)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory: %v", err)
 	}
@@ -134,14 +129,10 @@ func TestAllFaultsAtOnce(t *testing.T) {
 func TestCertificatesOfRedisAreNamed(t *testing.T) {
 	s, err := settingsOf(t, nil, map[string]string{"RELAY_REDIS_URL": "rediss://redis",
 		"RELAY_REDIS_CA_FILE": "/none/ca.pem", "RELAY_REDIS_CERT_FILE": "/none/cert.pem"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = s.Validate("dev")
 	for _, want := range []string{"RELAY_REDIS_CA_FILE: ", "RELAY_REDIS_CERT_FILE: "} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is missing in: %v", want, err)
-		}
+		is.Failed(t, err, want, "%s is missing in", want)
 	}
 }
 
@@ -153,9 +144,7 @@ func TestDevIgnoresEngines(t *testing.T) {
 	})
 	s.ignoreEngines()
 	must.Do(t, errors.Join(err, s.Validate("dev")))
-	if s.KafkaSASL+s.KafkaTLS+s.RedisURL+s.ClickHouseURL != "" {
-		t.Errorf("kept: %+v", s)
-	}
+	is.Equal(t, s.KafkaSASL+s.KafkaTLS+s.RedisURL+s.ClickHouseURL, "", "kept: %+v", s)
 	var out bytes.Buffer
 	s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_CLICKHOUSE_URL, RELAY_REDIS_URL, " +
@@ -195,9 +184,7 @@ func TestErrorOfStartCutShort(t *testing.T) {
 		t.Error(err)
 	}
 	st = node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
-	if err := st.StopAfterFailedStart(broken); !errors.Is(err, broken) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, st.StopAfterFailedStart(broken), broken)
 }
 
 // A secret in a flag causes a warning that does not repeat it. A public address without TLS causes a warning too.
@@ -211,9 +198,7 @@ func TestSettingsWarnings(t *testing.T) {
 			t.Errorf("%s: %s", args, out.String())
 		}
 		for _, part := range want {
-			if !strings.Contains(out.String(), part) {
-				t.Errorf("%s: %s does not say %q", args, out.String(), part)
-			}
+			is.Has(t, out.String(), part, "%s: does not say %q", args, part)
 		}
 	}
 	f("")
@@ -241,17 +226,11 @@ func TestAdminSettings(t *testing.T) {
 		s, err := loadSettings("dev", nil, func(name string) string {
 			return map[string]string{"RELAY_ADMIN_EMAIL": email, "RELAY_ADMIN_PASSWORD": password}[name]
 		}, &bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = s.Validate("dev")
-		if (err == nil) != (len(faults) == 0) {
-			t.Errorf("%q %q: %v", email, password, err)
-		}
+		is.Equal(t, err == nil, len(faults) == 0, "%q %q: %v", email, password, err)
 		for _, fault := range faults {
-			if err == nil || !strings.Contains(err.Error(), fault) {
-				t.Errorf("%q %q: %v, want %s", email, password, err, fault)
-			}
+			is.Failed(t, err, fault, "%q %q", email, password)
 		}
 		if err != nil && password != "" && strings.Contains(err.Error(), password) {
 			t.Errorf("a fault repeats the password: %v", err)
@@ -275,9 +254,7 @@ func TestNumbersHaveBounds(t *testing.T) {
 		}
 		for _, value := range []string{"-1", "-2"} {
 			s := must.Get(settingsOf(t, []string{"--" + f.flag, value}, nil))(t)
-			if err := s.Validate("dev"); err == nil || !strings.Contains(err.Error(), f.env+": must be") {
-				t.Errorf("%s takes %s: %v", f.env, value, err)
-			}
+			is.Failed(t, s.Validate("dev"), f.env+": must be", "%s takes %s", f.env, value)
 		}
 	})
 }
@@ -436,8 +413,6 @@ func TestBaseURL(t *testing.T) {
 		"https://hooks.example.com#x": false, "https://user:pass@hooks.example.com": false,
 		"https://hooks.example.com:": false, "https://hooks.example.com:0": false, "https://hooks.example.com:99999": false,
 	} {
-		if got := isBaseURL(s); got != want {
-			t.Errorf("%s: %t, want %t", s, got, want)
-		}
+		is.Equal(t, isBaseURL(s), want, s)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -42,9 +43,7 @@ func TestSystemdIsNotified(t *testing.T) {
 		n := must.Get(conn.Read(b))(t)
 		got = append(got, string(b[:n]))
 	}
-	if all := strings.Join(got, " "); all != "READY=1 WATCHDOG=1 WATCHDOG=1 WATCHDOG=1 STOPPING=1" {
-		t.Errorf("systemd heard %s", all)
-	}
+	is.Equal(t, strings.Join(got, " "), "READY=1 WATCHDOG=1 WATCHDOG=1 WATCHDOG=1 STOPPING=1", "systemd heard")
 	if env["NOTIFY_SOCKET"] = ""; newSystemd(getenv, nil, nil) != nil {
 		t.Error("without NOTIFY_SOCKET somebody is notified")
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -21,15 +22,11 @@ func TestVersion(t *testing.T) {
 		{"1.2.0\n", "a6d2758", "1.2.0"},
 		{"1.2.0\n", "a6d2758-dirty", "1.2.0+a6d2758-dirty"}, // a release from changed files is none
 	} {
-		if got := Version(c.release, c.commit); got != c.want {
-			t.Errorf("version of %q built from %q is %q, want %q", c.release, c.commit, got, c.want)
-		}
+		is.Equal(t, Version(c.release, c.commit), c.want, "version of %q built from %q is", c.release, c.commit)
 	}
 	full := "a6d27581cf0f8d3c7f1c6bdb19e05d4cbd6b1234"
 	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: full}, {Key: "vcs.modified", Value: "true"}}
-	if got := buildCommit(settings); got != "a6d2758-dirty" {
-		t.Errorf("built from %q", got)
-	}
+	is.Equal(t, buildCommit(settings), "a6d2758-dirty", "built from")
 }
 
 // The file VERSION is the only place of the version: one semantic version in one line. make sets main.commit.
@@ -77,9 +74,7 @@ func TestMakeFindsTheCommit(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 		cmd.Dir, cmd.Env = dir, env
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v: %s", script, err, out)
-		}
+		must.Do(t, err, "%s: %s", script, out)
 		return strings.TrimSpace(string(out))
 	}
 	run("export GIT_TEST_ASSUME_DIFFERENT_OWNER=0; git init -q . && git -c user.name=a -c user.email=a@example.com " +

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // oneDSN is a DSN of a server as the API shows it before its first report.
@@ -42,18 +43,14 @@ func TestConnectAnApplication(t *testing.T) {
 		t.Error("the page of a server has what is for browsers")
 	}
 	const local = "Only programs on this machine reach this URL. For applications"
-	if strings.Contains(body, local) {
-		t.Error("the page says of a public host name that nobody reaches it")
-	}
+	is.Lacks(t, body, local, "the page says of a public host name that nobody reaches it")
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, strings.Replace(oneDSN, "relay.example.com", "localhost:8080", 1))
 	b.get("/app/applications/dsn_1").want(200, local)
 	r.api.on("GET /v1/dsns/dsn_1", http.StatusOK, browserDSN)
 	body = b.get("/app/applications/dsn_1").want(200, "first module", "connect-src https://relay.example.com",
 		"https://a.example\nhttps://*.b.example", `value="1000"`, "importmap", "dist/browser.js", "open a page",
 		"sendTest()").body
-	if strings.Contains(body, "try.mjs") {
-		t.Error("the page of a browser application tests a program of Node.js")
-	}
+	is.Lacks(t, body, "try.mjs", "the page of a browser application tests a program of Node.js")
 	received := strings.NewReplacer(`"last_received_at":null`, `"last_received_at":"2026-08-21T22:24:30.000Z"`,
 		`"reports_24h":0`, `"reports_24h":1234`, `"hits_24h":0`, `"hits_24h":2`, `"last_error":null`,
 		`"last_error":"wrong_origin"`, `"sdk":null`, `"sdk":"relay.javascript 0.1.0"`).Replace(oneDSN)
@@ -99,9 +96,7 @@ func TestActionsOfAnApplication(t *testing.T) {
 		want(400, "Must be an origin", "&lt;i&gt;x")
 	b.get("/app/applications/dsn_2").want(404, "no such application")
 	r.people.person.Scope = config.Read
-	if body := b.get("/app/applications/dsn_1").want(200).body; strings.Contains(body, "Rotate DSN") {
-		t.Error("a read person sees an action")
-	}
+	is.Lacks(t, b.get("/app/applications/dsn_1").want(200).body, "Rotate DSN", "a read person sees an action")
 }
 
 // The page of a finding shows file, line and function of a report as text, and links to the application.

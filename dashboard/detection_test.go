@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // twoRules are detection settings as the API shows them.
@@ -32,9 +33,7 @@ func TestDetectionRules(t *testing.T) {
 	body := r.lastCall()
 	want := `{"rules":[{"charset":"hex","docs_url":null,"entropy":2.5,"id":"custom:crm","left":"word","max":"sixty",` +
 		`"min":16,"name":"Key of the CRM","prefixes":["crm-","crm2-"],"right":"any","severity":"high"}],"version":0}`
-	if body != want {
-		t.Errorf("sent %s", body)
-	}
+	is.Equal(t, body, want, "sent")
 	r.api.on("PATCH /v1/settings/detection", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"rules[0].prefixes[1]: must have 3 to 40 characters",
 "param":"rules[0].prefixes[1]"}}`)
@@ -83,12 +82,8 @@ func TestTryDetectionRules(t *testing.T) {
 	pasted := url.Values{"nonce": {page.nonce()}, "text": {"a\r\nkey=inv_live_secret"}}
 	page = b.post("/app/settings/detection/try", pasted).want(200,
 		"Found in your text: 1", "Key of inventory", "key=inv_live***")
-	if strings.Contains(page.body, "inv_live_secret") {
-		t.Error("the page has the text")
-	}
-	if body := r.lastCall(); body != `{"text":"a\nkey=inv_live_secret"}` {
-		t.Errorf("sent %s", body)
-	}
+	is.Lacks(t, page.body, "inv_live_secret", "the page has the text")
+	is.Equal(t, r.lastCall(), `{"text":"a\nkey=inv_live_secret"}`, "sent")
 	r.api.on("POST /v1/settings/detection/try", http.StatusOK, `{"matches":[],"total":0,"masked":"a"}`)
 	b.post("/app/settings/detection/try", url.Values{"nonce": {page.nonce()}, "text": {"a"}}).want(200, "Nothing is found")
 	r.api.on("POST /v1/settings/detection/try", http.StatusBadRequest,

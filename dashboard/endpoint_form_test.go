@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // fields returns what a browser sends of the form with that action, unchanged.
@@ -135,9 +136,7 @@ func TestFormsSendOnlyWhatChanged(t *testing.T) {
 		}
 		b.post(x.path, form).wantRedirect(x.path)
 		var want map[string]any
-		if err := json.Unmarshal([]byte(x.want), &want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(x.want), &want))
 		if got := r.lastBody("PATCH", x.api); !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: the body is %v, want %v", x.change, got, want)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -73,9 +74,7 @@ func (r *rig) lastBody(method, path string) map[string]any {
 	for i := len(r.api.calls) - 1; i >= 0; i-- {
 		if c := r.api.calls[i]; c.Method == method && c.Path == path {
 			var body map[string]any
-			if err := json.Unmarshal([]byte(c.Body), &body); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, json.Unmarshal([]byte(c.Body), &body))
 			return body
 		}
 	}
@@ -121,9 +120,7 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 		}
 		for _, id := range regexp.MustCompile(`[\w.-]+-(hint|err|now)\b`).FindAllString(
 			strings.Join(regexp.MustCompile(`aria-describedby="[^"]*"`).FindAllString(a.body, -1), " "), -1) {
-			if !strings.Contains(a.body, ` id="`+id+`"`) {
-				t.Errorf("%s: the description %s is missing", path, id)
-			}
+			is.Has(t, a.body, ` id="`+id+`"`, "%s: the description %s is missing", path, id)
 		}
 		if strings.Contains(a.body, " \\\n") { // alone on a line of a narrow window it looks like a mistake
 			t.Errorf("%s: a line of a command can end with a lone backslash", path)
@@ -140,10 +137,7 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 // Text of the API stays text on every page of endpoints.
 func TestEndpointTextIsEscaped(t *testing.T) {
 	r := newEndpointRig(t)
-	quoted, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(hostile))(t)
 	inner := strings.Trim(string(quoted), `"`)
 	text := sampleEndpoint
 	for _, word := range []string{"of the shop", `"orders"`, "billing", "order.*", "gone_410", "c41e", "JCo=", "body:$.id",
@@ -256,16 +250,12 @@ func TestCreateEndpoint(t *testing.T) {
 			t.Errorf("%s does not verify with %s", example, code)
 		}
 	}
-	if a.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
-	}
+	is.Equal(t, a.header.Get("Cache-Control"), "no-store", "Cache-Control")
 	want := map[string]any{"provider": "stripe", "destinations": []any{"https://a.example.com", "https://b.example.com"}}
 	if got := r.lastBody("POST", "/v1/endpoints"); !reflect.DeepEqual(got, want) {
 		t.Errorf("the body is %v", got)
 	}
-	if key := r.api.calls[len(r.api.calls)-1].Key; key != form.Get("nonce") {
-		t.Errorf("the Idempotency-Key is %q", key)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Key, form.Get("nonce"), "the Idempotency-Key")
 	r.api.responses["POST /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
 		return 201, http.Header{"Idempotent-Replayed": {"true"}}, secret
 	}
@@ -467,10 +457,7 @@ func TestEndpointActions(t *testing.T) {
 	} {
 		r := newEndpointRig(t)
 		r.api.on(x.method+" /v1"+x.api, 200, `{"id":"dst_1","url":"https://a.example.com","signing":{"secret":"whsec_new"}}`)
-		form, err := url.ParseQuery(x.form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		form := must.Get(url.ParseQuery(x.form))(t)
 		form.Set("nonce", newNonce())
 		a := r.signedIn().post("/app"+x.path, form)
 		if x.secret {
@@ -510,9 +497,7 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`],"next_cursor":"c"}`)
 	calls := len(r.api.calls)
 	b.get(path+"/purge").want(200, "Purge more than 10\u00a0deliveries</button>")
-	if n := len(r.api.calls) - calls; n != 1+10 {
-		t.Errorf("%d calls count the deliveries", n)
-	}
+	is.Equal(t, len(r.api.calls)-calls, 1+10, "calls count the deliveries")
 	r.api.on("GET /v1/events", 200, emptyList)
 	b.get(path+"/purge").want(200, "No open delivery to it is known", "Purge open deliveries</button>")
 	r.api.on("GET /v1/events", 503, storeAway)
@@ -552,9 +537,7 @@ func TestSecretIsSavedOnlyWhileThereIsNone(t *testing.T) {
 		if last.Method == "PATCH" {
 			body = last.Body
 		}
-		if body != x.body {
-			t.Errorf("the form leads to %s and sends %q, want %q", x.next, body, x.body)
-		}
+		is.Equal(t, body, x.body, "the form leads to %s and sends", x.next)
 		// With the second button a test event follows, and what it meets is shown on the page.
 		r.api.on("POST /v1"+path+"/test", 503, storeAway)
 		r.signedIn().post("/app"+path+"/secret", url.Values{"verification.mode": {"observe"}, "then": {"test"},
@@ -596,9 +579,7 @@ func TestDeleteNeedsTheName(t *testing.T) {
 	form.Set("confirm", "orders ")
 	b.post("/app/endpoints/ep_1/delete", form).wantRedirect("/app/endpoints")
 	b.post("/app/endpoints/ep_1/destinations/dst_1/remove", form).wantRedirect("/app/endpoints/ep_1")
-	if n := r.changes(); n != 2 {
-		t.Errorf("%d changes", n)
-	}
+	is.Equal(t, r.changes(), 2, "changes")
 }
 
 // The scan of stored events is switched on the page of settings, on its own.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const (
@@ -60,9 +61,7 @@ func TestEventPageTellsTheWholeStory(t *testing.T) {
 		"&lt;script&gt;alert(1)&lt;/script&gt;", "?a=&lt;1&gt;", "203.0.113.9",
 		"order-9", "2 &lt;lines&gt;", `data-live="/app/events/evt_1"`, "?signature=1",
 		`value="dst_3"`, "new.example.com/a<") // a replay can go to a destination that was added later
-	if strings.Contains(page.body, "<script>alert") {
-		t.Error("a header is markup")
-	}
+	is.Lacks(t, page.body, "<script>alert", "a header is markup")
 }
 
 // While an event is open, all that the page says of its state follows it at once, so that no part contradicts another.
@@ -119,9 +118,7 @@ func TestBodyViews(t *testing.T) {
 	if page := b.get(eventPath1).want(200, "00000000  00 ff"); strings.Contains(page.body, "Send it to a local server") {
 		t.Error("a command has bytes that are not text")
 	}
-	if got := b.get(eventPath1 + "/body").body; got != "\x00\xff" {
-		t.Errorf("%q", got)
-	}
+	is.Equal(t, b.get(eventPath1+"/body").body, "\x00\xff")
 }
 
 // The body of an event is what destinations get only if the endpoint has no transformation.
@@ -186,9 +183,7 @@ func TestReplayAndErase(t *testing.T) {
 
 	before := len(r.api.calls)
 	b.post(eventPath1+"/erase", url.Values{"confirm": {"yes"}}).want(400, "Nothing was erased")
-	if len(r.api.calls) != before {
-		t.Error("erased without the word")
-	}
+	is.Equal(t, len(r.api.calls), before, "erased without the word")
 	r.api.on("DELETE /v1/events/evt_1/payload", 200, `{}`)
 	b.post(eventPath1+"/erase", url.Values{"confirm": {"erase"}}).wantRedirect(eventPath1)
 
@@ -233,9 +228,7 @@ func TestErasedEvent(t *testing.T) {
 		signedIn().get(eventPath1).want(200, "The payload was erased",
 		"answered 503 in 1 of 10\u00a0attempts; the payload was erased: nothing more is sent; it ends as failed at ")
 	for _, text := range []string{"/replay", "dlg-", "ext attempt", "The next is", "as the provider sent it"} {
-		if strings.Contains(page.main(), text) {
-			t.Errorf("the page has %q: %s", text, page.main())
-		}
+		is.Lacks(t, page.main(), text, "the page has %q", text)
 	}
 }
 
@@ -246,9 +239,7 @@ func TestHaltedDeliveryAnnouncesNoAttempt(t *testing.T) {
 		`","why_details":{"code":"destination_paused"}`).signedIn().get(eventPath1).want(200,
 		"Retrying: <b>orders</b> answered 503 in 1 of 10\u00a0attempts; "+halt+".")
 	for _, text := range []string{"ext attempt", "The next is"} {
-		if strings.Contains(page.main(), text) {
-			t.Errorf("the page has %q: %s", text, page.main())
-		}
+		is.Lacks(t, page.main(), text, "the page has %q", text)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const oneEvent = `{"data":[{"id":"evt_0000000000000000000000000a","object":"event","endpoint_id":"ep_1","type":"a<b>",
@@ -68,9 +69,7 @@ func TestListOfEventsHasCounts(t *testing.T) {
 	}
 	b.get(frame.EventsPath+"?endpoint_id=ep_1&destination_id=dst_1").want(200, "endpoint payments<",
 		"destination payments → &lt;ledger&gt;<")
-	if page := b.get(frame.EventsPath + "?q=x").want(200).main(); strings.Contains(page, `aria-label="Status"`) {
-		t.Error("a search has counts")
-	}
+	is.Lacks(t, b.get(frame.EventsPath+"?q=x").want(200).main(), `aria-label="Status"`, "a search has counts")
 	page := b.get(frame.EventsPath).main()
 	if strings.Contains(page, "<th>Receipt") || strings.Contains(page, "<details open>") {
 		t.Error("receipts that nobody uses have a column, or filters that are off are shown")
@@ -107,9 +106,7 @@ func TestFiltersReachTheAPI(t *testing.T) {
 	page := b.get(frame.EventsPath + "?" + query.Encode()).want(200)
 	got := r.listed()
 	for _, name := range names {
-		if got.Get(name) != "v-"+name {
-			t.Errorf("%s reached the API as %q", name, got.Get(name))
-		}
+		is.Equal(t, got.Get(name), "v-"+name, "%s reached the API as", name)
 		if !strings.Contains(page.main(), `value="v-`+name+`"`) && !strings.Contains(page.main(), "v-"+name) {
 			t.Errorf("%s is not in the form", name)
 		}

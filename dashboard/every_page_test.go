@@ -16,6 +16,8 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // pageVariables are the ids that the tests of all pages put into paths. A new page needs its variable here, and the
@@ -84,9 +86,7 @@ func TestReadPersonIsOfferedNothingThatIsRefused(t *testing.T) {
 	}
 	offered := func(page, method, target string) {
 		u, err := url.Parse(html.UnescapeString(target))
-		if err != nil {
-			t.Fatalf("%s: %v", page, err)
-		}
+		must.Do(t, err, page)
 		var m mux.RouteMatch
 		if !served.Match(httptest.NewRequest(method, u.EscapedPath(), nil), &m) || access[m.Route.GetName()] == frame.Writer {
 			t.Errorf("%s offers %s %s, which is refused", page, method, target)
@@ -132,9 +132,7 @@ func TestRotationsAsk(t *testing.T) {
 			}
 		}
 	}
-	if len(asked) != 6 {
-		t.Errorf("%d rotations are offered: %v", len(asked), asked)
-	}
+	is.Equal(t, len(asked), 6, "rotations are offered: %v", asked)
 }
 
 var (

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"net/http"
 	"net/url"
 	"strings"
@@ -40,9 +41,7 @@ func TestResolveAFinding(t *testing.T) {
 			form.Set(more[i], more[i+1])
 		}
 		b.post("/app/findings/fnd_1", form).wantRedirect("/app/findings/fnd_1")
-		if got := r.api.calls[len(r.api.calls)-1].Body; got != body {
-			t.Errorf("%s sends %s, want %s", move, got, body)
-		}
+		is.Equal(t, r.api.calls[len(r.api.calls)-1].Body, body, "%s sends", move)
 	}
 	send("revoked", `{"resolution":"revoked","status":"resolved","version":3}`)
 	send("acknowledged", `{"status":"acknowledged","version":3}`)
@@ -94,9 +93,7 @@ func TestOccurrencesOfAFinding(t *testing.T) {
 		`datetime="2026-08-21T22:10:00.000Z"`, `href="/app/findings/fnd_1?cursor=abc#occurrences"`)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	b.get("/app/findings/fnd_1?cursor=abc").want(200, "No more occurrences")
-	if got := r.api.calls[len(r.api.calls)-1].Query.Encode(); got != "cursor=abc&limit=20" {
-		t.Errorf("the API is asked for %s", got)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Query.Encode(), "cursor=abc&limit=20", "the API is asked for")
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusServiceUnavailable,
 		`{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
 	b.get("/app/findings/fnd_1").want(200, "The event store is unavailable", "Resolve as revoked")
@@ -125,16 +122,12 @@ func TestFindingFilters(t *testing.T) {
 	page.want(200, `value="any" selected`, `value="high" selected`, `value="drain" selected`, `value="2026-08-01"`,
 		"cursor=abc&amp;severity=high&amp;since=2026-08-01&amp;source=drain&amp;status=any")
 	got := r.api.calls[len(r.api.calls)-1].Query.Encode()
-	if got != "limit=50&severity=high&since=2026-08-01&source=drain" {
-		t.Errorf("the API is asked for %s", got)
-	}
+	is.Equal(t, got, "limit=50&severity=high&since=2026-08-01&source=drain", "the API is asked for")
 	r.api.on("GET /v1/findings", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"since: must be a time","param":"since"}}`)
 	refused := b.get("/app/findings?since=x").want(400, `href="#f-since">Seen since</a>: Must be a time`,
 		"Nothing was searched")
-	if strings.Contains(refused.main(), "saved") {
-		t.Error("a filter is said to be not saved")
-	}
+	is.Lacks(t, refused.main(), "saved", "a filter is said to be not saved")
 	if form, _, _ := strings.Cut(refused.body, `<form class="filter"`); !strings.Contains(form, `role="alert"`) {
 		t.Error("the error is in the filter, which is closed in a narrow window")
 	}

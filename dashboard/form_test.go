@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const thingForm = `{{with .Data}}<form method="post">{{template "nonce" .}}{{template "problem" .}}` +
@@ -73,9 +75,7 @@ func TestNonceIsTheIdempotencyKey(t *testing.T) {
 	for range 2 {
 		b.post("/app/thing", form).wantRedirect("/app")
 	}
-	if len(rig.api.calls) != 2 {
-		t.Fatalf("%d calls", len(rig.api.calls))
-	}
+	must.Equal(t, len(rig.api.calls), 2, "calls")
 	for _, c := range rig.api.calls {
 		if c.Key != page.nonce() || c.Body != `{"name":"after"}` || c.Principal.ID != "usr_1" ||
 			c.Principal.Account != "acc_1" || c.Principal.Name != "ops@example.com" || c.Principal.Agent {
@@ -83,9 +83,7 @@ func TestNonceIsTheIdempotencyKey(t *testing.T) {
 		}
 	}
 	b.get("/app").want(200, "Saved after")
-	if strings.Contains(b.get("/app").body, "Saved after") {
-		t.Error("the message is shown twice")
-	}
+	is.Lacks(t, b.get("/app").body, "Saved after", "the message is shown twice")
 	for _, nonce := range []string{"", "x", strings.Repeat("x", 23), strings.Repeat("é", 11)} {
 		b.post("/app/thing", url.Values{"nonce": {nonce}, "version": {"1"}}).want(400, "The form is incomplete")
 	}
@@ -102,9 +100,7 @@ func TestRejectedFormsSayWhatToChange(t *testing.T) {
 	a := b.post("/app/thing", form).want(400, `value="&lt;b&gt;&#34;"`, "Must be shorter.", `aria-invalid="true"`,
 		`Not saved. <a href="#f-name">Name</a>: Must be shorter.`, `id="f-name-err"`, ">\na\nb</textarea>",
 		`required autofocus aria-invalid="true"`)
-	if strings.Count(a.body, " autofocus") != 1 {
-		t.Error("the focus is not on the field at fault alone")
-	}
+	is.Equal(t, strings.Count(a.body, " autofocus"), 1, "the focus is not on the field at fault alone")
 	if a.nonce() == form.Get("nonce") {
 		t.Error("a rejected form keeps its nonce, with which other values would be refused")
 	}

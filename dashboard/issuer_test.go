@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/oidc"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/oidctest"
 )
@@ -82,9 +83,7 @@ func TestSignInByAnIssuer(t *testing.T) {
 		"/app/sign-in/issuer", "/app/sign-in/issuer/callback?code=1", "javascript:1"} {
 		b.back(b.begin(i, toIssuer+"?"+url.Values{"next": {next}}.Encode())).wantRedirect("/app")
 	}
-	if log := r.log.String(); log != "" {
-		t.Errorf("the log is %s", log)
-	}
+	is.Equal(t, r.log.String(), "", "the log")
 }
 
 // Who has not begun the sign-in in this browser, or ends it twice, is not signed in. The log says why, without secrets.
@@ -133,9 +132,7 @@ func TestSignInsAtTheIssuerThatAreRefused(t *testing.T) {
 	refused(b, b.begin(i, toIssuer), "has not verified an email address", "email_verified is not true")
 
 	b.get(toIssuer, "Sec-Fetch-Mode", "no-cors").want(404) // an image of another site
-	if len(b.cookies) != 0 {
-		t.Errorf("the cookies are %v", b.cookies)
-	}
+	is.Equal(t, len(b.cookies), 0, "the cookies are %v", b.cookies)
 	for range 21 { // anybody can make the browser of a visitor ask for this
 		b.back(u.Path+"?code=x&state=y").want(403, notBegun)
 	}
@@ -192,9 +189,7 @@ func TestIssuerConfirmsSessions(t *testing.T) {
 	stale.cookies = copied
 	at(0)
 	stale.get("/app/events").want(303) // the copy from before the confirmation has ended too
-	if r.people.person.Epoch != epoch {
-		t.Error("all sessions have ended")
-	}
+	is.Equal(t, r.people.person.Epoch, epoch, "all sessions have ended")
 
 	b.back(b.begin(i, toIssuer)).wantRedirect("/app")
 	second := r.browser()
@@ -296,9 +291,7 @@ func TestIssuerThatIsAway(t *testing.T) {
 	i.Stop()
 	b.rig.use(i)
 	b.get(toIssuer).want(503, "issuer does not answer", "sign in with their password")
-	if log := r.log.String(); !strings.Contains(log, "the OpenID Connect issuer cannot be used") {
-		t.Errorf("the log is %s", log)
-	}
+	is.Has(t, r.log.String(), "the OpenID Connect issuer cannot be used", "the log")
 }
 
 // People of an issuer are shown as such, and offered nothing that the issuer decides.
@@ -310,9 +303,7 @@ func TestPeopleOfAnIssuer(t *testing.T) {
 	page := r.signedIn().get("/app/settings/people").want(200, "signs in by "+i.URL, "decides what this person may do",
 		"Nobody else may change anything").body
 	for _, path := range []string{"usr_2/scope", "usr_2/reset", "usr_1/scope", "usr_1/remove"} {
-		if strings.Contains(page, path) {
-			t.Errorf("the page offers %s", path)
-		}
+		is.Lacks(t, page, path, "the page offers %s", path)
 	}
 	if !strings.Contains(page, "usr_2/sign-out") || !strings.Contains(page, "usr_2/remove") {
 		t.Error("the page does not offer to end sessions, or to remove the person")

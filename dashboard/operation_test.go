@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const oneAuditEntry = `{"data":[{"id":"aud_1","object":"audit_entry","at":"2026-08-21T22:20:36.000Z",
@@ -31,12 +32,8 @@ func TestAuditLog(t *testing.T) {
 		`href="/app/audit?action=endpoint.%2A&amp;actor=usr_1&amp;entity_id=ep_1"`,
 		`href="/app/audit?action=endpoint.%2A&amp;actor=key_1"`, `name="action" value="endpoint.*"`)
 	query := r.api.calls[len(r.api.calls)-1].Query
-	if want := "action=endpoint.%2A&actor=usr_1&limit=50"; query.Encode() != want {
-		t.Errorf("the API is asked for %s, want %s", query.Encode(), want)
-	}
-	if strings.Contains(page.main(), "First page") {
-		t.Error("the first page leads to itself")
-	}
+	is.Equal(t, query.Encode(), "action=endpoint.%2A&actor=usr_1&limit=50", "the API is asked for")
+	is.Lacks(t, page.main(), "First page", "the first page leads to itself")
 	r.api.on("GET /v1/audit", http.StatusOK, emptyList)
 	b.get("/app/audit"+"?cursor=c2").want(200, "Nothing more", "Back to the first page")
 	b.get("/app/audit"+"?actor=usr_9").want(200, "None match", "Remove the filters")
@@ -108,9 +105,7 @@ func TestUsagePageOfAMonth(t *testing.T) {
 		return r.signedIn().get("/app/usage"+query).want(200, want...).main()
 	}
 	main := show("2026-08", "", `href="/app/usage?period=2026-07"`, "Projected for the month")
-	if strings.Contains(main, "Month after") {
-		t.Error("the page of this month leads to the next")
-	}
+	is.Lacks(t, main, "Month after", "the page of this month leads to the next")
 	main = show("2026-06", "?period=2026-06", `href="/app/usage?period=2026-05"`, `href="/app/usage?period=2026-07"`,
 		"Usage of June 2026", "June 2026 by day", "Above the allowance",
 		"/app/csv/usage-days?period=2026-06", "/app/csv/usage-endpoints?period=2026-06")
@@ -121,13 +116,9 @@ func TestUsagePageOfAMonth(t *testing.T) {
 		t.Errorf("the API is asked for %s?%s", got.Path, got.Query.Encode())
 	}
 	show("2026-07", "?period=2026-07", `href="/app/usage" rel="next"`)
-	if main := show("2025-08", "?period=2025-08"); strings.Contains(main, "Month before") {
-		t.Error("the page leads to a month that may not be kept")
-	}
+	is.Lacks(t, show("2025-08", "?period=2025-08"), "Month before", "the page leads to a month that may not be kept")
 	r.signedIn().get("/app/csv/usage-days?period=2026-06&other=1").want(200)
-	if q := r.api.calls[len(r.api.calls)-1].Query.Encode(); q != "period=2026-06" {
-		t.Errorf("the file asks for %s", q)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Query.Encode(), "period=2026-06", "the file asks for")
 }
 
 // operationPages are pages of daily operation that every test of the group opens.
@@ -141,9 +132,7 @@ func TestReadPersonSeesNoActionOfOperation(t *testing.T) {
 	b := r.signedIn()
 	for _, path := range operationPages {
 		main := b.get(path).want(200).main()
-		if strings.Contains(main, `method="post"`) {
-			t.Errorf("%s has a form that would be refused: %s", path, main)
-		}
+		is.Lacks(t, main, `method="post"`, "%s has a form that would be refused", path)
 	}
 }
 

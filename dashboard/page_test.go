@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Dashboards of one process share the parsed pages, and not the functions, which know the time.
@@ -27,9 +29,7 @@ func TestDashboardsShareParsedPagesOnly(t *testing.T) {
 		r.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1"}]}`)
 		r.signedIn().get("/app").want(200, want)
 	}
-	if first.d.Site != second.d.Site {
-		t.Error("the second dashboard parsed the pages or compressed the files again")
-	}
+	is.Equal(t, first.d.Site, second.d.Site, "the second dashboard parsed the pages or compressed the files again")
 }
 
 var assetPath = regexp.MustCompile(`"(/static/[^"#]+)`)
@@ -53,9 +53,7 @@ func TestMenuCountsWhatWaits(t *testing.T) {
 	calls := len(r.api.calls)
 	b.get("/app/settings/password").want(200, `>1<span class="vh"> awaiting approval</span>`,
 		`>7<span class="vh"> open or acknowledged</span>`)
-	if len(r.api.calls) != calls {
-		t.Error("the menu calls the API")
-	}
+	is.Equal(t, len(r.api.calls), calls, "the menu calls the API")
 }
 
 func TestUnknownPathsArePages(t *testing.T) {
@@ -63,9 +61,7 @@ func TestUnknownPathsArePages(t *testing.T) {
 	for _, path := range []string{
 		"/app/nothing", "/app//", "/app/../v1/me", "/app/%2e%2e", "/static/", "/static/0/x.js"} {
 		a := b.get(path).want(404, "<!doctype html>", "Not found", "Request <code")
-		if strings.Contains(a.header.Get("Content-Security-Policy"), "sandbox") {
-			t.Errorf("%s is sandboxed", path)
-		}
+		is.Lacks(t, a.header.Get("Content-Security-Policy"), "sandbox", "%s is sandboxed", path)
 	}
 }
 
@@ -79,13 +75,9 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 			t.Errorf("%s: %v", path, a.header)
 		}
 		z, err := gzip.NewReader(strings.NewReader(a.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		unpacked, err := io.ReadAll(z)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		plain := rig.browser().get(path, "Accept-Encoding", "gzip;q=0").want(200)
 		if plain.body != string(unpacked) || plain.header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d bytes plain, %d unpacked", path, len(plain.body), len(unpacked))
@@ -96,9 +88,7 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 		} else if strings.HasSuffix(path, ".svg") {
 			kind = "image/svg+xml"
 		}
-		if a.header.Get("Content-Type") != kind {
-			t.Errorf("%s has the type %s", path, a.header.Get("Content-Type"))
-		}
+		is.Equal(t, a.header.Get("Content-Type"), kind, "%s has the type", path)
 	}
 	rig.browser().post(assetPaths(t)[0], url.Values{}).want(404)
 }
@@ -139,9 +129,7 @@ func TestFragments(t *testing.T) {
 	}
 	b.get("/app/test", "Relay-Part", "nothing").want(200, "<p>all</p>")
 	a := rig.browser().get("/app/test", "Relay-Part", "main").want(200)
-	if got := a.header.Get("Relay-Redirect"); got != "/app/sign-in?next=%2Fapp%2Ftest" {
-		t.Errorf("signed out, live.js is sent to %q", got)
-	}
+	is.Equal(t, a.header.Get("Relay-Redirect"), "/app/sign-in?next=%2Fapp%2Ftest", "signed out, live.js is sent to")
 }
 
 // Every text that somebody else wrote is escaped, and its invisible characters are visible.
@@ -189,9 +177,7 @@ func TestPanicsAndErrorsArePages(t *testing.T) {
 		if strings.Contains(a.body, "secret value") || strings.Contains(a.body, "EOF") {
 			t.Errorf("%s shows its cause: %s", path, a.body)
 		}
-		if !strings.Contains(rig.log.String(), a.header.Get("X-Request-Id")) {
-			t.Errorf("%s is not logged", path)
-		}
+		is.Has(t, rig.log.String(), a.header.Get("X-Request-Id"), "%s is not logged", path)
 	}
 }
 
@@ -209,14 +195,9 @@ func TestDashboardDoesNotStartWithoutItsDependencies(t *testing.T) {
 // The scripts that the repository holds use no function that the policy forbids.
 func TestOwnScriptsObeyThePolicy(t *testing.T) {
 	for _, name := range []string{"app.js", "live.js"} {
-		text, err := os.ReadFile("static/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("static/" + name))(t)
 		for _, word := range []string{"eval(", "Function(", "innerHTML", "outerHTML", "document.write", "style="} {
-			if strings.Contains(string(text), word) {
-				t.Errorf("%s has %s", name, word)
-			}
+			is.Lacks(t, string(text), word, "%s has %s", name, word)
 		}
 	}
 }
@@ -242,9 +223,7 @@ func TestAreasCanBeLeftOut(t *testing.T) {
 		if err == nil {
 			r.d, err = frame.New(r.cfg, r.deps, pages)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b := &browser{r, origin, cookies}
 		for _, x := range left.Routes {
 			if x.Method == http.MethodGet && !strings.Contains(x.Path, "{") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // recoveryJSON is a job of the API; jobIn returns it in another state.
@@ -114,9 +115,7 @@ func TestRecoveryIsHeldWhileItsDestinationIsPaused(t *testing.T) {
 			`"created_by":"usr_1"`, `"created_by":"usr_1","warnings":[{"param":"destination_id","message":"dst_1 is paused"}]`))
 		main := b.get("/app/recoveries/rec_1").want(200, says...).main()
 		for _, wrong := range []string{"on its way:", "deliveries a second", "estination_id", ">sent, no result yet"} {
-			if strings.Contains(main, wrong) {
-				t.Errorf("%s: the page has %q: %s", state, wrong, main)
-			}
+			is.Lacks(t, main, wrong, "%s: the page has %q", state, wrong)
 		}
 	}
 }
@@ -161,9 +160,7 @@ func TestRecoveryShowsEveryCounter(t *testing.T) {
 			reads++
 		}
 	}
-	if reads != 1 {
-		t.Errorf("the job was read %d times for one page", reads)
-	}
+	is.Equal(t, reads, 1, "the job was read … times for one page")
 }
 
 // Items say what came of them, with the type of their event; those of the canary stand alone too.
@@ -248,9 +245,7 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 		}
 	}
 	b.get(frame.RecoveriesPath).want(200, "Prepared 1\u00a0recovery. Not prepared: &lt;b&gt;refunds: Nothing has failed.")
-	if len(keys) != 2 {
-		t.Errorf("the keys are %v", keys)
-	}
+	is.Equal(t, len(keys), 2, "the keys are %v", keys)
 	var many []string
 	for i := range 11 {
 		id := "ep_many" + string(rune('a'+i))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // oneTripwire is a tripwire as the API shows it after its creation.
@@ -28,9 +29,7 @@ func TestPlantATripwire(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, oneDomain)
-	if body := b.get("/app/domains/dom_1").want(200).body; strings.Contains(body, "Tripwires") {
-		t.Error("a domain that is not proven has tripwires")
-	}
+	is.Lacks(t, b.get("/app/domains/dom_1").want(200).body, "Tripwires", "a domain that is not proven has tripwires")
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, verifiedDomain)
 	r.api.on("GET /v1/tripwires", http.StatusOK, emptyList)
 	nonce := b.get("/app/domains/dom_1").want(200, "No tripwire yet", "New tripwire").nonce()
@@ -50,9 +49,7 @@ func TestPlantATripwire(t *testing.T) {
 	b.post("/app/domains/dom_1/tripwires", url.Values{"nonce": {nonce}, "kind": {"url"}, "path": {"/.env"}}).want(200,
 		"https://relay.example.com/in/t0ken</code>", "curl -d x", "Ingest URL")
 	call = r.api.calls[len(r.api.calls)-1]
-	if call.Body != `{"domain_id":"dom_1","kind":"url","placement":""}` {
-		t.Errorf("a URL is made by %s", call.Body)
-	}
+	is.Equal(t, call.Body, `{"domain_id":"dom_1","kind":"url","placement":""}`, "a URL is made by")
 	r.api.on("POST /v1/tripwires", http.StatusBadRequest,
 		`{"error":{"type":"invalid_state","message":"domain_id: has 3 tripwires already","param":"domain_id"}}`)
 	b.post("/app/domains/dom_1/tripwires", url.Values{"nonce": {nonce}, "kind": {"key"}}).want(400, "3 tripwires already")
@@ -121,7 +118,5 @@ func TestFindingOfATripwire(t *testing.T) {
 	body := b.get("/app/findings/fnd_1").want(200, "Nobody has a reason to use a tripwire", "<code>203.0.113.7</code>",
 		"from <code>198.51.100.0/24</code>",
 		"with <code>curl/8.5 &lt;b&gt;</code>").body
-	if strings.Contains(body, "then revoke this one") {
-		t.Error("the page asks to revoke a decoy")
-	}
+	is.Lacks(t, body, "then revoke this one", "the page asks to revoke a decoy")
 }

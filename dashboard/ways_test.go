@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // firingAlert is an alert of a rule at a destination of ep_1.
@@ -121,15 +122,11 @@ func TestEndpointThatRejectsSaysSo(t *testing.T) {
 	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":6,"statuses":{"delivered":4,"rejected":2}}`)
 	r.now = r.now.Add(time.Minute) // it is asked for every ten seconds
 	for _, path := range []string{"/app", "/app/endpoints", "/app/endpoints/ep_1"} {
-		if page := b.get(path).want(200).main(); strings.Contains(page, "were rejected") {
-			t.Errorf("%s says it of an endpoint that accepts most", path)
-		}
+		is.Lacks(t, b.get(path).want(200).main(), "were rejected", "%s says it of an endpoint that accepts most", path)
 	}
 	r.api.on("GET /v1/events/counts", http.StatusOK, `{"counted":6,"statuses":{"rejected":6}}`)
 	r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert("verification_failed"))
-	if page := b.get("/app/endpoints/ep_1").want(200).main(); strings.Contains(page, "were rejected") {
-		t.Error("the page says it twice")
-	}
+	is.Lacks(t, b.get("/app/endpoints/ep_1").want(200).main(), "were rejected", "the page says it twice")
 }
 
 // What fires is listed by cause; a filter lists each alert.
@@ -141,12 +138,8 @@ func TestAlertsAreGroupedByCause(t *testing.T) {
 	r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
 	b := r.signedIn()
 	page := b.get(frame.AlertHistoryPath).want(200, "What fires, by cause", "Nothing was resolved").main()
-	if n := strings.Count(page, `<li class="why`); n != 1 {
-		t.Errorf("%d causes, want 1", n)
-	}
+	is.Equal(t, strings.Count(page, `<li class="why`), 1, "causes")
 	b.get(frame.AlertHistoryPath+"?state=firing").want(200, "What fires, by cause")
 	page = b.get(frame.AlertHistoryPath + "?endpoint_id=ep_1").want(200).main()
-	if n := strings.Count(page, "<td class=\"nb\"><span class=\"st failed on\">"); n != 2 {
-		t.Errorf("%d alerts, want 2", n)
-	}
+	is.Equal(t, strings.Count(page, "<td class=\"nb\"><span class=\"st failed on\">"), 2, "alerts")
 }

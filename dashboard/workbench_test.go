@@ -9,6 +9,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const workbenchOf = "/app/endpoints/ep_1/workbench"
@@ -51,9 +53,7 @@ func TestWorkbench(t *testing.T) {
 		"key_1", "2\u00a0operations", "none: bodies are delivered as they are stored", "to 2\u00a0destinations")
 	form := page.fields(workbenchOf)
 	lines := []string{"[", `  {"op":"drop","paths":["/a"]},`, `  {"op":"wrap","key":"k"}`, "]"}
-	if got := form.Get("transformation"); got != strings.Join(lines, "\r\n") {
-		t.Errorf("the form holds %q", got)
-	}
+	is.Equal(t, form.Get("transformation"), strings.Join(lines, "\r\n"), "the form holds")
 	if r.changes() > 0 {
 		t.Error("the page was a change")
 	}
@@ -106,9 +106,7 @@ func TestWorkbenchErrors(t *testing.T) {
 	b.post(workbenchOf, form).want(200, "This body can never be transformed", "appears twice")
 	r.api.on(preview, 400, `{"error":{"type":"invalid_request","message":"ops[1].key: is required","param":"ops[1].key"}}`)
 	a = b.post(workbenchOf, form).want(400, "Operation 2: key is required", `href="#f-transformation"`)
-	if got := a.fields(workbenchOf).Get("transformation"); !strings.Contains(got, `"wrap"`) {
-		t.Errorf("the entry is lost: %q", got)
-	}
+	is.Has(t, a.fields(workbenchOf).Get("transformation"), `"wrap"`, "the entry is lost")
 	calls := r.changes()
 	form.Set("transformation", "[\r\n {]")
 	for _, path := range []string{workbenchOf, workbenchOf + "/save"} {
@@ -117,9 +115,7 @@ func TestWorkbenchErrors(t *testing.T) {
 			t.Errorf("%s: what was not saved is %s", path, refused.main())
 		}
 	}
-	if r.changes() != calls {
-		t.Error("what is no JSON was sent")
-	}
+	is.Equal(t, r.changes(), calls, "what is no JSON was sent")
 }
 
 // Operations are added from fields, moved and removed without JSON, and each of these previews; paths of the sample
@@ -146,9 +142,7 @@ func TestWorkbenchRows(t *testing.T) {
 			added.Set(name, value)
 		}
 		page := b.post(workbenchOf, added).want(200, "All operations succeed")
-		if text := page.fields(workbenchOf).Get("transformation"); !strings.Contains(text, x.want) {
-			t.Errorf("%s becomes %s", x.op, text)
-		}
+		is.Has(t, page.fields(workbenchOf).Get("transformation"), x.want, "%s becomes", x.op)
 	}
 	form.Set("row", "raise 1")
 	if b.post(workbenchOf, form); !strings.HasPrefix(ops(), `[{"key":"k","op":"wrap"},`) {
@@ -178,9 +172,7 @@ func TestWorkbenchSaves(t *testing.T) {
 	b := r.signedIn()
 	form := b.get(workbenchOf).fields(workbenchOf)
 	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
-	if r.changes() != 0 {
-		t.Error("an unchanged form was saved")
-	}
+	is.Equal(t, r.changes(), 0, "an unchanged form was saved")
 	form.Set("transformation", " ")
 	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
 	if body := r.lastBody("PATCH", "/v1/endpoints/ep_1"); len(body) != 1 || body["transformation"] != nil {
@@ -219,9 +211,7 @@ func TestWorkbenchOfAReader(t *testing.T) {
 	r.people.person.Scope = config.Read
 	b := r.signedIn()
 	a := b.get(workbenchOf).want(200, "Ask a person with the scope read_write to save")
-	if strings.Contains(a.body, workbenchOf+"/save") {
-		t.Error("a reader sees the button")
-	}
+	is.Lacks(t, a.body, workbenchOf+"/save", "a reader sees the button")
 	form := a.fields(workbenchOf)
 	b.post(workbenchOf, form).want(200, "1. drop")
 	b.post(workbenchOf+"/save", url.Values{"nonce": form["nonce"]}).want(403)
@@ -249,17 +239,13 @@ func TestWorkbenchAsksBeforeItSavesWhatFails(t *testing.T) {
 	form.Set("transformation", `[{"op":"drop","paths":["/b"]},{"op":"wrap","key":"k"}]`)
 	asked := b.post(workbenchOf+"/save", form).want(200, "Not saved: the sample fails at operation 2",
 		"Saving changes all deliveries from now on", "Save as version 5 all the same")
-	if saves() != 0 {
-		t.Fatal("it was saved at once")
-	}
+	must.Equal(t, saves(), 0, "it was saved at once")
 	confirmed := asked.fields(workbenchOf)
 	other := asked.fields(workbenchOf)
 	other.Set("sample_text", "other")
 	b.post(workbenchOf+"/save", other).want(200, "all the same") // the answer was about another sample
 	b.post(workbenchOf+"/save", confirmed).wantRedirect(workbenchOf)
-	if saves() != 1 {
-		t.Errorf("%d saves", saves())
-	}
+	is.Equal(t, saves(), 1, "saves")
 	// A preview that cannot be made, and operations that end the transformation, are no reason to ask.
 	form.Set("transformation", "[]")
 	b.post(workbenchOf+"/save", form).wantRedirect(workbenchOf)
@@ -276,14 +262,10 @@ func TestWorkbenchRestoresAVersion(t *testing.T) {
 	page := b.get(workbenchOf).want(200, `{&#34;op&#34;:&#34;wrap&#34;,&#34;key&#34;:&#34;old&#34;}`,
 		workbenchOf+"?version=3", workbenchOf+"?version=2", "not kept any more", "in use")
 	for _, link := range []string{"?version=4", "?version=1"} {
-		if strings.Contains(page.body, link) {
-			t.Errorf("the page offers %s", link)
-		}
+		is.Lacks(t, page.body, link, "the page offers %s", link)
 	}
 	restored := b.get(workbenchOf+"?version=2").want(200, "the operations of version 2, not saved", "Save as version 5")
-	if text := restored.fields(workbenchOf).Get("transformation"); !strings.Contains(text, `"old"`) {
-		t.Errorf("the form holds %q", text)
-	}
+	is.Has(t, restored.fields(workbenchOf).Get("transformation"), `"old"`, "the form holds")
 	b.get(workbenchOf+"?version=2&sample=evt_1").want(200, "1. drop", "Not saved. ")
 	for _, version := range []string{"1", "4", "9", "x"} {
 		if text := b.get(workbenchOf + "?version=" + version).fields(workbenchOf).Get("transformation"); !strings.Contains(

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A burst to a new destination: starting with a small window costs it four round trips.
@@ -24,9 +25,7 @@ func TestBurstToANewLane(t *testing.T) {
 		}
 		w.start(testConfig())
 		all := w.outcomes(count(events, event.Delivered))
-		if len(all) != events {
-			t.Errorf("%d outcomes: some were parked", len(all))
-		}
+		is.Equal(t, len(all), events, "outcomes: some were parked")
 		got := s.all()
 		took := got[len(got)-1].at.Sub(got[0].at)
 		full := events / 64 * trip // with 64 in flight all the time
@@ -61,9 +60,7 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 			w.accept(w.newEvent(`{}`))
 		}
 		time.Sleep(time.Second)
-		if n := most.Load(); n != lane.InitialWindow {
-			t.Errorf("%d requests at first", n)
-		}
+		is.Equal(t, most.Load(), lane.InitialWindow, "requests at first")
 		time.Sleep(15 * time.Second)
 		most.Store(0)
 		time.Sleep(29 * time.Second)

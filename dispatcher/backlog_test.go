@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The age of the backlog is that of the last record read from the partition that is furthest behind. Partitions without
@@ -28,9 +29,7 @@ func TestBacklogAge(t *testing.T) {
 	add(stream.Events, 0, 0, time.Hour, 0)
 	add(stream.Events, 1, 0, 0, 10)
 	add(stream.Tiers()[0].Topic, 0, time.Second, time.Hour, 10)
-	if age := d.backlogAge(); age != 0 {
-		t.Errorf("age %v without a backlog", age)
-	}
+	is.Equal(t, d.backlogAge(), 0, "age … without a backlog")
 	add(stream.Events, 2, 0, 3*time.Second, 1)
 	late := add(stream.Commands, 0, 0, 7*time.Second, 5)
 	if age := d.backlogAge(); age != 7*time.Second {

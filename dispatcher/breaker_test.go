@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // heldNow records the calls of SetHeldUntil.
@@ -64,20 +63,14 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			time.Sleep(4 * time.Second)
 		}
 		// 20 failures, probes after half a minute, one and two; the next one will be after four.
-		if d := cmp.Diff([]string{"30s", "1m0s", "2m0s", "4m0s"}, held.all()); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, held.all(), []string{"30s", "1m0s", "2m0s", "4m0s"})
 		const sent = 23
 		if n := len(s.all()); n != sent {
 			t.Errorf("%d requests, want 20 and 3 probes", n)
 		}
 		until := held.until[testDest]
-		if n := w.metric("relay_dispatch_parked", "breaker_open"); n != events-sent {
-			t.Errorf("%v are parked, want %d", n, events-sent)
-		}
-		if w.metric("relay_dispatch_lanes", "open") != 1 {
-			t.Error("the metrics do not count the open breaker")
-		}
+		is.Equal(t, w.metric("relay_dispatch_parked", "breaker_open"), events-sent, "are parked")
+		is.Equal(t, w.metric("relay_dispatch_lanes", "open"), 1, "the metrics do not count the open breaker")
 		up.Store(true)
 		time.Sleep(time.Until(until) + 2*(lane.MinRecheck+lane.Slack(lane.MinRecheck)))
 		if n := len(s.all()); n != events {
@@ -168,9 +161,7 @@ func TestReplaysAreProbes(t *testing.T) {
 		if got := held.all(); len(got) != calls+1 || got[calls] != "closed" {
 			t.Errorf("after the success: %v", got)
 		}
-		if n := w.metric("relay_dispatch_parked", ""); n != 0 {
-			t.Errorf("%v are still parked one interval after the breaker closed", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_parked", ""), 0, "are still parked one interval after the breaker closed")
 	})
 }
 

@@ -78,10 +78,7 @@ func bubbleOn(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)
 // serve runs a destination until it is closed or the test ends.
 func (w *bubbleWorld) serve(port int, h http.Handler) (url string, closeServer func()) {
 	w.tb.Helper()
-	l, err := w.network.Listen("tcp", fmt.Sprintf("localhost:%d", port))
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	l := must.Get(w.network.Listen("tcp", fmt.Sprintf("localhost:%d", port)))(w.tb)
 	s := &http.Server{Handler: h}
 	w.servers.Go(func() { s.Serve(l) })
 	closeServer = sync.OnceFunc(func() { s.Close() })

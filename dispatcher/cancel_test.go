@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A delivery of a cancelled replay run is skipped at once, although its run is paced: in the topic of commands
@@ -30,9 +31,7 @@ func TestDeliveriesOfCancelledRuns(t *testing.T) {
 			outcome := w.outcomes(count(1))[0]
 			got := fmt.Sprint(outcome.Status, " ", outcome.Reason, " ", outcome.SkipReason, " ", len(s.all()),
 				time.Since(began) > 15*time.Second)
-			if got != want {
-				t.Errorf("the outcome is %s, want %s", got, want)
-			}
+			is.Equal(t, got, want, "the outcome")
 		})
 	}
 	late := func(w *event.Work) { w.Due = time.Now().Add(20 * time.Second) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // When the clock is set forward, deliveries that become due are sent within seconds, however long the timer meant to
@@ -24,8 +25,6 @@ func TestClockSetForward(t *testing.T) {
 		time.Sleep(time.Minute)
 		ahead.Store(int64(time.Hour))
 		time.Sleep(maxSleep + time.Second)
-		if n := len(s.all()); n != 1 {
-			t.Errorf("%d requests after the clock has stepped over the due time", n)
-		}
+		is.Equal(t, len(s.all()), 1, "requests after the clock has stepped over the due time")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A commit follows commitAfterRecords finished records, so that a crash repeats few of them, and a pause follows each
@@ -71,10 +72,7 @@ func TestCommitsAreFew(t *testing.T) {
 // committed more.
 func TestWaitingCommitLeavesOutLostPartitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := newMetrics(prometheus.NewRegistry(), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(newMetrics(prometheus.NewRegistry(), time.Now))(t)
 		a := newAssignment()
 		c := newCommitter(time.Second, testLog(), m, &a)
 		member := newSimLog()

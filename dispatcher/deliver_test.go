@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestDeliver(t *testing.T) {
@@ -21,9 +22,7 @@ func TestDeliver(t *testing.T) {
 		t.Fatalf("outcomes: %+v", got)
 	}
 	stop()
-	if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2 {
-		t.Fatalf("committed offset %d, want 2", n)
-	}
+	must.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 2, "committed offset")
 	if r := s.all(); len(r) != 2 {
 		t.Fatalf("%d requests, want 2", len(r))
 	}

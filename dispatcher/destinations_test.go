@@ -8,6 +8,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -35,10 +37,7 @@ func (r *destinationRig) scrape() (attempts, failures map[string]float64) {
 	r.t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(r.destinations)
-	families, err := registry.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	families := must.Get(registry.Gather())(r.t)
 	attempts, failures = map[string]float64{}, map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -100,9 +99,7 @@ func TestMetricsPerDestinationAreBounded(t *testing.T) {
 			t.Fatalf("%s: %v requests; %s: %v and %v failures", busy, attempts[busy], worst, attempts[worst], failures[worst])
 		}
 	}
-	if grown := attempts["other"] - before["other"]; grown != 9 {
-		t.Errorf("other has grown by %v, want 9", grown)
-	}
+	is.Equal(t, attempts["other"]-before["other"], 9, "other has grown by")
 	total := 0.0
 	for _, n := range attempts {
 		total += n

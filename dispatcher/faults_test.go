@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const crashEvents = 20
@@ -84,9 +85,7 @@ func crashAt(t *testing.T, point string) {
 	if n := len(s.all()); n < 2*crashEvents || n > 2*crashEvents+2*before {
 		t.Errorf("%d requests for %d events, %d before the crash", n, crashEvents, before)
 	}
-	if n := w.committed(stream.Partition{Topic: stream.Events}); n != crashEvents {
-		t.Errorf("committed %d of %d", n, crashEvents)
-	}
+	is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), crashEvents, "committed: of %d", crashEvents)
 }
 
 func TestCrashChild(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Re-checks of parked deliveries do not read the body: it is read once per event, for both destinations, when the
@@ -54,10 +56,7 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 	endpoint := simEndpoint("ep_1", "dst_1")
 	endpoint.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 2.0}}
 	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
-		eventID, err := s.ids.New(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		eventID := must.Get(s.ids.New(0))(t)
 		work := &event.Work{
 			Event: &event.Event{
 				ID: eventID, Account: "acc_1", Endpoint: "ep_1", Method: "POST", Body: []byte(`{"id":1}`), Dests: []string{"dst_1"},
@@ -66,24 +65,16 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 		}
 		again := func() *event.Work { // as it comes back from a retry topic
 			record, err := work.Record()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			back, err := event.DecodeWork(record)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			return back
 		}
 		step := func(what string, readBody bool, want event.Reason, bodies float64) {
 			t.Helper()
 			work = again()
-			if got := s.d.rules.Check(work, readBody).Reason; got != want {
-				t.Errorf("%s: ends %q, want %q", what, got, want)
-			}
-			if n := testutil.ToFloat64(s.d.metrics.filterEvaluations); n != bodies {
-				t.Errorf("%s: %v bodies were read, want %v", what, n, bodies)
-			}
+			is.Equal(t, s.d.rules.Check(work, readBody).Reason, want, "%s: ends", what)
+			is.Equal(t, testutil.ToFloat64(s.d.metrics.filterEvaluations), bodies, "%s: bodies were read", what)
 		}
 		step("the reader", false, "", 0)
 		step("a worker", true, event.Filtered, 1)

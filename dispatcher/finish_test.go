@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // answers is a producer that answers each batch with one error, and each record in a batch of its own with another.
@@ -58,10 +59,7 @@ func TestCompletionIsInOnePlace(t *testing.T) {
 		"follow-up refused": {refused, refused, []step{{topic: "retry.1s", record: quietEvent().Record()}, outcome},
 			"single ready"},
 	} {
-		m, err := newMetrics(prometheus.NewRegistry(), time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(newMetrics(prometheus.NewRegistry(), time.Now))(t)
 		producer, done := &answers{batch: c.batch, single: c.single}, 0
 		f := newFinisher(Deps{Log: testLog(), Producer: producer, Now: time.Now, Stream: stream.Config{Prefix: "t."}}, m,
 			func(*lane.Delivery) { done++ })

@@ -21,15 +21,14 @@ import (
 	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // spread makes an event in the given partition.
 func (w *world) spread(partition int32, body string) *event.Event {
 	ev := w.newEvent(body)
-	eventID, err := w.ids.New(partition)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	eventID := must.Get(w.ids.New(partition))(w.tb)
 	ev.ID = eventID
 	return ev
 }
@@ -76,17 +75,13 @@ func TestRebalanceInMidFlight(t *testing.T) {
 		for _, r := range s.all() {
 			bodies[string(r.body)]++
 		}
-		if len(bodies) != events {
-			t.Errorf("%d of %d events arrived", len(bodies), events)
-		}
+		is.Equal(t, len(bodies), events, "of %d events arrived", events)
 		requests := len(s.all())
 		failed := requests / 7
 		if extra := requests - failed - events; extra > 0 {
 			t.Errorf("%d requests were made twice, though everything in flight was waited for", extra)
 		}
-		if d := cmp.Diff([]int32{0, 1, 2, 3}, *second.Load()); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, *second.Load(), []int32{0, 1, 2, 3})
 		w.shut()
 		for p := range int32(partitions) {
 			if n := w.committed(stream.Partition{Topic: stream.Events, Index: p}); n != events/partitions {
@@ -149,9 +144,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		if took := time.Since(begin); took < 8*time.Second || took > 11*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
-			t.Errorf("committed %d, want 1", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 1, "committed")
 		if all := w.outcomes(count(1)); all[0].Status != event.Delivered {
 			t.Errorf("outcome %+v", all[0])
 		}
@@ -174,19 +167,13 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 				w.start(testConfig())
 				w.command(work)
 				all := w.outcomes(count(1))
-				if d := cmp.Diff(want, statuses(all)); d != "" {
-					t.Error(d)
-				}
-				if all[0].Run != work.Run {
-					t.Errorf("run %q, want %q", all[0].Run, work.Run)
-				}
+				is.Same(t, statuses(all), want)
+				is.Equal(t, all[0].Run, work.Run, "run")
 				wantRequests := 0
 				if want[0] == "delivered" && !strings.HasPrefix(name, "skipped") {
 					wantRequests = 1
 				}
-				if n := len(s.all()); n != wantRequests {
-					t.Errorf("%d requests", n)
-				}
+				is.Equal(t, len(s.all()), wantRequests, "requests")
 			})
 		})
 	}
@@ -249,9 +236,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		begin := time.Now()
 		w.accept(w.newEvent(`{}`))
 		all := w.outcomes(count(1, event.Delivered))
-		if d := cmp.Diff([]string{"pending", "delivered"}, statuses(all)); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, statuses(all), []string{"pending", "delivered"})
 		if took := time.Since(begin); took < lane.MinRecheck {
 			t.Errorf("delivered after %v, although the configuration was unavailable", took)
 		}
@@ -260,9 +245,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		ev.Endpoint = "ep_unknown"
 		w.accept(ev)
 		all = w.outcomes(count(3))
-		if d := cmp.Diff([]string{"pending", "delivered", "skipped endpoint_deleted"}, statuses(all)); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, statuses(all), []string{"pending", "delivered", "skipped endpoint_deleted"})
 	})
 }
 
@@ -283,9 +266,7 @@ func TestEventsWithoutDelivery(t *testing.T) {
 		if len(all) != 1 || len(s.all()) != 1 || string(s.all()[0].body) != "4" {
 			t.Errorf("outcomes %v, %d requests", statuses(all), len(s.all()))
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 4 {
-			t.Errorf("committed %d, want 4", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 4, "committed")
 	})
 }
 
@@ -301,23 +282,16 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 		w.produce(stream.Events, 0, broken)
 		w.produce(stream.Events, 0, &stream.Record{Value: []byte("not an event")})
 		work := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 0, Run: "run_9"}
-		record, err := work.Record()
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := must.Get(work.Record())(t)
 		w.produce("retry.1s", 0, record)
 		w.accept(w.newEvent(`{"good":1}`))
 		all := w.outcomes(count(4))
 		stop()
-		if n := w.metric("relay_dispatch_dead_letters_total", ""); n != 3 {
-			t.Errorf("%v dead letters are counted", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_dead_letters_total", ""), 3, "dead letters are counted")
 		got := statuses(all)
 		slices.Sort(got)
 		want := []string{"delivered", "failed undecodable", "failed undecodable", "failed undecodable"}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, got, want)
 		for _, outcome := range all {
 			if outcome.Event == work.Event.ID && (outcome.Run != "run_9" || outcome.Dest != testDest) {
 				t.Errorf("failed outcome of the undecodable command: %+v", outcome)
@@ -341,12 +315,8 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 			dead); d != "" {
 			t.Error(d)
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 3 {
-			t.Errorf("committed %d, want 3", n)
-		}
-		if n := w.committed(stream.Partition{Topic: "retry.1s"}); n != 1 {
-			t.Errorf("committed %d of retry.1s, want 1", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 3, "committed")
+		is.Equal(t, w.committed(stream.Partition{Topic: "retry.1s"}), 1, "committed … of retry.1s")
 	})
 }
 
@@ -379,9 +349,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			t.Error("nothing was assigned")
 		}
 		stop()
-		if n := len(d.assignment.all()); n != 0 {
-			t.Errorf("%d partitions are still here", n)
-		}
+		is.Equal(t, len(d.assignment.all()), 0, "partitions are still here")
 		held, bytes := d.lanes.InMemory()
 		if held != 0 || bytes != 0 {
 			t.Errorf("%d deliveries, %d bytes are still held", held, bytes)

@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Paused deliveries are held, reported once without a time, and delivered within one re-check interval after the
@@ -29,9 +31,7 @@ func TestPausedDeliveriesAreHeldUntilResumed(t *testing.T) {
 					w.accept(w.newEvent(`{}`, "dst_1", "dst_2"))
 				}
 				time.Sleep(time.Minute)
-				if n := len(s.all()); n != requests {
-					t.Errorf("%d requests while paused, want %d", n, requests)
-				}
+				is.Equal(t, len(s.all()), requests, "requests while paused")
 				held := 2*events - requests
 				for _, outcome := range w.outcomes(count(2 * events)) {
 					if outcome.Status != event.Delivered &&
@@ -67,10 +67,7 @@ func TestPurge(t *testing.T) {
 		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].Paused = true })
 		w.start(testConfig())
 		newRun := func() string {
-			run, err := w.ids.New(0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			run := must.Get(w.ids.New(0))(t)
 			return run.Text(id.Run)
 		}
 		replay := func(ev *event.Event, run string) {
@@ -105,9 +102,7 @@ func TestPurge(t *testing.T) {
 			// the purged replay restores the earlier status
 			"again": {"held manual", "failed not_retryable"}, "replayed": {"held manual", "delivered"},
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, got, want)
 	})
 }
 
@@ -136,9 +131,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 			}
 		}
 		send(2)
-		if w.view.written() != 0 {
-			t.Fatal("disabled after two")
-		}
+		must.Equal(t, w.view.written(), 0, "disabled after two")
 		send(1)
 		write <- fmt.Errorf("the configuration log is unavailable")
 		time.Sleep(time.Minute)
@@ -167,9 +160,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		}
 		enable(url)
 		send(2)
-		if w.view.written() != 2 {
-			t.Fatal("the count did not start again")
-		}
+		must.Equal(t, w.view.written(), 2, "the count did not start again")
 		w.view.during(func() error { enable(url + "/new"); return nil })
 		send(1)
 		if x := dest(); !x.Enabled || w.view.written() != 3 {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The lane of a destination that has no delivery any more is removed, with its opened secrets.
@@ -15,12 +17,8 @@ func TestUnusedLanesAreRemoved(t *testing.T) {
 		w.start(testConfig())
 		w.accept(w.newEvent(`{}`))
 		w.outcomes(count(1, event.Delivered))
-		if n := w.metric("relay_dispatch_lanes", "all"); n != 1 {
-			t.Fatalf("%v lanes after a delivery, want 1", n)
-		}
+		must.Equal(t, w.metric("relay_dispatch_lanes", "all"), 1, "lanes after a delivery")
 		time.Sleep(3 * time.Minute)
-		if n := w.metric("relay_dispatch_lanes", "all"); n != 0 {
-			t.Errorf("%v lanes are left", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_lanes", "all"), 0, "lanes are left")
 	})
 }

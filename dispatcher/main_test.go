@@ -7,31 +7,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
 // Every test that the package comment names for an invariant exists, here or in a folder below.
 func TestInvariantsNameTheirTests(t *testing.T) {
-	doc, err := os.ReadFile("dispatcher.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile("dispatcher.go"))(t)
 	var files []string
 	for _, pattern := range []string{"*_test.go", "lane/*_test.go", "destination/webhook/*_test.go"} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(pattern))(t)
 		files = append(files, found...)
 	}
 	var tests strings.Builder
 	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(f))(t)
 		tests.Write(text)
 	}
 	head, _, _ := strings.Cut(string(doc), "\npackage ")
@@ -40,8 +33,6 @@ func TestInvariantsNameTheirTests(t *testing.T) {
 		t.Errorf("the package comment names %d tests", len(names))
 	}
 	for _, name := range names {
-		if !strings.Contains(tests.String(), "func "+name+"(") {
-			t.Errorf("%s does not exist", name)
-		}
+		is.Has(t, tests.String(), "func "+name+"(", "%s does not exist", name)
 	}
 }

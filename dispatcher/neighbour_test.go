@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // gateway is one host and port with two destinations. /a answers requests in rounds, each when as many as the
@@ -86,14 +87,9 @@ func (g *gateway) transportTo(t *testing.T) *egress.Transport {
 	if cert := g.Certificate(); cert != nil {
 		cfg.CAFile = filepath.Join(t.TempDir(), "ca.pem")
 		block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
-		if err := os.WriteFile(cfg.CAFile, block, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(cfg.CAFile, block, 0o600))
 	}
-	transport, err := egress.NewTransport(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(cfg))(t)
 	t.Cleanup(transport.CloseIdleConnections)
 	return transport
 }

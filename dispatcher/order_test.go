@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -131,13 +132,9 @@ func TestOrderSurvivesEverything(t *testing.T) {
 		w.view.put(&moved)
 		w.outcomesOf(1, count(keys*perKey/3, event.Delivered))
 		for key, n := range checkOrder(t, succeeded, func(received) bool { return true }) {
-			if n != perKey {
-				t.Errorf("%d of %d events of %s were delivered", n, perKey, key)
-			}
+			is.Equal(t, n, perKey, "of %d events of %s were delivered", perKey, key)
 		}
-		if left := d.lanes.Census().Ordered; left != 0 {
-			t.Errorf("%d positions are left", left)
-		}
+		is.Equal(t, d.lanes.Census().Ordered, 0, "positions are left")
 	}
 	t.Run("restarts", func(t *testing.T) {
 		bubble(t, 2, func(t *testing.T, w *bubbleWorld) { run(t, w, func() func() { return func() {} }) })
@@ -213,9 +210,7 @@ func TestAfterAFailure(t *testing.T) {
 				w.outcomes(count(1, event.Failed))
 				time.Sleep(10 * time.Minute)
 				if act != nil {
-					if got := len(s.all()); got != 2 {
-						t.Fatalf("%d requests before the person acts", got)
-					}
+					must.Equal(t, len(s.all()), 2, "requests before the person acts")
 					stop()
 					w.start(testConfig())
 					time.Sleep(10 * time.Minute)
@@ -232,9 +227,7 @@ func TestAfterAFailure(t *testing.T) {
 					(string(got[n-2].body) != `{"k":"k","n":2}` || string(got[n-1].body) != `{"k":"k","n":3}`) {
 					t.Errorf("the last requests are %s, %s", got[n-2].body, got[n-1].body)
 				}
-				if offset := w.committed(stream.Partition{Topic: stream.Events}); offset != 3 {
-					t.Errorf("%d is committed", offset)
-				}
+				is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 3, "is committed")
 			})
 		})
 	}

@@ -9,15 +9,14 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // paced gives the dispatcher the real limiter, without Redis, on fake time.
 func paced(t *testing.T) func(*Deps) {
 	t.Helper()
-	l, err := limit.New(limit.DefaultConfig(), limit.Deps{Log: testLog(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(limit.New(limit.DefaultConfig(), limit.Deps{Log: testLog(), Now: time.Now}))(t)
 	return func(d *Deps) { d.Limiter = l }
 }
 
@@ -129,9 +128,7 @@ func TestSlowRate(t *testing.T) {
 		begin := time.Now()
 		time.Sleep((events*10 + 5) * time.Second)
 		got := s.all()
-		if len(got) != events {
-			t.Fatalf("%d of %d were delivered", len(got), events)
-		}
+		must.Equal(t, len(got), events, "of %d were delivered", events)
 		for i, r := range got {
 			if off := r.at.Sub(begin) - time.Duration(i)*10*time.Second; off < -time.Second || off > time.Second {
 				t.Errorf("delivery %d was %v off", i, off)
@@ -160,14 +157,10 @@ func TestRateChanges(t *testing.T) {
 			w.accept(w.newEvent(`{}`))
 		}
 		time.Sleep(11 * time.Second)
-		if n := len(s.all()); n != 2 {
-			t.Fatalf("%d requests at the slow rate", n)
-		}
+		must.Equal(t, len(s.all()), 2, "requests at the slow rate")
 		w.setRate(1000, 1)
 		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
-		if n := len(s.all()); n != events {
-			t.Errorf("%d of %d were delivered at the new rate", n, events)
-		}
+		is.Equal(t, len(s.all()), events, "of %d were delivered at the new rate", events)
 		w.setRate(0.5, 1)
 		for range events {
 			w.accept(w.newEvent(`{}`))

@@ -9,6 +9,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Waiting deliveries end when they must, wherever they wait: each re-check evaluates the configuration.
@@ -22,10 +24,7 @@ func TestParkedDeliveriesEndByPolicy(t *testing.T) {
 		now := time.Now()
 		work := func(age, deadline time.Duration) {
 			ev := w.newEvent(`{}`)
-			old, err := w.idsAt(now.Add(-age))
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := must.Get(w.idsAt(now.Add(-age)))(t)
 			ev.ID = old
 			work := &event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2}
 			if deadline > 0 {
@@ -44,9 +43,7 @@ func TestParkedDeliveriesEndByPolicy(t *testing.T) {
 		}
 		w.view.remove(testEndpoint)
 		ended := []string{"skipped endpoint_deleted", "skipped endpoint_deleted"}
-		if got := statuses(w.outcomes(count(6)))[4:]; !slices.Equal(got, ended) {
-			t.Errorf("outcomes %q", got)
-		}
+		is.List(t, statuses(w.outcomes(count(6)))[4:], ended, "outcomes")
 	})
 }
 
@@ -62,13 +59,9 @@ func TestPauseTakesNoAttempts(t *testing.T) {
 		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,
 			Deadline: time.Now().Add(time.Minute)})
 		time.Sleep(2 * time.Minute)
-		if n := len(s.all()); n != 0 {
-			t.Fatalf("%d requests while the endpoint is paused", n)
-		}
+		must.Equal(t, len(s.all()), 0, "requests while the endpoint is paused")
 		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Paused = false })
 		want := []string{"held manual", "retrying", "failed attempts_exhausted"}
-		if got := statuses(w.outcomes(count(3))); !slices.Equal(got, want) {
-			t.Errorf("outcomes %q, want %q", got, want)
-		}
+		is.List(t, statuses(w.outcomes(count(3))), want, "outcomes")
 	})
 }

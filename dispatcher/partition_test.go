@@ -7,6 +7,8 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A partition pauses when too many of its records are unfinished, and resumes when an eighth of them is done.
@@ -14,14 +16,10 @@ func TestPartitionPausesWhenTooMuchIsUnfinished(t *testing.T) {
 	p, group := testPartition(t, stream.Events, 0)
 	var slots []*slot
 	for o := range int64(maxUnfinished) {
-		if len(group) != 0 {
-			t.Fatalf("paused at %d", o)
-		}
+		must.Equal(t, len(group), 0, "paused at %d", o)
 		slots = append(slots, p.beginRecord(o, 1))
 	}
-	if len(group) != 1 {
-		t.Fatal("not paused")
-	}
+	must.Equal(t, len(group), 1, "not paused")
 	for i, slot := range slots {
 		slot.deliveryDone()
 		if paused := len(group) == 1; paused != (i+1 <= maxUnfinished/8) {
@@ -39,9 +37,7 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	for o := range int64(10) {
 		wait(o, 10<<10)
 	}
-	if len(group) != 1 {
-		t.Fatal("not paused at its share of the bytes")
-	}
+	must.Equal(t, len(group), 1, "not paused at its share of the bytes")
 	wait(10, 4<<10) // a paused partition gets nothing new; this is the rest of a poll
 	ready, next := p.takeReady(now, readyBatch)
 	if len(ready) != 1 || len(group) != 1 || !next.Equal(now.Add(time.Second)) {
@@ -53,13 +49,9 @@ func TestTierPausesAtItsShare(t *testing.T) {
 	for o := int64(11); o < 11+maxWaiting; o++ {
 		wait(o, 1)
 	}
-	if len(group) != 1 {
-		t.Fatal("not paused at the number of records")
-	}
+	must.Equal(t, len(group), 1, "not paused at the number of records")
 	p.stop()
-	if len(group) != 0 {
-		t.Fatal("the client keeps a pause beyond the assignment")
-	}
+	must.Equal(t, len(group), 0, "the client keeps a pause beyond the assignment")
 }
 
 // Tiers share the memory: what one holds is not available to the others, except for a small minimum.
@@ -76,13 +68,9 @@ func TestTiersShareTheirMemory(t *testing.T) {
 		t.Fatalf("the first paused %v at half of the memory, the other %v at what is left", len(other) == 1, len(group) == 1)
 	}
 	q.stop()
-	if p.memory.used.Load() != 64<<10 {
-		t.Fatalf("%d bytes are counted after one of them has ended", p.memory.used.Load())
-	}
+	must.Equal(t, p.memory.used.Load(), 64<<10, "bytes are counted after one of them has ended")
 	wait(p, 1, 1<<10)
-	if len(group) != 0 {
-		t.Fatal("still paused although no other tier holds anything")
-	}
+	must.Equal(t, len(group), 0, "still paused although no other tier holds anything")
 }
 
 // Deliveries are released in order of the time at which they are ready, then of their offset.
@@ -94,9 +82,7 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	for o, ready := range []time.Duration{4, 2, 3, 2, 5, 1} {
 		p.addWaiting(&lane.Delivery{Slot: p.beginRecord(int64(o), 1), Size: 1, ReadyAt: now.Add(ready * time.Second)})
 	}
-	if woken != 3 {
-		t.Errorf("the timer was woken %d times for a new first delivery, want 3", woken)
-	}
+	is.Equal(t, woken, 3, "the timer was woken … times for a new first delivery")
 	ready, next := p.takeReady(now.Add(3*time.Second), 3)
 	rest, last := p.takeReady(now.Add(3*time.Second), 3)
 	var order []int64
@@ -117,9 +103,7 @@ func TestStalledTierReleasesNothing(t *testing.T) {
 	p.wakeTimer = func() { woken++ }
 	p.addStalls(1)
 	p.addStalls(-1)
-	if woken != 0 {
-		t.Error("the timer is woken for nothing")
-	}
+	is.Equal(t, woken, 0, "the timer is woken for nothing")
 	p.addWaiting(&lane.Delivery{Slot: p.beginRecord(0, 1), Size: 1, ReadyAt: now})
 	woken = 0
 	p.addStalls(2)
@@ -210,8 +194,6 @@ func testPartition(t testing.TB, topic string, delay time.Duration) (*partition,
 	group := pauses{}
 	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &tierMemory{limit: 200 << 10}, func() {},
 		stream.Commit{Offset: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return p, group
 }

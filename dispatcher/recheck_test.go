@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Many destinations hang, and more is parked for them than memory holds. It costs few retry passes while nothing
@@ -93,9 +94,7 @@ func TestPausedWorkCostsLittleUntilItIsResumed(t *testing.T) {
 		}
 		s.view.change("ep_1", func(endpoint *config.Endpoint) { endpoint.Paused = false })
 		time.Sleep(time.Second + events*time.Second/lane.RecheckBudget)
-		if got := s.statuses()["delivered"]; got != events {
-			t.Errorf("%d of %d are delivered after it was resumed", got, events)
-		}
+		is.Equal(t, s.statuses()["delivered"], events, "of %d are delivered after it was resumed", events)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Deliveries of recovery jobs have their own retry policy, whatever their endpoint and the receiver say.
@@ -29,9 +30,7 @@ func TestRecoveryBudget(t *testing.T) {
 		if next.status == event.Retrying {
 			got = fmt.Sprint("again after ", next.due.Sub(now))
 		}
-		if got != want {
-			t.Errorf("attempt %d, %d %s: %s, want %s", attempt, status, failure, got, want)
-		}
+		is.Equal(t, got, want, "attempt %d, %d %s", attempt, status, failure)
 	}
 	f(1, 200, "", "delivered ")
 	f(1, 503, "", "again after 2s")

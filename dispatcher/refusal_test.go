@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // refuse makes the log refuse requests of one kind until the returned function is called.
@@ -40,9 +40,7 @@ func TestOutcomeIsRetriedUntilProduced(t *testing.T) {
 			t.Error("the metrics do not count the rejected outcome")
 		}
 		accept()
-		if d := cmp.Diff([]string{"delivered"}, statuses(w.outcomes(count(1)))); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, statuses(w.outcomes(count(1))), []string{"delivered"})
 		w.shut()
 		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 || len(s.all()) != 1 {
 			t.Errorf("committed %d, %d requests", n, len(s.all()))
@@ -60,16 +58,12 @@ func TestFollowUpComesBeforeItsOutcome(t *testing.T) {
 		w.start(testConfig())
 		w.accept(w.newEvent(`{}`))
 		time.Sleep(10 * time.Second)
-		if n := w.cluster.PartitionInfo("t."+stream.Outcomes, 0).HighWatermark; n != 0 {
-			t.Errorf("%d outcomes before the follow-up", n)
-		}
+		is.Equal(t, w.cluster.PartitionInfo("t."+stream.Outcomes, 0).HighWatermark, 0, "outcomes before the follow-up")
 		accept()
 		// The retry is overdue by now, so its outcome may overtake that of the first attempt; readers order by rank.
 		got := statuses(w.outcomes(count(2)))
 		slices.Sort(got)
-		if d := cmp.Diff([]string{"delivered", "retrying"}, got); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, got, []string{"delivered", "retrying"})
 	})
 }
 
@@ -83,17 +77,13 @@ func TestCommitIsTriedAgain(t *testing.T) {
 		w.start(testConfig())
 		w.accept(w.newEvent(`{}`), w.newEvent(`{}`))
 		time.Sleep(5 * time.Second)
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != -1 {
-			t.Errorf("committed %d", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), -1, "committed")
 		if w.metric("relay_dispatch_commit_errors_total", "") == 0 {
 			t.Error("the metrics do not count the rejected commit")
 		}
 		accept()
 		time.Sleep(time.Second)
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2 {
-			t.Errorf("committed %d, want 2", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 2, "committed")
 	})
 }
 
@@ -120,9 +110,7 @@ func TestIntakeStopsWhenNothingCanBeRecorded(t *testing.T) {
 		}
 		accept()
 		w.outcomes(count(events, event.Delivered))
-		if n := len(s.all()); n != events {
-			t.Errorf("%d requests for %d events", n, events)
-		}
+		is.Equal(t, len(s.all()), events, "requests for %d events", events)
 	})
 }
 
@@ -155,9 +143,7 @@ func TestLostMembership(t *testing.T) {
 		if n := len(s.all()); n != 4 {
 			t.Errorf("%d requests, want 4: both events were in flight", n)
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2 {
-			t.Errorf("committed %d", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 2, "committed")
 	})
 }
 

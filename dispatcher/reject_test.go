@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/retry"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // picky is a destination that answers by the word in a body: "good" is accepted, another word gets its own status.
@@ -74,9 +75,7 @@ func TestRejectedEventsHoldNothingUp(t *testing.T) {
 				t.Errorf("good event %d arrived after %v", i, late)
 			}
 		}
-		if n := len(p.accepted()); n != len(sent) {
-			t.Errorf("%d of %d good events arrived", n, len(sent))
-		}
+		is.Equal(t, len(p.accepted()), len(sent), "of %d good events arrived", len(sent))
 	}
 	f := func(name string, status int, attack func(send func(body string))) {
 		t.Run(name, func(t *testing.T) {

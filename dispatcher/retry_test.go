@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func policy(change ...func(*retry.Policy)) retry.Policy {
@@ -79,9 +81,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 		if strategy == retry.None {
 			want = deadlineGrace
 		}
-		if d := scheduleLength(policy); d != want {
-			t.Fatalf("chain length of %s: %v", strategy, d)
-		}
+		must.Equal(t, scheduleLength(policy), want, "chain length of %s", strategy)
 	}
 }
 
@@ -89,25 +89,19 @@ func TestJitter(t *testing.T) {
 	policy := policy(func(p *retry.Policy) { p.Jitter = 0.1 })
 	f := func(random float64, want time.Duration) {
 		t.Helper()
-		if got := retryDelay(policy, 2, 0, random).Round(time.Millisecond); got != want {
-			t.Errorf("random %v: %v, want %v", random, got, want)
-		}
+		is.Equal(t, retryDelay(policy, 2, 0, random).Round(time.Millisecond), want, "random %v", random)
 	}
 	f(0, 270*time.Second)
 	f(0.5, 300*time.Second)
 	f(0.75, 315*time.Second)
 	// Jitter moves the schedule, not the receiver's Retry-After.
-	if got := retryDelay(policy, 2, time.Hour, 0); got != time.Hour {
-		t.Errorf("Retry-After of an hour became %v", got)
-	}
+	is.Equal(t, retryDelay(policy, 2, time.Hour, 0), time.Hour, "Retry-After of an hour became")
 }
 
 func TestRetryAfterIsCapped(t *testing.T) {
 	f := func(policy retry.Policy, asked, want time.Duration) {
 		t.Helper()
-		if got := retryDelay(policy, 1, asked, 0.5); got != want {
-			t.Errorf("asked for %v: %v, want %v", asked, got, want)
-		}
+		is.Equal(t, retryDelay(policy, 1, asked, 0.5), want, "asked for %v", asked)
 	}
 	f(policy(), 0, 5*time.Second)
 	f(policy(), 3*time.Second, 5*time.Second)
@@ -125,9 +119,7 @@ func TestDecide(t *testing.T) {
 	f := func(name string, work event.Work, classified destination.Classification, policy retry.Policy, want nextStep) {
 		t.Helper()
 		work.Event = &event.Event{}
-		if got := decide(&work, classified, policy, 0, now, expiry, 0.5); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		is.Equal(t, decide(&work, classified, policy, 0, now, expiry, 0.5), want, name)
 	}
 	first := event.Work{Attempt: 1}
 	f("delivered", first, destination.Classification{}, policy(), nextStep{status: event.Delivered})

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Erased and expired payloads are not sent.
@@ -153,9 +154,7 @@ func TestStartedAt(t *testing.T) {
 		}
 	}
 	work := &event.Work{Event: ev}
-	if n := testing.AllocsPerRun(100, func() { startedAt(work) }); n != 0 {
-		t.Errorf("%v allocations for an automatic delivery", n)
-	}
+	is.Equal(t, testing.AllocsPerRun(100, func() { startedAt(work) }), 0, "allocations for an automatic delivery")
 }
 
 // startedAt must be cheap: it is called at every re-check.

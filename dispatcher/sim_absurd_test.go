@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // extremeHeaders are Retry-After values that receivers may send, valid and invalid.
@@ -53,10 +54,7 @@ func extremePolicy(r *rand.Rand) retry.Policy {
 func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 	headers, tiers := extremeHeaders(), stream.Tiers()
 	ids := id.NewGenerator(nil)
-	eventID, err := ids.New(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventID := must.Get(ids.New(1))(t)
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	for seed := range uint64(3_000) {
 		r := rand.New(rand.NewPCG(seed, 11))
@@ -108,13 +106,9 @@ func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 func throughTheLog(t *testing.T, work *event.Work) *event.Work {
 	t.Helper()
 	record, err := work.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	back, err := event.DecodeWork(record)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if late := back.Due.Sub(work.Due); late < 0 || late >= time.Millisecond || back.Attempt != work.Attempt {
 		t.Fatalf("due %v came back as %v, attempt %d as %d", work.Due, back.Due, work.Attempt, back.Attempt)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // hang makes the log answer no request of one kind until the returned function is called.
@@ -59,9 +60,7 @@ func TestReleaseIsBounded(t *testing.T) {
 				if took := time.Since(began); took > f.limit {
 					t.Errorf("took %v, at most %v", took, f.limit)
 				}
-				if n := len(d.assignment.all()); n != 0 {
-					t.Errorf("%d partitions are left", n)
-				}
+				is.Equal(t, len(d.assignment.all()), 0, "partitions are left")
 				answer()
 				time.Sleep(time.Minute) // until the handler has returned
 			})
@@ -99,9 +98,7 @@ func TestCommitWithoutGaps(t *testing.T) {
 				w.accept(w.newEvent("1"), w.newEvent("slow"), w.newEvent("2"))
 				w.outcomes(count(2, event.Delivered))
 				time.Sleep(time.Second)
-				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
-					t.Errorf("committed %d, want 1", n)
-				}
+				is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 1, "committed")
 				if w.metric("relay_dispatch_commits_without_gaps_total", "") == 0 ||
 					w.metric("relay_dispatch_commit_errors_total", "") != 0 {
 					t.Error("the metrics do not count commits without gaps, or count failures")

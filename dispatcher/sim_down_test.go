@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 var errRefused = errors.New("connection refused")
@@ -157,9 +158,7 @@ func (o outage) check(s *sim, events, parked int, up time.Time) {
 	if failures > 500 {
 		s.t.Errorf("%d requests to a destination that is down", failures)
 	}
-	if n := s.open(); n != 0 {
-		s.t.Errorf("%d records are not committed", n)
-	}
+	is.Equal(s.t, s.open(), 0, "records are not committed")
 }
 
 // A delivery that waits for longer than its payload is kept fails when the payload expires. The others are delivered.

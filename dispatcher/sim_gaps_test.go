@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -65,12 +66,8 @@ func TestNextOwnerRepeatsNothing(t *testing.T) {
 						repeated++
 					}
 				}
-				if repeated != omitted {
-					t.Errorf("%d of %d are repeated, the metric counted %d", repeated, len(done), omitted)
-				}
-				if n := w.committed(events); n != 0 {
-					t.Errorf("committed %d, the first record hangs", n)
-				}
+				is.Equal(t, repeated, omitted, "of %d are repeated, the metric counted %d", len(done), omitted)
+				is.Equal(t, w.committed(events), 0, "committed … the first record hangs")
 			})
 		})
 	}

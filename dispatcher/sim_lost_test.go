@@ -11,6 +11,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // expireMembership makes the group expel its member, as a broker does that was unreachable for longer than the session
@@ -71,9 +73,7 @@ func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 				t.Errorf("%q: %d requests", body, n)
 			}
 		}
-		if len(times) != 2*quick+2 {
-			t.Errorf("%d events arrived", len(times))
-		}
+		is.Equal(t, len(times), 2*quick+2, "events arrived")
 		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 2*quick+2 {
 			t.Errorf("committed %d of %d", n, 2*quick+2)
 		}
@@ -88,10 +88,7 @@ func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	group := &pauses{}
 	at := stream.Partition{Topic: stream.Events}
-	old, err := newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3}))(t)
 	slots := map[int64]*slot{}
 	for o := int64(110); o < 120; o++ { // the log skips 100 … 109
 		slots[o] = old.beginRecord(o, 3)

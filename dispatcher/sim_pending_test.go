@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // 40,000 retries of one partition wait in the log, a million with RELAY_TORTURE: the memory of the node does not grow
@@ -42,9 +43,7 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 		base := heapInUse()
 		s.deepen(tier, pending, func(i int) *stream.Record {
 			eventID, err := s.ids.New(0)
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 			work := &event.Work{
 				Event: &event.Event{
 					ID: eventID, Account: endpoint.Account, Endpoint: endpoint.ID, Source: event.SourceProvider,
@@ -63,9 +62,7 @@ func TestAMillionPendingInLittleMemory(t *testing.T) {
 		})
 		time.Sleep(until / 2)
 		held := heapInUse() - base
-		if n := delivered.Load(); n != 0 {
-			t.Errorf("%d were delivered long before they are due", n)
-		}
+		is.Equal(t, delivered.Load(), 0, "were delivered long before they are due")
 		for i := range 10 {
 			time.Sleep(time.Until(due(pending * (i + 1) / 10)))
 			held = max(held, heapInUse()-base)

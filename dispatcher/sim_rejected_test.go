@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -20,6 +19,8 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // refuseWith makes the log permanently refuse every batch for a topic that contains the text.
@@ -118,9 +119,7 @@ func TestFollowUpThatBrokersReject(t *testing.T) {
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != good+1 || len(s.all()) != 2*good+1 {
 					t.Errorf("committed %d of %d, %d requests", n, good+1, len(s.all()))
 				}
-				if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 1 {
-					t.Errorf("%d dead letters", n)
-				}
+				is.Equal(t, w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark, 1, "dead letters")
 			})
 		})
 	}
@@ -153,9 +152,7 @@ func TestOutcomeThatBrokersReject(t *testing.T) {
 					t.Errorf("attempt %+v", outcome.Attempt)
 				}
 				w.shut()
-				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
-					t.Errorf("committed %d", n)
-				}
+				is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 1, "committed")
 			})
 		})
 	}
@@ -201,17 +198,13 @@ func TestDeadLetterThatBrokersReject(t *testing.T) {
 				w.start(testConfig())
 				ev := w.newEvent("poison")
 				w.accept(ev)
-				if d := cmp.Diff([]string{"failed undecodable"}, statuses(w.outcomes(count(1)))); d != "" {
-					t.Error(d)
-				}
+				is.Same(t, statuses(w.outcomes(count(1))), []string{"failed undecodable"})
 				w.shut()
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 || len(s.all()) != 1 {
 					t.Errorf("committed %d, %d requests", n, len(s.all()))
 				}
 				if !f.deadLetter {
-					if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 0 {
-						t.Errorf("%d dead letters", n)
-					}
+					is.Equal(t, w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark, 0, "dead letters")
 					return
 				}
 				dead := w.deadLetters(1)[0]
@@ -232,22 +225,16 @@ func TestDeadLetterThatBrokersReject(t *testing.T) {
 func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	const two, more, smallSize, largeSize = 2000, 24_000, 100, 1000 // the client queues 20,000 refusals
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	w := newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs()}, nil, 1)
 	cfg := w.stream
 	cfg.ProducerBufferBytes = (two + 1) * smallSize // no large one fits before the callbacks of ten small ones
 	producer, err := stream.NewProducer(cfg, "small")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer producer.Close()
 	m, err := newMetrics(prometheus.NewRegistry(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var done atomic.Int64
 	blocked, release := make(chan struct{}), make(chan struct{})
 	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, m,

@@ -22,7 +22,9 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // sim is a complete dispatcher on fake time, between a log in memory and destinations that are a function.
@@ -56,9 +58,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
 		keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s := &sim{
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
 			held: make(map[string]time.Time),
@@ -78,17 +78,13 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			Keyring: keyring, Transport: s, IDs: s.ids, Now: time.Now,
 			Metrics: prometheus.NewRegistry(), Held: s,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.d, s.assigned, s.produced = d, d.onAssigned, s.recordProduced
 		d.joinGroup = func(stream.GroupConfig) (member, error) { return s, nil }
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() {
-			if err := d.Run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
+			is.OK(t, d.Run(ctx), "Run")
 		})
 		f(s)
 		cancel()
@@ -110,10 +106,7 @@ func simEndpoint(ep string, dests ...string) *config.Endpoint {
 
 // accept appends an event for the destinations of an endpoint.
 func (s *sim) accept(endpoint *config.Endpoint) {
-	eventID, err := s.ids.New(0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventID := must.Get(s.ids.New(0))(s.t)
 	ev := &event.Event{
 		ID: eventID, Account: endpoint.Account, Endpoint: endpoint.ID, Source: event.SourceProvider,
 		Verdict: event.VerdictVerified,
@@ -130,9 +123,7 @@ func (s *sim) accept(endpoint *config.Endpoint) {
 func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	dest := strings.ReplaceAll(strings.TrimSuffix(req.URL.Host, ".test"), "-", "_")
 	eventID, err := id.Parse(id.Event, req.Header.Get("Webhook-Id"))
-	if err != nil {
-		s.t.Errorf("webhook-id: %v", err)
-	}
+	is.OK(s.t, err, "webhook-id")
 	now := time.Now()
 	s.seen.Lock()
 	s.requests++

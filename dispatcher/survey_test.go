@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // inPartition is an event that was accepted in the given partition.
@@ -83,18 +84,12 @@ func TestSurvey(t *testing.T) {
 		w.view.put(&other)
 		w.start(testConfig())
 
-		reader, err := stream.NewReader(w.stream, "test")
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(stream.NewReader(w.stream, "test"))(t)
 		defer reader.Close()
 		survey := NewSurvey(reader, testEndpoint, []int32{0})
 		refresh := func() OpenRecords {
 			t.Helper()
-			o, err := survey.Refresh(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(survey.Refresh(t.Context()))(t)
 			return o
 		}
 		if o := refresh(); o.Any() {

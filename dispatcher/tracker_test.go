@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // gaps makes gaps [from, to) of pairs.
@@ -30,12 +32,8 @@ func TestTrackerCommitOffsetAndGaps(t *testing.T) {
 		for _, o := range done {
 			tr.done(o)
 		}
-		if tr.commitOffset != wantOffset {
-			t.Errorf("%s: commit offset %d, want %d", name, tr.commitOffset, wantOffset)
-		}
-		if d := cmp.Diff(want, tr.gaps()); d != "" {
-			t.Errorf("%s: gaps: %s", name, d)
-		}
+		is.Equal(t, tr.commitOffset, wantOffset, "%s: commit offset", name)
+		is.Equal(t, cmp.Diff(want, tr.gaps()), "", "%s: gaps", name)
 	}
 	f("nothing read", 7, nil, nil, 7, nil)
 	f("nothing committed, nothing read", -1, nil, nil, -1, nil)
@@ -106,15 +104,11 @@ func TestTrackerJoinsGaps(t *testing.T) {
 		tr.add(o, 1)
 	}
 	tr.done(1)
-	if d := cmp.Diff(gaps(1, 4, 6, 8), tr.gaps()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, tr.gaps(), gaps(1, 4, 6, 8))
 	for o := int64(2); o < 8; o++ {
 		tr.add(o, 1)
 	}
-	if d := cmp.Diff(gaps(1, 4, 6, 8), tr.gaps()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, tr.gaps(), gaps(1, 4, 6, 8))
 }
 
 func TestTrackerSkipsGapsOfThePreviousOwner(t *testing.T) {
@@ -126,13 +120,9 @@ func TestTrackerSkipsGapsOfThePreviousOwner(t *testing.T) {
 			work = append(work, o)
 		}
 	}
-	if d := cmp.Diff([]int64{10, 13, 14, 15}, work); d != "" {
-		t.Fatal(d)
-	}
+	must.Equal(t, cmp.Diff([]int64{10, 13, 14, 15}, work), "")
 	// Gaps above the records that were read so far must survive the next commit.
-	if d := cmp.Diff(gaps(11, 13, 20, 21), tr.gaps()); d != "" {
-		t.Fatal(d)
-	}
+	must.Equal(t, cmp.Diff(gaps(11, 13, 20, 21), tr.gaps()), "")
 	if tr.add(12, 3) {
 		t.Fatal("a record was given out twice")
 	}
@@ -146,9 +136,7 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	}
 	want := func(epoch int32) {
 		t.Helper()
-		if got := tr.leaderEpoch(); got != epoch {
-			t.Fatalf("at commit offset %d: epoch %d, want %d", tr.commitOffset, got, epoch)
-		}
+		must.Equal(t, tr.leaderEpoch(), epoch, "at commit offset %d: epoch", tr.commitOffset)
 	}
 	want(-1)
 	for o := range int64(5) {
@@ -187,9 +175,7 @@ func TestCommitNeverPassesUnfinished(t *testing.T) {
 			if i := slices.Index(isDone, false); i >= 0 {
 				want = start + int64(i)
 			}
-			if tr.commitOffset != want {
-				t.Fatalf("seed %d: commit offset %d, want %d", seed, tr.commitOffset, want)
-			}
+			must.Equal(t, tr.commitOffset, want, "seed %d: commit offset", seed)
 		}
 		skipped := make([]bool, len(isDone))
 		for _, h := range tr.gaps() {
@@ -216,10 +202,7 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 		metadata := ""
 		redone, allowed := 0, 0
 		for times[records-1] == 0 || slices.Contains(times, 0) || committed < records {
-			before, err := stream.Commit{Offset: committed, Metadata: metadata}.Gaps()
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(stream.Commit{Offset: committed, Metadata: metadata}.Gaps())(t)
 			var tr tracker
 			tr.start(committed, 1, before)
 			next, open, sinceCommit := committed, []int64(nil), 0

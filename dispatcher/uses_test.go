@@ -12,6 +12,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A use of a tripwire is not delivered. Its hit is made at once and stored some time later, and the offset waits for
@@ -48,9 +50,7 @@ func TestUses(t *testing.T) {
 		wantCommitted := func(want int64) {
 			t.Helper()
 			time.Sleep(10 * time.Second)
-			if n := w.committed(stream.Partition{Topic: stream.Events}); n != want {
-				t.Errorf("%d records are committed, want %d", n, want)
-			}
+			is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), want, "records are committed")
 		}
 		stop := start()
 		use("none", event.SourceTripwire)
@@ -64,9 +64,7 @@ func TestUses(t *testing.T) {
 		refused.Remove()
 		start()
 		wantCommitted(3)
-		if made.Load() != 3 {
-			t.Errorf("%d hits are made with those of the next node", made.Load())
-		}
+		is.Equal(t, made.Load(), 3, "hits are made with those of the next node")
 
 		use("b", event.SourceTripwireTest)
 		time.Sleep(hitPause / 2)
@@ -89,13 +87,9 @@ func TestUses(t *testing.T) {
 func (w *world) end(topic string, index int32) int64 {
 	w.tb.Helper()
 	reader, err := stream.NewReader(w.stream, "test")
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, err)
 	defer reader.Close()
 	ends, err := reader.Ends(w.tb.Context(), topic)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, err)
 	return ends[stream.Partition{Topic: topic, Index: index}]
 }

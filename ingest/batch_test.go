@@ -7,6 +7,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // AcceptAll returns the errors in the order of the events, in whatever order the log answers.
@@ -36,9 +38,7 @@ func TestAcceptAll(t *testing.T) {
 		switch i % 3 {
 		case 0:
 			want = append(want, string(events[i].Body))
-			if err != nil {
-				t.Fatalf("event %d: %v", i, err)
-			}
+			must.Do(t, err, "event %d", i)
 		case 1:
 			if full || !unknown || !errors.Is(err, broken) {
 				t.Fatalf("event %d: %v", i, err)
@@ -50,17 +50,11 @@ func TestAcceptAll(t *testing.T) {
 		}
 	}
 	stored := w.stored()
-	if len(stored) != len(want) {
-		t.Fatalf("%d events are stored, want %d", len(stored), len(want))
-	}
+	must.Equal(t, len(stored), len(want), "events are stored")
 	for i, e := range stored {
-		if string(e.Body) != want[i] {
-			t.Fatalf("event %d of the log is %s, want %s", i, e.Body, want[i])
-		}
+		must.Equal(t, string(e.Body), want[i], "event %d of the log is %s", i, e.Body)
 	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")); got != 333 {
-		t.Errorf("%v unknown outcomes are counted", got)
-	}
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")), 333, "unknown outcomes are counted")
 }
 
 // countingProducer counts calls of Produce and of ProduceUnordered.

@@ -3,7 +3,6 @@ package ingest
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -83,9 +83,7 @@ func TestBodyMemoryShares(t *testing.T) {
 		t.Helper()
 		h := b.track(endpoint, client(from))
 		held = append(held, h)
-		if err := b.addBytes(h, n); !errors.Is(err, want) {
-			t.Errorf("%d bytes for %s from %s: %v, want %v", n, endpoint, from, err, want)
-		}
+		is.ErrorIs(t, b.addBytes(h, n), want, "%d bytes for %s from %s", n, endpoint, from)
 		if want != nil {
 			b.release(h)
 			held = held[:len(held)-1]
@@ -161,9 +159,7 @@ func TestStalledBodiesHoldOneShare(t *testing.T) {
 		}
 	}
 	w.want(w.do("POST", "", bytes.NewReader(make([]byte, 2<<10))), 200) // small bodies need no share
-	if n := w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory_share")); n != 2 {
-		t.Errorf("%v refusals are counted", n)
-	}
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory_share")), 2, "refusals are counted")
 	for _, conn := range stalled {
 		conn.Close()
 	}

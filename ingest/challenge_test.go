@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,9 +46,7 @@ func TestChallengesAreAnsweredAndNotStored(t *testing.T) {
 		f(provider, "GET", "?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=meatyhamhock", "", "1158201444")
 		f(provider, "GET", "?challenge=xG6iDZ-dropbox_1", "", "xG6iDZ-dropbox_1")
 	}
-	if n := len(w.stored()); n != 0 {
-		t.Errorf("%d events are stored", n)
-	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
 }
 
 // A request that resembles a challenge but may be another provider's event is stored as an event.
@@ -73,13 +72,9 @@ func TestEventsAreNotAnsweredAsChallenges(t *testing.T) {
 	f("generic", "POST", "", `{"type":"url_verification","challenge":"a","order":{"id":1}}`)
 	f("generic", "POST", "", `{"type":"url_verification"}`)
 	events := w.stored()
-	if len(events) != len(bodies) {
-		t.Fatalf("%d events are stored, want %d", len(events), len(bodies))
-	}
+	must.Equal(t, len(events), len(bodies), "events are stored")
 	for i, e := range events {
-		if string(e.Body) != bodies[i] {
-			t.Errorf("stored %q, want %q", e.Body, bodies[i])
-		}
+		is.Equal(t, string(e.Body), bodies[i], "stored %q", e.Body)
 	}
 }
 
@@ -88,9 +83,7 @@ func TestRequestTarget(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
 		r := &http.Request{RequestURI: line, URL: mustURL(t, "http://x/in/tok?a=%20")}
-		if got := requestTarget(r); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		is.Equal(t, requestTarget(r), want, line)
 	}
 	f("/in/tok?a=b%2fc&d='e'&f=|", "/in/tok?a=b%2fc&d='e'&f=|")
 	f("/in/%74ok?", "/in/%74ok?")

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -52,16 +53,10 @@ func TestLogRefuses(t *testing.T) {
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.KafkaStorageError, Count: 3})
 	w.want(w.post("taken"), 401)
 	for _, e := range w.stored() {
-		if string(e.Body) != "taken" {
-			t.Errorf("stored %q", e.Body)
-		}
+		is.Equal(t, string(e.Body), "taken", "stored %q", e.Body)
 	}
-	if n := len(w.stored()); n != 5 {
-		t.Errorf("%d events are stored, want 5", n)
-	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")); got != 8 {
-		t.Errorf("%v refusals are counted", got)
-	}
+	is.Equal(t, len(w.stored()), 5, "events are stored")
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")), 8, "refusals are counted")
 }
 
 // After the clock has stepped back by more than id.MaxAhead no ids are created: their time would be wrong.
@@ -75,12 +70,8 @@ func TestClockSteppedBack(t *testing.T) {
 	w.wantBusy(w.post("x"))
 	offset.Store(0)
 	w.want(w.post("x"), 200)
-	if n := len(w.stored()); n != 3 {
-		t.Errorf("%d events are stored, want 3", n)
-	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("clock")); got != 1 {
-		t.Errorf("%v refusals are counted", got)
-	}
+	is.Equal(t, len(w.stored()), 3, "events are stored")
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("clock")), 1, "refusals are counted")
 }
 
 // While CheckCapacity returns an error, because a consumer group is about to lose unread records, no event is accepted.
@@ -90,9 +81,7 @@ func TestNoCapacityRefusesEvents(t *testing.T) {
 	w.wantBusy(w.post("x"))
 	w.capacityErr = nil
 	w.want(w.post("x"), 200)
-	if n := len(w.stored()); n != 1 {
-		t.Errorf("%d events are stored, want 1", n)
-	}
+	is.Equal(t, len(w.stored()), 1, "events are stored")
 }
 
 // If the clock differs from the broker's by more than 30 s, in either direction, no event is accepted: its id would
@@ -105,9 +94,7 @@ func TestClockFarFromTheBrokers(t *testing.T) {
 	}
 	w.skew.Store(int64(-29 * time.Second))
 	w.want(w.post("x"), 200)
-	if n := len(w.stored()); n != 1 {
-		t.Errorf("%d events are stored, want 1", n)
-	}
+	is.Equal(t, len(w.stored()), 1, "events are stored")
 }
 
 // bubble runs f on fake time. The Kafka cluster is on an in-memory network and requests go directly to the handler. The
@@ -174,22 +161,16 @@ func TestLogHangs(t *testing.T) {
 		for range 1000 {
 			a, took := post("refused at once")
 			w.wantBusy(a)
-			if took != 0 {
-				t.Fatalf("a later one was answered after %v", took)
-			}
+			must.Equal(t, took, 0, "a later one was answered after")
 		}
-		if got := w.metric(w.ingest.metrics.stalled); got != 1 {
-			t.Errorf("%v partitions are counted as stalled", got)
-		}
+		is.Equal(t, w.metric(w.ingest.metrics.stalled), 1, "partitions are counted as stalled")
 		h.Remove()
 		time.Sleep(5 * time.Second) // the producer retries the first one
 		a, took = post("after")
 		if a.StatusCode != 200 || took > time.Second {
 			t.Errorf("after the log is back: %d in %v", a.StatusCode, took)
 		}
-		if got := w.metric(w.ingest.metrics.stalled); got != 0 {
-			t.Errorf("%v partitions are counted as stalled", got)
-		}
+		is.Equal(t, w.metric(w.ingest.metrics.stalled), 0, "partitions are counted as stalled")
 		stored := map[string]bool{}
 		for _, e := range w.stored() {
 			stored[e.ID.Text(id.Event)] = true
@@ -202,9 +183,7 @@ func TestLogHangs(t *testing.T) {
 				t.Errorf("%s was confirmed and is not in the log", evt)
 			}
 		}
-		if len(confirmed) != 2 {
-			t.Errorf("%d were confirmed, want 2", len(confirmed))
-		}
+		is.Equal(t, len(confirmed), 2, "were confirmed")
 	})
 }
 
@@ -225,9 +204,7 @@ func TestStalledPartitionDoesNotDelayOthers(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := w.waiting(1); n != maxWaiting {
-			t.Errorf("%d events wait for the bad partition, want %d", n, maxWaiting)
-		}
+		is.Equal(t, w.waiting(1), maxWaiting, "events wait for the bad partition")
 		for range 20 {
 			if a, took := w.serve(token, "x"); a.StatusCode != 200 || took > time.Second {
 				t.Fatalf("the good partition: %d in %v", a.StatusCode, took)

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -126,9 +127,7 @@ func TestHandshakes(t *testing.T) {
 			t.Errorf("stored %s", e.Body)
 		}
 	}
-	if events != 1 {
-		t.Errorf("%d events of Discord are stored", events)
-	}
+	is.Equal(t, events, 1, "events of Discord are stored")
 }
 
 // Certificates are fetched once, from the provider's hosts only. A subscription is confirmed only if its message is
@@ -197,17 +196,13 @@ func TestSentSecretsAreNotStored(t *testing.T) {
 		w.provider(provider, v.Secret)
 		w.want(w.post(v.Body, headers...), 200)
 		e := w.only()
-		if got := e.HeaderValue(header); got != masked {
-			t.Errorf("stored %s: %q", header, got)
-		}
+		is.Equal(t, e.HeaderValue(header), masked, "stored %s", header)
 		ep := w.EndpointByToken(token)
 		out := must.Get(w.ingest.Explain(ep, e))(t)
 		if out.Reason != "" || !out.SecretSent || out.ReceivedPrefix+out.Secrets[0].ExpectedPrefix != "" {
 			t.Errorf("%s: explained as %+v", provider, out)
 		}
-		if got := w.sample(ep, provider, "").HeaderValue(header); got != masked {
-			t.Errorf("the sample has %s: %q", header, got)
-		}
+		is.Equal(t, w.sample(ep, provider, "").HeaderValue(header), masked, "the sample has %s", header)
 		w.want(w.post(v.Body, header, "Basic eDp5"), 401)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,9 +46,7 @@ func TestEventIsStoredAsItCame(t *testing.T) {
 			{Name: "X-Empty", Value: ""}, {Name: "X-High", Value: "gr\xfc\xdfe"},
 		},
 	}
-	if diff := cmp.Diff(want, e, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, e, want, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
 	if got := w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")); got != 1 {
 		t.Errorf("%v accepted are counted", got)
 	}
@@ -83,16 +82,12 @@ func TestBodiesAreStoredByteForByte(t *testing.T) {
 		f(packed.Bytes(), chunked, "Content-Encoding", "gzip", "Content-Type", "application/json")
 	}
 	events := w.stored()
-	if len(events) != len(bodies) {
-		t.Fatalf("%d events are stored, want %d", len(events), len(bodies))
-	}
+	must.Equal(t, len(events), len(bodies), "events are stored")
 	for i, e := range events {
 		if !bytes.Equal(e.Body, bodies[i]) {
 			t.Errorf("body %d: %d bytes are stored, want %d, or others", i, len(e.Body), len(bodies[i]))
 		}
-		if e.Type != "" {
-			t.Errorf("body %d has the type %q", i, e.Type)
-		}
+		is.Equal(t, e.Type, "", "body %d has the type", i)
 	}
 }
 
@@ -115,9 +110,7 @@ func TestMethods(t *testing.T) {
 	for _, e := range w.stored() {
 		methods = append(methods, e.Method)
 	}
-	if got := strings.Join(methods, " "); got != "POST PUT PATCH DELETE" {
-		t.Errorf("stored: %s", got)
-	}
+	is.Equal(t, strings.Join(methods, " "), "POST PUT PATCH DELETE", "stored")
 }
 
 func TestUnknownAndDisabledEndpoints(t *testing.T) {
@@ -128,18 +121,14 @@ func TestUnknownAndDisabledEndpoints(t *testing.T) {
 			res := must.Get(http.DefaultTransport.RoundTrip(
 				&http.Request{Method: method, URL: mustURL(t, w.url+path), Header: http.Header{}}))(t)
 			res.Body.Close()
-			if res.StatusCode != 404 {
-				t.Errorf("%s %s: %s", method, path, res.Status)
-			}
+			is.Equal(t, res.StatusCode, 404, "%s %s: %s", method, path, res.Status)
 		}
 	}
 	w.change(func(ep *config.Endpoint) { ep.Enabled = false })
 	w.want(w.post("x"), 404)
 	w.want(w.do("GET", "?challenge=abc", nil), 404)
 	w.want(w.do("HEAD", "", nil), 404)
-	if n := len(w.stored()); n != 0 {
-		t.Errorf("%d events are stored", n)
-	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
 }
 
 func TestConfiguredAnswer(t *testing.T) {
@@ -157,9 +146,7 @@ func TestConfiguredAnswer(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"} {
-			if got := a.Header.Get(name); got != want {
-				t.Errorf("%s is %q", name, got)
-			}
+			is.Equal(t, a.Header.Get(name), want, "%s is", name)
 		}
 	}
 	f(config.Response{Status: 202, ContentType: "text/plain", Body: "thanks"})
@@ -211,9 +198,7 @@ func TestTypeOfEachProvider(t *testing.T) {
 			}
 		}})
 		w.want(w.post(body, headers...), 200)
-		if got := w.only().Type; got != want {
-			t.Errorf("%s: type %q, want %q", provider, got, want)
-		}
+		is.Equal(t, w.only().Type, want, "%s: type", provider)
 	}
 	f("stripe", `{"id":"evt_1","type":"charge.succeeded","data":{"type":"x"}}`, "charge.succeeded")
 	f("standard_webhooks", `{"type":"user.created"}`, "user.created")

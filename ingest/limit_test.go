@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -73,9 +74,7 @@ func TestIngestLimit(t *testing.T) {
 			t.Errorf("event %d of several: %v", i, err)
 		}
 	}
-	if n := len(w.stored()); n != 8 {
-		t.Errorf("%d events are stored, want 8", n)
-	}
+	is.Equal(t, len(w.stored()), 8, "events are stored")
 	for limit, want := range map[string]float64{"events": 3, "bytes": 1} {
 		if n := w.metric(w.ingest.metrics.limited.WithLabelValues(limit)); n != want {
 			t.Errorf("%v over the limit of %s are counted, want %v", n, limit, want)

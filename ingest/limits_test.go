@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -24,9 +25,7 @@ func TestBodyLimit(t *testing.T) {
 	w.want(w.do("POST", "", chunked(full)), 200)
 
 	a := w.want(w.do("POST", "", strings.NewReader(full+"x")), 413)
-	if !strings.Contains(a.body, `"type":"payload_too_large"`) {
-		t.Errorf("%s", a.body)
-	}
+	is.Has(t, a.body, `"type":"payload_too_large"`)
 	w.want(w.do("POST", "", chunked(full+"x")), 413)
 	w.want(w.do("POST", "", chunked(full+full)), 413)
 	// Announced but not sent: the response does not wait for the body, and no memory is allocated for it.
@@ -38,9 +37,7 @@ func TestBodyLimit(t *testing.T) {
 	if len(events) != 2 || len(events[0].Body) != maxBody || len(events[1].Body) != maxBody {
 		t.Errorf("%d events are stored: something was truncated", len(events))
 	}
-	if n := w.ingest.bodies.readingBytes.Load(); n != 0 {
-		t.Errorf("%d bytes still count as being read", n)
-	}
+	is.Equal(t, w.ingest.bodies.readingBytes.Load(), 0, "bytes still count as being read")
 }
 
 // A body of RELAY_MAX_BODY's upper limit (10 MiB) passes through the log unchanged.
@@ -87,9 +84,7 @@ func TestHeaderLimits(t *testing.T) {
 	f(1, 64<<10, 431)
 	f(1, 1<<20, 431) // net/http's own
 	f(30_000, 20, 431)
-	if n := len(w.stored()); n != 2 {
-		t.Errorf("%d events are stored, want 2", n)
-	}
+	is.Equal(t, len(w.stored()), 2, "events are stored")
 }
 
 // Truncated or malformed requests are not stored. Complete ones are stored once, whatever follows on the connection.
@@ -145,13 +140,9 @@ func TestBrokenRequests(t *testing.T) {
 		[]int{200}, "seven")
 
 	events := w.stored()
-	if len(events) != len(want) {
-		t.Fatalf("%d events are stored, want %d", len(events), len(want))
-	}
+	must.Equal(t, len(events), len(want), "events are stored")
 	for i, e := range events {
-		if string(e.Body) != want[i] {
-			t.Errorf("stored %q, want %q", e.Body, want[i])
-		}
+		is.Equal(t, string(e.Body), want[i], "stored %q", e.Body)
 	}
 }
 
@@ -180,9 +171,7 @@ func TestSlowBody(t *testing.T) {
 			conn := w.dial()
 			io.WriteString(conn, request("POST", []string{framing}, part))
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("%s %q: %v", framing, part, err)
-			}
+			must.Do(t, err, "%s %q", framing, part)
 			body, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != 408 || !res.Close || !strings.Contains(string(body), `"type":"timeout"`) {
 				t.Errorf("%s %q: %s, close %t, %s %v", framing, part, res.Status, res.Close, body, err)
@@ -192,12 +181,8 @@ func TestSlowBody(t *testing.T) {
 			}
 		}
 	}
-	if n := len(w.stored()); n != 0 {
-		t.Errorf("%d events are stored", n)
-	}
-	if n := w.ingest.bodies.readingBytes.Load(); n != 0 {
-		t.Errorf("%d bytes still count as being read", n)
-	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
+	is.Equal(t, w.ingest.bodies.readingBytes.Load(), 0, "bytes still count as being read")
 }
 
 // The limits also hold over HTTP/2, which a node with a certificate offers.
@@ -218,9 +203,7 @@ func TestHTTP2(t *testing.T) {
 		req.Header["X-A"] = []string{"2", "1"}
 		res := must.Get(srv.Client().Do(req))(t)
 		res.Body.Close()
-		if res.ProtoMajor != 2 {
-			t.Fatalf("spoke %s", res.Proto)
-		}
+		must.Equal(t, res.ProtoMajor, 2, "spoke %s", res.Proto)
 		return res
 	}
 	w := serve(options{})
@@ -248,15 +231,9 @@ func TestBodyMemoryLimit(t *testing.T) {
 	w.ingest.bodies.readingBytes.Store(maxReadingBytes - 64<<10)
 	w.want(w.post("small"), 200)
 	a := w.want(w.do("POST", "", bytes.NewReader(make([]byte, 200<<10))), 503)
-	if a.Header.Get("Retry-After") != "1" {
-		t.Errorf("%v", a.Header)
-	}
-	if n := w.ingest.bodies.readingBytes.Load(); n != maxReadingBytes-64<<10 {
-		t.Errorf("%d bytes count as being read", n)
-	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory")); got != 1 {
-		t.Errorf("%v refusals are counted", got)
-	}
+	is.Equal(t, a.Header.Get("Retry-After"), "1", a.Header)
+	is.Equal(t, w.ingest.bodies.readingBytes.Load(), maxReadingBytes-64<<10, "bytes count as being read")
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory")), 1, "refusals are counted")
 	w.only()
 }
 

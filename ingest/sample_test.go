@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -63,9 +64,7 @@ func TestSamplesVerify(t *testing.T) {
 			w.want(w.post(string(e.Body), headers...), 200)
 		}
 		e := w.sample(ep, "generic", "")
-		if e.Verdict != event.VerdictUnverified {
-			t.Errorf("a verify.Generic sample is %s", e.Verdict)
-		}
+		is.Equal(t, e.Verdict, event.VerdictUnverified, "a verify.Generic sample")
 	}
 }
 
@@ -91,9 +90,7 @@ func TestSamplesHaveTheDefaults(t *testing.T) {
 		}
 		response := config.DefaultResponse(s.Name)
 		must.Do(t, require.Bounds("response", &response))
-		if e.Verdict != event.VerdictUnverified {
-			t.Errorf("%s: the sample is %s", s.Name, e.Verdict)
-		}
+		is.Equal(t, e.Verdict, event.VerdictUnverified, "%s: the sample is", s.Name)
 	}
 }
 

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"io"
 	"net"
 	"runtime"
@@ -48,9 +49,7 @@ func TestSlowClientsUseLittleMemory(t *testing.T) {
 	eventually(t, "nothing is left", func() bool {
 		return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.readingBytes.Load() == 0
 	})
-	if n := len(w.stored()); n != 2 {
-		t.Errorf("%d events are stored, want 2", n)
-	}
+	is.Equal(t, len(w.stored()), 2, "events are stored")
 }
 
 func eventually(t *testing.T, what string, is func() bool) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Metrics and profiles answer under IP addresses and known host names, not to web pages. A profile takes a minute at
@@ -84,8 +85,6 @@ func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
 		n := &Node{settings: Config{Roles: []string{role}}, reader: new(read.Reader)}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
-		if store != want {
-			t.Errorf("a node with the role %s checks the store: %v, want %v", role, store, want)
-		}
+		is.Equal(t, store, want, "a node with the role %s checks the store", role)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -63,9 +64,7 @@ func TestCertificateIsReloaded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := srv.Run(ctx); err != nil {
-			t.Errorf("Run: %v", err)
-		}
+		is.OK(t, srv.Run(ctx), "Run")
 	})
 	defer running.Wait()
 	defer stop()
@@ -143,8 +142,6 @@ func TestServeRefusesBrokenCertificate(t *testing.T) {
 			must.Do(t, os.WriteFile(filepath.Join(dir, file), b, 0o600))
 		}
 		_, err := newCertificate(filepath.Join(dir, "cert"), filepath.Join(dir, "key"), slog.New(slog.DiscardHandler))
-		if err == nil || !strings.Contains(err.Error(), "RELAY_TLS_CERT_FILE") {
-			t.Errorf("%s: %v", name, err)
-		}
+		is.Failed(t, err, "RELAY_TLS_CERT_FILE", name)
 	}
 }

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +31,6 @@ func TestDiskHistory(t *testing.T) {
 		f(61*time.Minute, 1000, 61*time.Minute)
 		f(10*time.Hour, 996, 6*time.Hour)
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-done)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -69,9 +70,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Error("the third connection was not served after the others had their answers")
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, <-ended)
 	if _, ok := any(&limitedConn{}).(interface{ CloseWrite() error }); !ok {
 		t.Error("a client that is still sending would not read why it was refused")
 	}
@@ -99,9 +98,7 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 		t.Helper()
 		resp := must.Get(cl.Get("http://" + listener.Addr().String()))(t)
 		_ = resp.Body.Close()
-		if resp.Close != closes {
-			t.Errorf("the answer closes its connection: %t", resp.Close)
-		}
+		is.Equal(t, resp.Close, closes, "the answer closes its connection")
 	}
 	f(clients[0], false)
 	stop()
@@ -109,9 +106,7 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 	f(clients[0], true) // on a connection from before
 	f(clients[1], true)
 	close(left)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, <-ended)
 	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
 		t.Error("the server has ended and accepts connections")
 	}
@@ -156,9 +151,7 @@ func TestStopIsBounded(t *testing.T) {
 			}
 			close(release)
 		}
-		if err := <-ended; err != nil {
-			t.Errorf("drain %v: the stop is a failure: %v", c.drain, err)
-		}
+		is.OK(t, <-ended, "drain %v: the stop is a failure", c.drain)
 		if err := <-answered; (err != nil) != c.cutOff {
 			t.Errorf("drain %v: the request ended with %v", c.drain, err)
 		}
@@ -189,9 +182,7 @@ func TestShutdownDelay(t *testing.T) {
 		{Config{ShutdownDelay: 0}, 0},
 		{Config{ShutdownDelay: 20, Embedded: true}, 20 * time.Second},
 	} {
-		if got := c.config.shutdownDelay(); got != c.want {
-			t.Errorf("%d, embedded %t: %v, want %v", c.config.ShutdownDelay, c.config.Embedded, got, c.want)
-		}
+		is.Equal(t, c.config.shutdownDelay(), c.want, "%d, embedded %t", c.config.ShutdownDelay, c.config.Embedded)
 	}
 	st := NewStack(t.Context(), slog.New(slog.DiscardHandler))
 	st.Start("works", func(ctx context.Context) error {
@@ -205,9 +196,7 @@ func TestShutdownDelay(t *testing.T) {
 		t.Error("nothing has failed yet")
 	}
 	st.Start("fails", func(context.Context) error { return io.ErrUnexpectedEOF })
-	if err := st.Wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, st.Wait(), io.ErrUnexpectedEOF)
 }
 
 // peers is a listener with connections from given addresses.
@@ -249,9 +238,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 		inner.conns <- &peerConn{theirs, "127.0.0.1:9"}
 		c = accept().(*limitedConn)
 		c.requestStarted()
-		if got := c.RemoteAddr().String() == from; got != want {
-			t.Errorf("%s is accepted: %t", from, got)
-		}
+		is.Equal(t, c.RemoteAddr().String() == from, want, "%s is accepted", from)
 		if want {
 			accept()
 		} else if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -46,18 +47,14 @@ func TestClockThatWasAhead(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		families := must.Get(reg.Gather())(t)
-		if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != ahead {
-			t.Errorf("%s: %v s ahead, want %v", moment, got, ahead)
-		}
+		is.Equal(t, families[0].GetMetric()[0].GetGauge().GetValue(), ahead, "%s: s ahead", moment)
 	}
 	expect("at first", false, 0, 0)
 	now = start.Add(time.Hour)
 	expect("an hour ahead", false, 0, 0)
 	now = start
 	expect("set right", true, 3600, 1)
-	if !strings.Contains(log.String(), "until=2026-11-01T12:59:30.000Z") {
-		t.Errorf("the log does not say when it ends: %s", log.String())
-	}
+	is.Has(t, log.String(), "until=2026-11-01T12:59:30.000Z", "the log does not say when it ends")
 	now = start.Add(time.Minute)
 	expect("a minute later", true, 3540, 1)
 	before, after := ids.NewUnbounded(0), ids.NewUnbounded(0)

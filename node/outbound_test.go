@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -22,7 +23,5 @@ func TestOutboundFiles(t *testing.T) {
 func TestOpenFilesAreRaised(t *testing.T) {
 	var limit syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	if n := openFiles(); n != int(min(uint64(limit.Max), maxFiles)) {
-		t.Errorf("%d open files, the hard limit is %d", n, limit.Max)
-	}
+	is.Equal(t, openFiles(), int(min(uint64(limit.Max), maxFiles)), "open files, the hard limit is %d", limit.Max)
 }

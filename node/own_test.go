@@ -1,7 +1,7 @@
 package node
 
 import (
-	"slices"
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 )
 
@@ -13,9 +13,7 @@ func TestEngineHosts(t *testing.T) {
 		SearchURL:     "http://search.example/relay", RedisURL: "rediss://:secret@redis.example:6380",
 	}
 	want := []string{"kafka-1.example", "2001:db8::1", "ch-1.example", "ch-2.example", "search.example", "redis.example"}
-	if got := s.engineHosts(); !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	is.List(t, s.engineHosts(), want)
 	if got := (Config{RedisURL: "unix:///run/redis.sock"}).engineHosts(); len(got) != 0 {
 		t.Errorf("a unix socket gave the hosts %v", got)
 	}
@@ -25,9 +23,7 @@ func TestEngineHosts(t *testing.T) {
 func TestBaseURLIsCallable(t *testing.T) {
 	f := func(s Config, listening, want string) {
 		t.Helper()
-		if got := s.baseURL(listening); got != want {
-			t.Errorf("%s: %s, want %s", listening, got, want)
-		}
+		is.Equal(t, s.baseURL(listening), want, listening)
 	}
 	f(Config{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
 	f(Config{}, "0.0.0.0:8080", "http://localhost:8080")
@@ -48,9 +44,7 @@ func TestEndpointsOfEngines(t *testing.T) {
 	}
 	want := []string{"ClickHouse a.example:8443", "ClickHouse b.example:8443", "ClickHouse c.example:8443",
 		"Redis redis.example:6380"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	is.List(t, got, want)
 	if got := (Config{RedisURL: "redis://redis.example"}).endpoints(); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}

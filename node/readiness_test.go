@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready. No
@@ -13,9 +14,7 @@ func TestStoreIsNotRequired(t *testing.T) {
 	found := false
 	for _, c := range n.checks() {
 		found = found || c.Name == "store"
-		if c.Optional != (c.Name == "store") {
-			t.Errorf("%s: optional is %v", c.Name, c.Optional)
-		}
+		is.Equal(t, c.Optional, c.Name == "store", "%s: optional is", c.Name)
 	}
 	if !found {
 		t.Error("the store is not checked")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -32,9 +33,7 @@ func statusOverHTTP2(t *testing.T, client *http.Client, url string) int {
 		return 0
 	}
 	_ = resp.Body.Close()
-	if resp.ProtoMajor != 2 {
-		t.Errorf("HTTP/%d", resp.ProtoMajor)
-	}
+	is.Equal(t, resp.ProtoMajor, 2, "HTTP/")
 	return resp.StatusCode
 }
 
@@ -71,9 +70,7 @@ func TestRequestsOnHTTP2AreBounded(t *testing.T) {
 			t.Helper()
 			select {
 			case got := <-of:
-				if got != want {
-					t.Errorf("%s from %s: status %d, want %d", what, c.from, got, want)
-				}
+				is.Equal(t, got, want, "%s from %s: status", what, c.from)
 			case <-time.After(time.Minute):
 				t.Errorf("%s from %s: no answer", what, c.from)
 			}

@@ -2,7 +2,6 @@ package node
 
 import (
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/crypto/acme"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -19,9 +19,7 @@ func TestHandshakeOrdersNoCertificate(t *testing.T) {
 		ACMEURL: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler)))(t)
 	for _, protocols := range [][]string{nil, {"h2"}, {acme.ALPNProto, "h2"}, {"h2", acme.ALPNProto}} {
 		_, err := c.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "relay.example", SupportedProtos: protocols})
-		if !errors.Is(err, errNoCertificate) {
-			t.Errorf("%q: %v", protocols, err)
-		}
+		is.ErrorIs(t, err, errNoCertificate, protocols)
 	}
 }
 

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 )
@@ -45,8 +46,6 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"usage_get", argumentsOf[usageGetInput](), `null`, ""},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","include_body":true,"max_bytes":9}`, ""},
 	} {
-		if got := problemOf(x.tool, []byte(x.given), x.arguments); got != x.want {
-			t.Errorf("%s %s: %q, want %q", x.tool, x.given, got, x.want)
-		}
+		is.Equal(t, problemOf(x.tool, []byte(x.given), x.arguments), x.want, "%s %s", x.tool, x.given)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -182,9 +183,7 @@ func TestGoldenMessages(t *testing.T) {
 			}
 		}
 		for _, asked := range f.asked {
-			if !strings.Contains(asked, " GET ") {
-				t.Errorf("%s: %s", name, asked)
-			}
+			is.Has(t, asked, " GET ", name)
 		}
 	}
 }

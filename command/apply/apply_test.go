@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -225,9 +226,7 @@ func TestADryRunEndsWithTheService(t *testing.T) {
 func TestAStaleComparisonIsAConflict(t *testing.T) {
 	s := service{changed: true}
 	_, err := s.run(t, "endpoints:\n  - {name: e1, enabled: false}", Options{})
-	if err == nil || !strings.Contains(err.Error(), "somebody else has changed this endpoint") {
-		t.Error(err)
-	}
+	is.Failed(t, err, "somebody else has changed this endpoint")
 }
 
 // An overloaded service is asked again after the time that it names.

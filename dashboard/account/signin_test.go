@@ -1,6 +1,7 @@
 package account
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 )
 
@@ -14,8 +15,6 @@ func TestNextIsAPageOfTheDashboard(t *testing.T) {
 		"javascript:alert(1)": "/app", "/app\r\nSet-Cookie: x": "/app", "/app//evil.example": "/app", "/app?\x00": "/app",
 		"/app/sign-in": "/app", "/app/link/token": "/app", "/app#x": "/app", "http:/app": "/app", "/app/%2e%2e/v1": "/app",
 	} {
-		if got := localPath(next); got != want {
-			t.Errorf("%q leads to %q, want %q", next, got, want)
-		}
+		is.Equal(t, localPath(next), want, "%q leads to", next)
 	}
 }

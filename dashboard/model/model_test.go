@@ -8,18 +8,14 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The page has every rule and every setting of the API.
 func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
-	text, err := json.Marshal(alerting.DefaultAlertRules())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(alerting.DefaultAlertRules()))(t)
 	var want map[string]map[string]any
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &want))
 	for i := range AlertRules {
 		r := &AlertRules[i]
 		members := want[r.Name]

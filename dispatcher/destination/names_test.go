@@ -2,6 +2,7 @@ package destination
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 )
@@ -19,9 +20,7 @@ func TestHeaderNamesAreBounded(t *testing.T) {
 				t.Fatalf("round %d: %+v", round, x)
 			}
 		}
-		if n := len(*names.known.Load()); n != maxHeaderNames {
-			t.Errorf("%d names are remembered", n)
-		}
+		is.Equal(t, len(*names.known.Load()), maxHeaderNames, "names are remembered")
 		if x := names.lookup("X-SESSION-ID"); x.canonical != "X-Session-Id" || !x.credential {
 			t.Errorf("%+v", x)
 		}

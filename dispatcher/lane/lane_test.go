@@ -10,12 +10,12 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // testPartition is a partition that lanes may pause and that may leave the node.
@@ -132,15 +132,11 @@ func TestStuckLaneParks(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("stuck", 1)
 	lt.now = lt.now.Add(time.Second)
-	if n := lt.fill("stuck", 5000); n != laneQueue-1 {
-		t.Errorf("%d were admitted, want %d", n, laneQueue-1)
-	}
+	is.Equal(t, lt.fill("stuck", 5000), laneQueue-1, "were admitted")
 	if lt.paused() {
 		t.Error("a stuck lane paused its partition")
 	}
-	if n := lt.started[lt.byDest["stuck"]]; n != InitialWindow {
-		t.Errorf("%d workers, want %d", n, InitialWindow)
-	}
+	is.Equal(t, lt.started[lt.byDest["stuck"]], InitialWindow, "workers")
 }
 
 // A lane that was idle until a moment ago and is full pauses its partition. If it completes deliveries, the partition
@@ -235,9 +231,7 @@ func TestStuckLanesLeaveRoom(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if lt.enqueue(lt.delivery("good", "")) != "" {
-			t.Error("no memory is left for a working lane")
-		}
+		is.Equal(t, lt.enqueue(lt.delivery("good", "")), "", "no memory is left for a working lane")
 	}
 }
 
@@ -271,9 +265,7 @@ func TestMaxInFlightChanges(t *testing.T) {
 		}
 	}
 	work(0, NotSent)
-	if len(busy) != InitialWindow {
-		t.Fatalf("%d requests run at first", len(busy))
-	}
+	must.Equal(t, len(busy), InitialWindow, "requests run at first")
 	l.configure("u", 3)
 	work(4, Succeeded)
 	if len(busy) != 3 || l.workers != 3 {
@@ -313,9 +305,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 			l.workerReturned(delivery) // one at a time
 			l.deliveries--
 		}
-		if got != want {
-			t.Errorf("limit %d: %s, want %s", limit, got, want)
-		}
+		is.Equal(t, got, want, "limit %d", limit)
 	}
 	f(1, "rLrLrLL")
 
@@ -331,9 +321,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	for range 7 {
 		got = append(got, lt.next(l, nil, NotSent).Work.Run)
 	}
-	if d := cmp.Diff([]string{"run_1", "", "", "", "", "run_1", "run_1"}, got); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, []string{"run_1", "", "", "", "", "run_1", "run_1"})
 }
 
 // sameMemory reports whether two texts share their memory.
@@ -381,9 +369,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 		lt.now = lt.now.Add(after)
 		lt.sweep()
 		got := slices.Sorted(maps.Keys(lt.byDest))
-		if strings.Join(got, " ") != want {
-			t.Errorf("the lanes are %q, want %q", got, want)
-		}
+		is.Equal(t, strings.Join(got, " "), want, "the lanes are %q", got)
 	}
 	f(idleLane-1, "busy idle open parked running waiting")
 	if lt.byDest["open"].target.Load() == nil {
@@ -399,9 +385,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	f(1, "busy parked running waiting")
 	f(time.Hour-1, "busy parked running waiting")
 	f(1, "busy running waiting")
-	if lt.lanesParked != 0 {
-		t.Errorf("%d lanes have parked deliveries", lt.lanesParked)
-	}
+	is.Equal(t, lt.lanesParked, 0, "lanes have parked deliveries")
 }
 
 // When a partition is lost, only its own deliveries are dropped. Those of another topic's partition with the same
@@ -525,12 +509,8 @@ func TestFailingLaneLeavesAQuarterOfTheMemory(t *testing.T) {
 	if lt.fill("failing", 2); lt.deliveries != 31 {
 		t.Errorf("%d deliveries are held, want 31", lt.deliveries)
 	}
-	if r := lt.enqueue(lt.delivery("failing", "")); r != event.LaneFull {
-		t.Errorf("the failing lane takes more: %q", r)
-	}
-	if r := lt.enqueue(lt.delivery("good", "")); r != "" {
-		t.Errorf("another lane takes no more: %q", r)
-	}
+	is.Equal(t, lt.enqueue(lt.delivery("failing", "")), event.LaneFull, "the failing lane takes more")
+	is.Equal(t, lt.enqueue(lt.delivery("good", "")), "", "another lane takes no more")
 }
 
 // Results change the window, the breaker and the count of 410 answers.
@@ -598,11 +578,7 @@ func TestCensus(t *testing.T) {
 		States: map[string]int{"all": 7, "window_reduced": 1, "rate_limited": 1, "open": 1, "half_open": 1},
 		Parked: map[string]int{"lane_full": 0, "paced": 0, "behind": 0, "breaker_open": 2, "manual": 0,
 			"not_pulled": 0}}
-	if d := cmp.Diff(want, lt.Census()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, lt.Census(), want)
 	lt.workers = 2
-	if got := lt.Census().Sending; got != 2 {
-		t.Errorf("%d requests run", got)
-	}
+	is.Equal(t, lt.Census().Sending, 2, "requests run")
 }

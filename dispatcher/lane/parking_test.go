@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestRecheckInterval(t *testing.T) {
@@ -48,9 +50,7 @@ func TestRecheckBudget(t *testing.T) {
 			for remaining := step; remaining > 0; passes++ {
 				remaining -= min(TierFor(tiers, remaining).Delay, remaining)
 			}
-			if passes != 1 {
-				t.Fatalf("%d retry passes for an interval of %v", passes, step)
-			}
+			must.Equal(t, passes, 1, "retry passes for an interval of %v", step)
 			if step < MaxRecheck {
 				perSecond += float64(n) / step.Seconds()
 			}
@@ -131,35 +131,23 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		return delivery
 	}
 	a, b := park(event.LaneFull), park(event.Paced)
-	if n := count(); n != 2 {
-		t.Fatalf("%d are parked", n)
-	}
+	must.Equal(t, count(), 2, "are parked")
 	lt.enqueue(a)
 	lt.enqueue(a) // a second copy of the record
-	if n := count(); n != 1 {
-		t.Fatalf("%d are parked after one returned twice", n)
-	}
+	must.Equal(t, count(), 1, "are parked after one returned twice")
 	other := lt.delivery("d", "")
 	other.Work.Parked, other.Work.ParkedBy = event.LaneFull, 12345
 	lt.enqueue(other)
 	lt.enqueue(b)
-	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after all returned", n)
-	}
+	must.Equal(t, count(), 0, "are parked after all returned")
 	lt.enqueue(park("a word of a newer version"))
-	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after one of another owner returned", n)
-	}
+	must.Equal(t, count(), 0, "are parked after one of another owner returned")
 	c := park(event.Manual)
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
-	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after the partition left", n)
-	}
+	must.Equal(t, count(), 0, "are parked after the partition left")
 	park(event.Manual)
 	lt.enqueue(c) // parked before the partition left
-	if n := count(); n != 1 {
-		t.Fatalf("%d are parked", n)
-	}
+	must.Equal(t, count(), 1, "are parked")
 }
 
 // Parked deliveries find room beside a stream of new ones that alone would fill the lane.
@@ -168,15 +156,11 @@ func TestParkedDeliveriesKeepHalfTheQueue(t *testing.T) {
 	lt.fill("d", 1)
 	lt.now = lt.now.Add(time.Minute)
 	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
-	if n := lt.fill("d", 5000); n != laneQueue/2-1 {
-		t.Errorf("%d new deliveries were admitted", n)
-	}
+	is.Equal(t, lt.fill("d", 5000), laneQueue/2-1, "new deliveries were admitted")
 	for range laneQueue / 2 {
 		delivery := lt.delivery("d", "")
 		delivery.Work.Parked = event.LaneFull
-		if r := lt.enqueue(delivery); r != "" {
-			t.Fatalf("a returning delivery was parked again: %s", r)
-		}
+		must.Equal(t, lt.enqueue(delivery), "", "a returning delivery was parked again")
 	}
 }
 

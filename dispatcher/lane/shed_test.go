@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"github.com/eventrelay/relay/test/must"
 	"testing"
 	"time"
 )
@@ -8,9 +9,7 @@ import (
 // What a stuck lane gives back no longer counts as its bytes, or the lane would be full for ever.
 func TestShedDeliveriesFreeTheirBytes(t *testing.T) {
 	lt := newLaneTest(t, 100)
-	if n := lt.fill("d", 60); n != 60 {
-		t.Fatalf("%d of 60 are queued", n)
-	}
+	must.Equal(t, lt.fill("d", 60), 60, "of 60 are queued")
 	lt.now = lt.now.Add(time.Minute)
 	shed, _ := lt.EnforceLimits()
 	l := lt.byDest["d"]

@@ -7,6 +7,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The opened destination is kept until the endpoint changes, and then the lane follows its limit.
@@ -24,9 +26,7 @@ func TestTargetFollowsTheEndpoint(t *testing.T) {
 		t.Helper()
 		target, err := l.Target(Eligibility{Endpoint: &config.Endpoint{Rev: rev},
 			Destination: &config.Destination{ID: "d", URL: url, MaxInFlight: maxInFlight}})
-		if (err != nil) != (url == "https://[") {
-			t.Fatal(err)
-		}
+		must.Equal(t, err != nil, url == "https://[", err)
 		return target
 	}
 	first := open(1, "https://a", 3)
@@ -78,10 +78,6 @@ func TestLargeDeliveryIsQueuedInAnEmptyLane(t *testing.T) {
 	large.Size = 5000
 	lt.part.streak, lt.part.lastDest = 0, "d"
 	lt.laneOf(large, lt.now).pace.budget = -time.Hour
-	if r := lt.enqueue(large); r != "" {
-		t.Errorf("it is parked: %s", r)
-	}
-	if r := lt.enqueue(lt.delivery("d", "")); r != event.LaneFull {
-		t.Errorf("another one beside it: %q", r)
-	}
+	is.Equal(t, lt.enqueue(large), "", "it is parked")
+	is.Equal(t, lt.enqueue(lt.delivery("d", "")), event.LaneFull, "another one beside it")
 }

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestTierFor(t *testing.T) {
 	f := func(wait time.Duration, topic string) {
 		t.Helper()
-		if got := TierFor(stream.Tiers(), wait).Topic; got != topic {
-			t.Errorf("%v: %s, want %s", wait, got, topic)
-		}
+		is.Equal(t, TierFor(stream.Tiers(), wait).Topic, topic, wait)
 	}
 	f(-time.Hour, "retry.1s")
 	f(0, "retry.1s")

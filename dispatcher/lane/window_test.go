@@ -2,6 +2,7 @@ package lane
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 )
 
@@ -19,9 +20,7 @@ func TestWindow(t *testing.T) {
 				w.recordFailure(true)
 			}
 		}
-		if w.size != want {
-			t.Errorf("%s of %d: %d may run, want %d", results, most, w.size, want)
-		}
+		is.Equal(t, w.size, want, "%s of %d … may run", results, most)
 	}
 	f(64, "", 4)
 	f(1, "", 1)
@@ -121,7 +120,5 @@ func TestFailingLanesLeaveAQuarter(t *testing.T) {
 	if lt.paused() || failing > 751 {
 		t.Errorf("%d failing lanes have a delivery, paused: %v", failing, lt.paused())
 	}
-	if n := lt.fill("new", 100); n != 100 {
-		t.Errorf("a new lane queued %d", n)
-	}
+	is.Equal(t, lt.fill("new", 100), 100, "a new lane queued")
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/leaktest"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -68,9 +69,7 @@ func newWorld(tb testing.TB) *world {
 	}
 	var err error
 	w.limiter, err = limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	w.drain = w.newDrain(w.registry)
 	return w
 }
@@ -105,9 +104,7 @@ func (w *world) DrainSecrets(*leak.Drain) (leak.DrainSecrets, error) { return w.
 func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
 func (w *world) RemainingFindings(sender string, severity finding.Severity) int {
-	if sender != drainID {
-		w.TB.Errorf("asked for the room of %s", sender)
-	}
+	is.Equal(w.TB, sender, drainID, "asked for the room of")
 	if w.room == nil {
 		return 10_000
 	}
@@ -150,9 +147,7 @@ func (w *world) answered(method, path string, body io.Reader, headers ...string)
 func (w *world) post(want int, body string, headers ...string) string {
 	w.TB.Helper()
 	status, text := w.send(http.MethodPost, path, strings.NewReader(body), headers...)
-	if status != want {
-		w.TB.Fatalf("answered %d %s, want %d", status, text, want)
-	}
+	must.Equal(w.TB, status, want, "answered: %s", text)
 	return text
 }
 

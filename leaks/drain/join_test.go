@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -86,9 +87,7 @@ func TestPrivateKeysOfSeveralRecords(t *testing.T) {
 			if h := w.Only(); h.Fingerprint != want || h.N != 1 || h.Rule != "private-key-block" {
 				t.Errorf("%s, %s: %+v", name, form, h)
 			}
-			if text := w.everything(); strings.Contains(text, key[40:60]) {
-				t.Errorf("%s, %s: the key is kept: %s", name, form, text)
-			}
+			is.Lacks(t, w.everything(), key[40:60], "%s, %s: the key is kept", name, form)
 		}
 	}
 }
@@ -134,9 +133,7 @@ func TestJoinedKeysAreBounded(t *testing.T) {
 	for n, want := range map[int]int{maxRecordsLate - 1: 1, maxRecordsLate + 1: 0} {
 		w := newWorld(t)
 		w.post(202, withOthers(n))
-		if len(w.Hits()) != want {
-			t.Errorf("with %d records between two lines: %d hits, want %d", n, len(w.Hits()), want)
-		}
+		is.Equal(t, len(w.Hits()), want, "with %d records between two lines … hits", n)
 	}
 	j := newJoiner(&request{}, scanner(), false)
 	long := strings.Repeat(record("web.1", strings.Repeat("A", 64)), 1000)

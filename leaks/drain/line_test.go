@@ -2,6 +2,7 @@ package drain
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 	"time"
@@ -52,9 +53,7 @@ func TestReadLine(t *testing.T) {
 		if !l.at.IsZero() {
 			got += l.at.Format(time.RFC3339)
 		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		is.Equal(t, got, want, text)
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // now is the time of the drain in golden tests.
@@ -213,9 +215,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	f(403, "POST", body+" ", vercelSignature, signature("the secret", body))
 	f(403, "POST", body, herokuFrame, "1")
 	f(403, "POST", records("1", leakedKey(1)), firehoseRequest, "1")
-	if n := len(w.Hits()); n != 0 {
-		t.Fatalf("%d hits of refused requests", n)
-	}
+	must.Equal(t, len(w.Hits()), 0, "hits of refused requests")
 	f(200, "GET", "")
 	f(200, "HEAD", "")
 	packed := gzipped(body)
@@ -253,13 +253,9 @@ func TestDeliveriesCountOnce(t *testing.T) {
 			}
 			w.post(503, x.first, x.header, "1")
 			w.post(200, x.again, x.header, "1")
-			if n := len(w.Hits()); n != 2 {
-				t.Errorf("%d hits, want 2", n)
-			}
+			is.Equal(t, len(w.Hits()), 2, "hits")
 			w.post(200, x.again, x.header, "2")
-			if n := len(w.Hits()); n != 4 {
-				t.Errorf("%d hits of two deliveries, want 4", n)
-			}
+			is.Equal(t, len(w.Hits()), 4, "hits of two deliveries")
 		})
 	}
 }
@@ -274,9 +270,7 @@ func TestPausedDrainsAnswerPlatforms(t *testing.T) {
 			strings.Contains(got.Body.String(), "requestId") != (x.platform == "firehose") {
 			t.Errorf("%s: %d %s", name, got.Code, got.Body)
 		}
-		if n := len(w.Records); n != 0 {
-			t.Errorf("%s: %d records", name, n)
-		}
+		is.Equal(t, len(w.Records), 0, "%s: records", name)
 	}
 }
 
@@ -327,9 +321,7 @@ func TestErrorsOfFirehose(t *testing.T) {
 	f(400, "too early", path, gzipped(whole)[:60])
 	w.deleted = true
 	f(410, "deleted", path, whole)
-	if n := len(w.Hits()); n != 0 {
-		t.Errorf("%d hits of refused requests", n)
-	}
+	is.Equal(t, len(w.Hits()), 0, "hits of refused requests")
 }
 
 // The token may be in Firehose's access key, as it is or as a secret of AWS Secrets Manager. JSON that Firehose could
@@ -414,9 +406,7 @@ func TestFramesAreCounted(t *testing.T) {
 		c := &lineCounter{framed: true}
 		_, _ = c.Write([]byte(body[:cut])) // it never fails
 		_, _ = c.Write([]byte(body[cut:]))
-		if c.count() != 3 {
-			t.Errorf("cut at %d: %d messages", cut, c.count())
-		}
+		is.Equal(t, c.count(), 3, "cut at %d … messages", cut)
 	}
 	for _, text := range []string{"one\ntwo", "99 one\ntwo", "0 \n1", "123456789 x\n"} {
 		c := &lineCounter{framed: true}
@@ -431,9 +421,7 @@ func TestFramesAreCounted(t *testing.T) {
 		_, _ = c.Write([]byte(array[:cut]))
 		_, _ = c.Write([]byte(array[cut : cut+1]))
 		_, _ = c.Write([]byte(array[cut+1:]))
-		if c.count() != 3 {
-			t.Errorf("cut at %d: %d elements", cut, c.count())
-		}
+		is.Equal(t, c.count(), 3, "cut at %d … elements", cut)
 	}
 }
 
@@ -446,9 +434,7 @@ func TestOriginsAreBounded(t *testing.T) {
 		o.add(int64(i*step), fmt.Sprint(i%3))
 		most = max(most, len(o.list))
 		back := max(0, i-originReach/step)
-		if got := o.at(int64(back*step + 1)); got != fmt.Sprint(back%3) {
-			t.Fatalf("%d: %q", i, got)
-		}
+		must.Equal(t, o.at(int64(back*step+1)), fmt.Sprint(back%3), "%d", i)
 	}
 	if most > 3*originReach/step {
 		t.Errorf("%d in memory", most)
@@ -468,8 +454,6 @@ func TestPlatformIsSet(t *testing.T) {
 	} {
 		w.to.Platform = platform
 		status, text := w.send(http.MethodPost, path, strings.NewReader("x"), firehoseRequest, "1")
-		if got := fmt.Sprint(status, " ", strings.TrimSpace(text)); got != want {
-			t.Errorf("%s: %s, want %s", platform, got, want)
-		}
+		is.Equal(t, fmt.Sprint(status, " ", strings.TrimSpace(text)), want, platform)
 	}
 }

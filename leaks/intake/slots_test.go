@@ -2,6 +2,7 @@ package intake
 
 import (
 	"errors"
+	"github.com/eventrelay/relay/test/must"
 	"testing"
 )
 
@@ -12,9 +13,7 @@ func TestSlots(t *testing.T) {
 	enter := func(sender string, want error) (turn chan struct{}, leave func()) {
 		t.Helper()
 		turn, leave, err := s.Enter(Bound{sender, 2, errSender}, Bound{0, 3, errNode})
-		if !errors.Is(err, want) {
-			t.Fatalf("%s: %v, want %v", sender, err, want)
-		}
+		must.ErrorIs(t, err, want, sender)
 		return turn, leave
 	}
 	a, leaveA := enter("a", nil)

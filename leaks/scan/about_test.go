@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 )
@@ -14,13 +15,9 @@ func TestAboutNamesTheBounds(t *testing.T) {
 		"it reads 5 MiB, of a source map 20 MiB", "at most 5 a day", "for 10 minutes", "_relay-challenge.",
 		"/.well-known/relay-verify.txt",
 	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("%q is not in %s", want, text)
-		}
+		is.Has(t, text, want)
 	}
 	for _, p := range probes {
-		if !strings.Contains(text, "<code>"+p.path+"</code>") {
-			t.Errorf("%s is not named", p.path)
-		}
+		is.Has(t, text, "<code>"+p.path+"</code>", "%s is not named", p.path)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,9 +46,7 @@ func TestDecoyInItsPlace(t *testing.T) {
 		h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &leak.Scan{Domain: "dom_1"}, nil, nil)
 		x := &finding.Hit{Fingerprint: "fpr_1", Location: finding.Location{URL: c.url}}
 		path, got := h.isInPlace(x)
-		if got != c.want {
-			t.Errorf("%+v: %v", c, got)
-		}
+		is.Equal(t, got, c.want, "%+v", c)
 		if x.Fingerprint = "fpr_2"; got {
 			h.decoys[c.url] = path
 			h.list = []*finding.Hit{{Kind: finding.ExposedFile, Location: x.Location}, {Kind: finding.ExposedFile}}

@@ -20,6 +20,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/websites"
 )
 
@@ -107,9 +108,7 @@ func TestPlantedSite(t *testing.T) {
 	if diff := gocmp.Diff(want, got.secrets); diff != "" {
 		t.Errorf("secrets: -want +got\n%s", diff)
 	}
-	if !slices.Equal(got.files, []string{"/.env", "/.git/config"}) {
-		t.Errorf("exposed files: %v", got.files)
-	}
+	is.List(t, got.files, []string{"/.env", "/.git/config"}, "exposed files")
 	for _, request := range s.requests() {
 		if !strings.HasPrefix(request, "shop/") && request != "www/new?utm=1" {
 			t.Errorf("a request to %s", request)
@@ -122,13 +121,9 @@ func TestPlantedSite(t *testing.T) {
 	for reason, paths := range map[string][]string{
 		skippedQuery: {"/logout"}, skippedFileType: {"/doc.pdf"}, skippedDepth: {"/d"}, skippedRedirect: {"/away", "/loop"},
 	} {
-		if skipped := got.skippedFor(reason); !slices.Equal(skipped, paths) {
-			t.Errorf("skipped for %s: %v, want %v", reason, skipped, paths)
-		}
+		is.List(t, got.skippedFor(reason), paths, "skipped for %s", reason)
 	}
-	if n := s.counts()["shop/loop"]; n != maxRedirects+1 {
-		t.Errorf("%d requests in a loop of redirects", n)
-	}
+	is.Equal(t, s.counts()["shop/loop"], maxRedirects+1, "requests in a loop of redirects")
 	again := 0
 	for _, n := range s.counts() {
 		if n > 1 {
@@ -360,9 +355,7 @@ func TestRedirectsToOtherHosts(t *testing.T) {
 	}
 	s.html("/", links.String())
 	got := s.scan(testBudget())
-	if skipped := got.skippedFor(skippedRedirect); !slices.Equal(skipped, want) {
-		t.Errorf("skipped %v, want %v", skipped, want)
-	}
+	is.List(t, got.skippedFor(skippedRedirect), want, "skipped")
 	for _, request := range s.requests() {
 		if strings.HasSuffix(request, "/x") {
 			t.Errorf("a request to %s", request)
@@ -480,9 +473,7 @@ func TestPace(t *testing.T) {
 		if err != nil || f.most != maxConcurrent {
 			t.Errorf("%d at a time, %v", f.most, err)
 		}
-		if n := len(f.sent); n != 1+len(probes)+2+6+maxTries {
-			t.Errorf("%d requests", n)
-		}
+		is.Equal(t, len(f.sent), 1+len(probes)+2+6+maxTries, "requests")
 		var slowest time.Duration
 		for i, at := range f.sent[1:] {
 			gap := at.Sub(f.sent[i])
@@ -564,9 +555,7 @@ func TestLongLinks(t *testing.T) {
 	if bytes > 5<<20 || len(res.next) < 500 || len(res.unfollowed) < 500 {
 		t.Errorf("%d bytes of URLs, %d scripts, %d links", bytes, len(res.next), len(res.unfollowed))
 	}
-	if all := len(res.next) + len(res.unfollowed) + res.dropped; all != 2*maxNext {
-		t.Errorf("%d URLs are counted", all)
-	}
+	is.Equal(t, len(res.next)+len(res.unfollowed)+res.dropped, 2*maxNext, "URLs are counted")
 	if res = readBody(t, page, `<html><base href="`+base+`"><a href="`+strings.Repeat("b", 200)+`">`); len(res.next) != 0 {
 		t.Errorf("a URL of %d bytes would be requested", len(res.next[0].url.String()))
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // withMovableClock gives a node a clock that a test can move forward.
@@ -151,9 +152,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	fillTo(MaxAnswersBytes)
-	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrAnswersFull) {
-		t.Errorf("an answer beyond the bound: %v", err)
-	}
+	is.ErrorIs(t, keep("ans_3", "test:answer"), ErrAnswersFull, "an answer beyond the bound")
 	if err := keep("ans_3", ""); err != nil { // the end of a call is always stored
 		t.Error(err)
 	}

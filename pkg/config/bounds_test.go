@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // In a full configuration, and while the outbox is full, changes that only restrict something and erasures are
@@ -46,9 +47,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			}
 			must := func(what string, err error) {
 				t.Helper()
-				if err != nil {
-					t.Errorf("%s: %v", what, err)
-				}
+				is.OK(t, err, what)
 			}
 			_, err = n.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error {
 				e.Enabled, e.Paused = false, true
@@ -90,17 +89,13 @@ func TestRecoveryHistoryIsBounded(t *testing.T) {
 		return err
 	}
 	noError(t, job("rec_last"))
-	if err := job("rec_more"); !errors.Is(err, ErrRecoveryHistoryFull) {
-		t.Errorf("one more than the maximum: %v", err)
-	}
+	is.ErrorIs(t, job("rec_more"), ErrRecoveryHistoryFull, "one more than the maximum")
 	_, err := n.UpdateRecovery(t.Context(), "rec_last", func(j *jobs.Recovery) error {
 		j.Destinations = []jobs.RecoveryDestination{{ID: strings.Repeat("d", 100)}}
 		j.End(jobs.RecoveryCancelled, jobs.StopCancelled, time.Now())
 		return nil
 	})
-	if err != nil {
-		t.Errorf("cancelling the last: %v", err)
-	}
+	is.OK(t, err, "cancelling the last")
 	unsettled, forgotten := n.UnsettledRecoveries(time.Now().Add(-time.Minute))
 	if len(unsettled)+len(forgotten) != 0 || n.View().Len(entity.KindRecovery) != MaxRecoveries {
 		t.Errorf("%d unsettled, %d to be removed", len(unsettled), len(forgotten))
@@ -121,9 +116,7 @@ func TestErasuresAreBounded(t *testing.T) {
 	if err := erase(more); !errors.Is(err, ErrTooManyErasures) || n.Erased(more) {
 		t.Errorf("one more than the maximum: %v", err)
 	}
-	if err := erase(last); err != nil {
-		t.Errorf("the last one again: %v", err)
-	}
+	is.OK(t, erase(last), "the last one again")
 }
 
 // Keys expire by the corrected clock that all nodes share.

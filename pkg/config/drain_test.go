@@ -7,6 +7,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // drain returns a drain with that token, as the API would make it.
@@ -63,9 +64,7 @@ func TestDrainSecrets(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if sealed != 3 {
-		t.Errorf("%d sealed secrets, want 3", sealed)
-	}
+	is.Equal(t, sealed, 3, "sealed secrets")
 	swapped := *d
 	swapped.Sealed.SigningSecret = d.Sealed.VerifyCode
 	if _, err := n.DrainSecrets(&swapped); !errors.Is(err, seal.ErrOpen) {
@@ -73,7 +72,5 @@ func TestDrainSecrets(t *testing.T) {
 	}
 	other := *d
 	other.Platform = leak.PlatformHeroku
-	if err := other.Validate(); !errors.Is(err, leak.ErrUnsigned) {
-		t.Errorf("a signing secret for heroku: %v", err)
-	}
+	is.ErrorIs(t, other.Validate(), leak.ErrUnsigned, "a signing secret for heroku")
 }

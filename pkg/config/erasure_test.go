@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -60,9 +61,7 @@ func TestErasure(t *testing.T) {
 	if n := left(); n != 0 || !a.Erased(d) {
 		t.Errorf("%d unfinished after it is finished", n)
 	}
-	if err := a.FinishErasure(t.Context(), other.Text(id.Event)); err != nil {
-		t.Errorf("an erasure that was removed: %v", err)
-	}
+	is.OK(t, a.FinishErasure(t.Context(), other.Text(id.Event)), "an erasure that was removed")
 
 	e, _ := entity.Get[Erasure](a, d.Text(id.Event))
 	if end := e.EndsAt(a.Core); !end.Equal(d.Time().AddDate(0, 0, 8)) {

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // testFixture returns a fixture that lives that long, as the API would make it.
@@ -60,9 +61,7 @@ func TestExpiredFixturesAreRemoved(t *testing.T) {
 		t.Errorf("an expired fixture was changed: %v", err)
 	}
 	noError(t, n.sweepOnce(t.Context()))
-	if left := n.View().Len(entity.KindFixture); left != 1 {
-		t.Errorf("%d fixtures are left, want 1", left)
-	}
+	is.Equal(t, n.View().Len(entity.KindFixture), 1, "fixtures are left")
 	for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Limit: 100}) {
 		if strings.HasPrefix(e.Action, "fixture.") && e.Action != "fixture.created" {
 			t.Errorf("audit entry %s", e.Action)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Whom an issuer signs in is another user than a local one with the same address, on every node: the issuer decides the
@@ -71,9 +72,7 @@ func TestLocalWriterStays(t *testing.T) {
 		who := Identity{"https://login.example.com", "1", "a@example.com", ReadWrite}
 		issued := must(a.SignInIdentity(ctx, who, false))(t)
 		reader := addUser(t, a, "reader@example.com", Read)
-		if reader.Scope != Read {
-			t.Error("a reader was made a writer beside a person of the issuer")
-		}
+		is.Equal(t, reader.Scope, Read, "a reader was made a writer beside a person of the issuer")
 		if u, err := a.SetUserScope(ctx, reader.ID, Read, 0); err != nil || u.Scope != Read {
 			t.Errorf("%+v, %v", u, err)
 		}
@@ -81,9 +80,7 @@ func TestLocalWriterStays(t *testing.T) {
 		if _, err := a.SetUserScope(ctx, writer.ID, Read, 0); !errors.Is(err, ErrLastWriter) {
 			t.Errorf("the last local writer reads: %v", err)
 		}
-		if err := a.RemoveUser(ctx, writer.ID); !errors.Is(err, ErrLastWriter) {
-			t.Errorf("the last local writer is removed: %v", err)
-		}
+		is.ErrorIs(t, a.RemoveUser(ctx, writer.ID), ErrLastWriter, "the last local writer is removed")
 		noError(t, a.RemoveUser(ctx, issued.ID))
 	})
 }

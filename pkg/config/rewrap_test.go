@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -163,9 +164,7 @@ func TestRewrap(t *testing.T) {
 	renaming.Go(func() {
 		for _, e := range created {
 			_, err := b.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error { e.Name = "renamed"; return nil })
-			if err != nil {
-				t.Errorf("rename: %v", err)
-			}
+			is.OK(t, err, "rename")
 		}
 	})
 	done, err := a.Rewrap(first, func(r RewrapProgress) {

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -135,9 +136,7 @@ func TestRunIsCancelledOnce(t *testing.T) {
 		for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Entities: []string{run.ID}, Limit: 100}) {
 			actions = append(actions, e.Action+" by "+e.Actor.ID)
 		}
-		if got := strings.Join(actions, ", "); got != want {
-			t.Errorf("the audit log has %q, want %q", got, want)
-		}
+		is.Equal(t, strings.Join(actions, ", "), want, "the audit log has")
 	}
 	if _, err = n.ChangeRun(ctx, run.ID, func(r *jobs.Run) error { r.Queued = 7; return nil }); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestMurmur2 uses the vectors of Kafka's own test of its default partitioner.
@@ -47,13 +48,9 @@ func TestConfigValidation(t *testing.T) {
 	for _, want := range []string{
 		"node name", "partitions", "not 5000", "snapshot interval", "bootstrap key", "bootstrap read key", "brokers",
 		"master keys"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in: %v", want, err)
-		}
+		is.Has(t, err.Error(), want, "%q is not in: %v", want, err)
 	}
-	if strings.Contains(err.Error(), "with a space") {
-		t.Error("the error contains a key")
-	}
+	is.Lacks(t, err.Error(), "with a space", "the error contains a key")
 	same := strings.Repeat("x", 20)
 	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same},
 		Deps{Keyring: Keyring(t), Stream: unreachable()}); err == nil {

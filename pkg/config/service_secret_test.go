@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // allKeys are the keys that a node derives from the service secret.
@@ -42,9 +43,7 @@ func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
 		if found != [4]allKeys{keys, keys, keys, keys} || keys.session == keys.findings || keys.session == [32]byte{} {
 			t.Errorf("%+v", found)
 		}
-		if later := derivedKeys(t, b); later != keys {
-			t.Errorf("%+v, later %+v", keys, later)
-		}
+		is.Equal(t, derivedKeys(t, b), keys, "%+v, later", keys)
 		if a.View().Len(entity.KindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
 			t.Errorf("%d service secrets, salt %x", a.View().Len(entity.KindServiceSecret), b.Account().FPSalt)
 		}
@@ -63,15 +62,11 @@ func TestDerivedKeysOutlastMasterKeys(t *testing.T) {
 	}
 	a.stop()
 	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, young, old)))
-	if got := derivedKeys(t, b); got != keys {
-		t.Error("the keys differ on another node")
-	}
+	is.Equal(t, derivedKeys(t, b), keys, "the keys differ on another node")
 	must(b.Rewrap(t.Context(), func(RewrapProgress) {}))(t)
 	b.stop()
 	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
-	if got := derivedKeys(t, c); got != keys {
-		t.Error("the keys differ after the old master key was removed")
-	}
+	is.Equal(t, derivedKeys(t, c), keys, "the keys differ after the old master key was removed")
 	if got, err := c.KeyFingerprint(t.Context(), text); err != nil || got != k.Fingerprint || len(got) != 36 {
 		t.Errorf("fingerprint %s, was %s: %v", got, k.Fingerprint, err)
 	}
@@ -94,9 +89,7 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	}
 	must(importInto(t, b, doc, false))(t)
 	for _, n := range []*testNode{b, c} {
-		if got := derivedKeys(t, n); got != want {
-			t.Errorf("node %s derives other keys than before the export", n.cfg.Node)
-		}
+		is.Equal(t, derivedKeys(t, n), want, "node %s derives other keys than before the export", n.cfg.Node)
 		if got, err := n.KeyFingerprint(t.Context(), text); err != nil || got != k.Fingerprint {
 			t.Errorf("fingerprint %s, want %s: %v", got, k.Fingerprint, err)
 		}
@@ -109,9 +102,7 @@ func TestImportReplacesTheServiceSecret(t *testing.T) {
 	must(importInto(t, e, before, false))(t)
 	derivedKeys(t, e)
 	must(importInto(t, e, doc, false))(t)
-	if got := derivedKeys(t, e); got != want {
-		t.Error("the node derives other keys than before the export")
-	}
+	is.Equal(t, derivedKeys(t, e), want, "the node derives other keys than before the export")
 	// Of a document without a salt, as the account of an earlier version, the node makes its own.
 	d := node(t, broker(t), Config{Node: "d"})
 	doc = exportOf(t, d)
@@ -136,9 +127,7 @@ func TestKeyFingerprint(t *testing.T) {
 	sent.Write([]byte(text))
 	stored := hmac.New(sha256.New, key)
 	stored.Write(sent.Sum(nil))
-	if want := fmt.Sprintf("fpr_%x", stored.Sum(nil)[:16]); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	is.Equal(t, got, fmt.Sprintf("fpr_%x", stored.Sum(nil)[:16]))
 	const bootstrap = "bootstrap-key-0123456789"
 	b := node(t, broker(t), Config{Node: "b", BootstrapKey: bootstrap})
 	k, err := b.Authenticate(bootstrap)

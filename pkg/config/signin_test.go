@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -61,9 +62,7 @@ func TestSignIn(t *testing.T) {
 		if err != nil || signedIn.ID != u.ID || signedIn.Epoch != u.Epoch || time.Since(signedIn.LastSignInAt) > time.Second {
 			t.Fatalf("%+v, %v", signedIn, err)
 		}
-		if got := b.View().Sequence() - before; got != 1 {
-			t.Errorf("a sign-in wrote %d records", got)
-		}
+		is.Equal(t, b.View().Sequence()-before, 1, "a sign-in wrote … records")
 		if again, err := b.SignIn(ctx, "ops@example.com", goodPassword); err != nil ||
 			again.LastSignInAt != signedIn.LastSignInAt || b.View().Sequence()-before != 1 {
 			t.Errorf("a second sign-in within the minute wrote a record: %+v, %v", again, err)
@@ -80,9 +79,7 @@ func TestSignIn(t *testing.T) {
 			if u, err := b.SignIn(ctx, email, password); !errors.Is(err, ErrSignIn) || u != nil {
 				t.Errorf("%s: %+v, %v", email, u, err)
 			}
-			if got := hashes.Load() - was; got != want {
-				t.Errorf("%s: %d hashes, want %d", email, got, want)
-			}
+			is.Equal(t, hashes.Load()-was, want, "%s: hashes", email)
 		}
 		f("ops@example.com", goodPassword+"x", 1)
 		f("ops@example.com", "", 1)
@@ -110,9 +107,7 @@ func TestChangePassword(t *testing.T) {
 		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*entity.InvalidError)) {
 			t.Errorf("a short password: %v", err)
 		}
-		if hashes.Load() != before {
-			t.Error("a password that is too short costs a hash")
-		}
+		is.Equal(t, hashes.Load(), before, "a password that is too short costs a hash")
 		if _, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil {
 			t.Errorf("the session ended by a refused change: %v", err)
 		}
@@ -146,9 +141,7 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 	during := func(verify, change func() error) error {
 		n.passwords.Sum = func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte {
 			n.passwords.Sum = sum
-			if err := change(); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, change())
 			return sum(password, salt, passes, memory, threads, length)
 		}
 		return verify()
@@ -158,22 +151,16 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 		return err
 	}
 	err := during(signIn, reset)
-	if !errors.Is(err, ErrSignIn) {
-		t.Errorf("reset: %v", err)
-	}
+	is.ErrorIs(t, err, ErrSignIn, "reset")
 	noError(t, n.RemoveUser(t.Context(), u.ID))
 	withPassword(t, n, "ops@example.com", goodPassword)
-	if err := during(signIn, func() error { return n.RemoveUser(t.Context(), u.ID) }); !errors.Is(err, ErrSignIn) {
-		t.Errorf("removed: %v", err)
-	}
+	is.ErrorIs(t, during(signIn, func() error { return n.RemoveUser(t.Context(), u.ID) }), ErrSignIn, "removed")
 	withPassword(t, n, "ops@example.com", goodPassword)
 	err = during(func() error {
 		_, err := n.ChangePassword(t.Context(), u.ID, goodPassword, "another password")
 		return err
 	}, reset)
-	if !errors.Is(err, ErrConflict) {
-		t.Errorf("reset while it is changed: %v", err)
-	}
+	is.ErrorIs(t, err, ErrConflict, "reset while it is changed")
 }
 
 // A sign-in that cannot be recorded because the configuration is full succeeds.
@@ -362,9 +349,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 					t.Errorf("a link on the node that is cut off: %v", err)
 				}
 				_, err = c.ChangePassword(t.Context(), u.ID, goodPassword, goodPassword+"2")
-				if !errors.Is(err, ErrLease) {
-					t.Errorf("a new password on the node that is cut off: %v", err)
-				}
+				is.ErrorIs(t, err, ErrLease, "a new password on the node that is cut off")
 				if _, err := c.Authenticate(key); !errors.Is(err, ErrLease) {
 					t.Errorf("a key on the node that is cut off: %v", err)
 				}

@@ -1,6 +1,7 @@
 package conflog
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 	"time"
 )
@@ -10,9 +11,7 @@ func TestClockSkew(t *testing.T) {
 	f := func(sent, appended, received int, want time.Duration) {
 		t.Helper()
 		at := func(s int) time.Time { return base.Add(time.Duration(s) * time.Second) }
-		if got := clockSkew(at(sent), at(appended), at(received)); got != want {
-			t.Errorf("skew %s, want %s", got, want)
-		}
+		is.Equal(t, clockSkew(at(sent), at(appended), at(received)), want, "skew")
 	}
 	f(10, 10, 10, 0)
 	f(10, 11, 12, 0)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -68,9 +69,7 @@ func bytesRead(t *testing.T, count int) (all5s int64) {
 		began := time.Now()
 		must.Do(t, first.revoke(t.Context(), k.ID))
 		for _, n := range all {
-			if err := n.authenticate(text); !errors.Is(err, errRevoked) {
-				t.Fatalf("after the barrier node %s answers %v", n.cfg.Node, err)
-			}
+			must.ErrorIs(t, n.authenticate(text), errRevoked, "after the barrier node %s answers", n.cfg.Node)
 		}
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("the barrier took %v", took)
@@ -151,9 +150,7 @@ func TestHeraldIsReplaced(t *testing.T) {
 				t.Fatalf("node %s has a digest of %v ago and nodes %+v", n.cfg.Node, time.Since(at), n.Nodes())
 			}
 		}
-		if len(heralds) != 1 {
-			t.Fatalf("heralds %v", heralds)
-		}
+		must.Equal(t, len(heralds), 1, "heralds %v", heralds)
 		for frozen := range heralds {
 			cold[frozen].Freeze(t)
 			var others []*testNode
@@ -164,9 +161,7 @@ func TestHeraldIsReplaced(t *testing.T) {
 			}
 			text, k := others[0].createKey(t)
 			must.Do(t, others[0].revoke(t.Context(), k.ID))
-			if err := all[frozen].authenticate(text); !errors.Is(err, ErrLease) {
-				t.Errorf("the frozen node returns %v", err)
-			}
+			is.ErrorIs(t, all[frozen].authenticate(text), ErrLease, "the frozen node returns")
 			time.Sleep(8 * time.Second)
 			began := time.Now()
 			_, k = others[1].createKey(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A node without permission to read the configuration log keeps its state, logs the error, and continues when it has
@@ -24,9 +25,7 @@ func TestFollowContinuesAfterAuthorizationError(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second) // until both have read again
 		for _, topic := range []string{stream.Control, stream.Nodes} {
-			if !strings.Contains(n.log.String(), "topic="+topic+" error=") {
-				t.Errorf("the refusal of %s was not logged", topic)
-			}
+			is.Has(t, n.log.String(), "topic="+topic+" error=", "the refusal of %s was not logged", topic)
 		}
 		if log := n.log.String(); strings.Count(log, "cannot read the topic") < 2 {
 			t.Fatalf("the refusals were not logged:\n%s", log)

@@ -243,10 +243,7 @@ func (n *testNode) create(t testing.TB) *Thing {
 // createKey creates a key and returns the text that authenticate accepts.
 func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
 	t.Helper()
-	k, err := n.make(context.Background(), kindKey, id.Random(id.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k = must.Get(n.make(context.Background(), kindKey, id.Random(id.Key)))(t)
 	return "tok_" + k.ID, k
 }
 

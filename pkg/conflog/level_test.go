@@ -122,9 +122,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		!strings.Contains(err.Error(), "relay migrate --finalize") {
 		t.Fatalf("a run on a log of level 1: %v", err)
 	}
-	if got := n.view.Load().seq; got != seq {
-		t.Fatalf("a refused record was written: sequence %d after %d", got, seq)
-	}
+	must.Equal(t, n.view.Load().seq, seq, "a refused record was written: sequence: after %d", seq)
 	if now, newest := n.Level(); now != 1 || newest != newestLevel {
 		t.Fatalf("level %d of %d", now, newest)
 	}
@@ -141,9 +139,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		t.Fatalf("finalized from %d: %v", before, err)
 	}
 	must.Do(t, n.Sync(t.Context()))
-	if err := addRun(); err != nil {
-		t.Fatalf("a run after it: %v", err)
-	}
+	must.Do(t, addRun(), "a run after it")
 	seq = n.view.Load().seq
 	if before, err := finalize(t, conf); err != nil || before != newestLevel {
 		t.Fatalf("finalized again from %d: %v", before, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -26,9 +27,7 @@ func TestMessages(t *testing.T) {
 			t.Errorf("node b got %q and %q", one, two)
 		}
 		must.Do(t, b.Messages.Send(t.Context(), []byte("three")))
-		if m := <-atA; m != "three" {
-			t.Errorf("node a got %q", m)
-		}
+		is.Equal(t, <-atA, "three", "node a got")
 		time.Sleep(2 * time.Second)
 		if len(atA)+len(atB) > 0 || len(a.Nodes()) != 2 {
 			t.Errorf("%d and %d more messages, nodes %+v", len(atA), len(atB), a.Nodes())

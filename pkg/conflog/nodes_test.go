@@ -82,9 +82,7 @@ func concurrentUpdates(t *testing.T, conf stream.Config) {
 	if len(revs) != 2*each {
 		t.Fatalf("%d revisions for %d updates", len(revs), 2*each)
 	}
-	if string(stateText(t, a.Log)) != string(stateText(t, b.Log)) {
-		t.Fatal("the nodes' states differ")
-	}
+	must.Equal(t, string(stateText(t, a.Log)), string(stateText(t, b.Log)), "the nodes' states differ")
 	refused := testutil.ToFloat64(a.metrics.records.WithLabelValues("conflict"))
 	if refused == 0 {
 		t.Fatal("no two updates conflicted: the test proves nothing")
@@ -117,9 +115,7 @@ func TestWaitForPeersIsBounded(t *testing.T) {
 		cold.Freeze(t)
 		began := time.Now()
 		e := a.create(t)
-		if took := time.Since(began); took != 300*time.Millisecond {
-			t.Fatalf("waited %s for a frozen node", took)
-		}
+		must.Equal(t, time.Since(began), 300*time.Millisecond, "waited … for a frozen node")
 		if b.View().Find(kindEndpoint, e.ID) != nil {
 			t.Fatal("the frozen node knows it")
 		}
@@ -138,14 +134,10 @@ func TestWriteWithoutBroker(t *testing.T) {
 			time.Since(began) > 11*time.Second {
 			t.Fatalf("after %s: %v", time.Since(began), err)
 		}
-		if err := a.authenticate("any"); !errors.Is(err, ErrLease) {
-			t.Fatalf("authenticate without a broker: %v", err)
-		}
+		must.ErrorIs(t, a.authenticate("any"), ErrLease, "authenticate without a broker")
 		cold.Thaw()
 		time.Sleep(10 * time.Second)
-		if err := a.authenticate("any"); !errors.Is(err, errRevoked) {
-			t.Fatalf("authenticate with the broker again: %v", err)
-		}
+		must.ErrorIs(t, a.authenticate("any"), errRevoked, "authenticate with the broker again")
 	})
 }
 
@@ -196,9 +188,7 @@ func TestHeartbeatsAreReadWithAWrongClock(t *testing.T) {
 			c.now = func() time.Time { return time.Now().Add(time.Hour) }
 		})
 		synctest.Wait()
-		if n := len(b.peers.living(b.now(), b.timing.Lease)); n != 2 {
-			t.Fatalf("%d living nodes, want 2", n)
-		}
+		must.Equal(t, len(b.peers.living(b.now(), b.timing.Lease)), 2, "living nodes")
 	})
 }
 
@@ -218,9 +208,7 @@ func TestNodesStartTogether(t *testing.T) {
 				default:
 					t.Fatalf("not ready:\n%s", n.log)
 				}
-				if n.account() != nodes[0].account() {
-					t.Fatalf("account %v", n.account())
-				}
+				must.Equal(t, n.account(), nodes[0].account(), "account")
 			}
 			lost["taken"] += testutil.ToFloat64(nodes[0].metrics.records.WithLabelValues("taken"))
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -32,9 +33,7 @@ func appendCopies(t *testing.T, conf stream.Config, copies int, records ...*stre
 func footerRecord(t *testing.T, n *testNode, f storedFooter) *stream.Record {
 	t.Helper()
 	records := recordsFrom(t, n, f.offset)
-	if partOf(records[0]) != partFooter {
-		t.Fatal("no footer")
-	}
+	must.Equal(t, partOf(records[0]), partFooter, "no footer")
 	return records[0]
 }
 
@@ -102,9 +101,7 @@ func TestLoadsAreBounded(t *testing.T) {
 	if b.get(e.ID) == nil {
 		t.Error("the endpoint is not there")
 	}
-	if lines := strings.Count(b.log.String(), "cannot use a snapshot"); lines != maxFailedLoads {
-		t.Errorf("%d snapshots were tried", lines)
-	}
+	is.Equal(t, strings.Count(b.log.String(), "cannot use a snapshot"), maxFailedLoads, "snapshots were tried")
 	// Snapshots that do not fit the log are logged a few times only.
 	for i := range 3 * maxLoggedSkips {
 		footer := f.snapshotFooter
@@ -113,9 +110,7 @@ func TestLoadsAreBounded(t *testing.T) {
 		putRecord(t, conf, stream.ControlSnapshots, n.macKeys.Load().sign(macSnapshot, r))
 	}
 	c := node(t, conf, Config{Node: "c"})
-	if lines := strings.Count(c.log.String(), "cannot use a snapshot"); lines != maxLoggedSkips {
-		t.Errorf("%d warnings", lines)
-	}
+	is.Equal(t, strings.Count(c.log.String(), "cannot use a snapshot"), maxLoggedSkips, "warnings")
 }
 
 // TestNewestStateOfSeveralFooters: an older footer that is appended after a newer one does not win.

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -51,9 +52,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 			n.create(t)
 		}
 		time.Sleep(10 * n.timing.SnapshotCheckInterval)
-		if snapshotsWritten(n) != 0 {
-			t.Fatal("a node that is not the owner wrote a snapshot")
-		}
+		must.Equal(t, snapshotsWritten(n), 0, "a node that is not the owner wrote a snapshot")
 		ownerWrites(t, n)
 		next := n.view.Load().nextOffset
 		last := n.create(t) // only in the log
@@ -102,9 +101,7 @@ func TestTornSnapshots(t *testing.T) {
 	loaded := func() int64 {
 		t.Helper()
 		s, _, _, err := n.load(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return s.seq
 	}
 	if got := loaded(); got != newer.seq {
@@ -116,9 +113,7 @@ func TestTornSnapshots(t *testing.T) {
 		// The torn snapshots so far would use up the number of tries.
 		must.Do(t, n.reader.Trim(ctx, snapshotLog, before.Parts[0].Offset))
 		rewrite(t, n, records)
-		if got := loaded(); got != whole.seq {
-			t.Fatalf("%s: loaded sequence %d, want %d", name, got, whole.seq)
-		}
+		must.Equal(t, loaded(), whole.seq, "%s: loaded sequence", name)
 	}
 	for i := range records {
 		again("cut", records[:i])
@@ -139,9 +134,7 @@ func TestTornSnapshots(t *testing.T) {
 	// Complete again, with foreign records under its key in between.
 	rewrite(t, n, slices.Insert(
 		slices.Clone(records), 1, foreignRecord(records[0]), foreignRecord(records[1]), records[0], records[2]))
-	if got := loaded(); got != newer.seq {
-		t.Fatalf("complete again: loaded %d, want %d", got, newer.seq)
-	}
+	must.Equal(t, loaded(), newer.seq, "complete again: loaded")
 }
 
 // foreignRecord returns a foreign record with the key and headers of a part.
@@ -255,13 +248,9 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 	bounds := logBounds{cluster: "c", topic: "t", logEnd: 9, snapStart: 3, snapEnd: 20}
 	footer := storedFooter{offset: 9}
 	footer.Cluster, footer.Log, footer.NextOffset, footer.Parts = "c", "t", 10, []snapshotPart{{Offset: 3}, {Offset: 7}}
-	if err := bounds.checkUsable(footer); !errors.Is(err, errGap) {
-		t.Fatalf("snapshot beyond the log: %v", err)
-	}
+	must.ErrorIs(t, bounds.checkUsable(footer), errGap, "snapshot beyond the log")
 	bounds.logStart, bounds.logEnd = 11, 20
-	if err := bounds.checkUsable(footer); !errors.Is(err, errGap) {
-		t.Fatalf("log begins after the snapshot: %v", err)
-	}
+	must.ErrorIs(t, bounds.checkUsable(footer), errGap, "log begins after the snapshot")
 	bounds.logStart, bounds.logEnd = 10, 10
 	must.Do(t, bounds.checkUsable(footer))
 	for _, offsets := range [][]int64{{}, {2, 7}, {7, 3}, {3, 3}, {3, 9}, {3, 12}} {
@@ -269,9 +258,7 @@ func TestLogShorterThanSnapshot(t *testing.T) {
 		for _, at := range offsets {
 			footer.Parts = append(footer.Parts, snapshotPart{Offset: at})
 		}
-		if err := bounds.checkUsable(footer); !errors.Is(err, errTorn) {
-			t.Errorf("parts at %v: %v", offsets, err)
-		}
+		is.ErrorIs(t, bounds.checkUsable(footer), errTorn, "parts at %v", offsets)
 	}
 }
 
@@ -280,9 +267,7 @@ func refusesToStart(t *testing.T, conf stream.Config) {
 	n := start(t, conf, Config{Node: "b"})
 	select {
 	case <-n.stopped:
-		if err := n.stop(); !errors.Is(err, errGap) {
-			t.Fatalf("stopped with %v", err)
-		}
+		must.ErrorIs(t, n.stop(), errGap, "stopped with")
 	case <-n.Ready():
 		t.Fatal("the node is ready although a record is missing")
 	case <-time.After(2 * time.Minute):
@@ -301,9 +286,7 @@ func TestSnapshotAfterTheInterval(t *testing.T) {
 		f := func(wait time.Duration, want float64) {
 			t.Helper()
 			time.Sleep(wait)
-			if got := snapshotsWritten(n); got != want {
-				t.Fatalf("%v snapshots, want %v", got, want)
-			}
+			must.Equal(t, snapshotsWritten(n), want, "snapshots")
 		}
 		f(45*time.Second, 0)
 		f(25*time.Second, 1) // the account
@@ -358,9 +341,7 @@ func TestOffsetGapStopsTheNode(t *testing.T) {
 	c := offlineLog(t)
 	c.publish(newState(testParser().kinds), 7)
 	for _, offset := range []int64{6, 8} {
-		if err := c.applyRecord(&stream.Record{Offset: offset}); !errors.Is(err, errGap) {
-			t.Fatalf("offset %d after 6: %v", offset, err)
-		}
+		must.ErrorIs(t, c.applyRecord(&stream.Record{Offset: offset}), errGap, "offset %d after 6", offset)
 	}
 	must.Do(t, c.applyRecord(&stream.Record{Offset: 7}))
 }

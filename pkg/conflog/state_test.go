@@ -113,9 +113,7 @@ func TestHashCollisions(t *testing.T) {
 	s, _, err := apply(newState(testParser().kinds), parsed(t, c, record{
 		Kind: "endpoint", ID: "ep_1", Pre: preAbsent, Op: opPut, Value: rawEndpoint(t, "ep_1", "t1", "n"),
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	set := s.sets[kindEndpoint]
 	e := set.findLiving("ep_1")
 	set.byID = set.byID.Put(hash64("ep_2"), e)
@@ -161,9 +159,7 @@ func checkIndexes(t testing.TB, c *parser, s *state) {
 			}
 			for _, h := range hashesOf(e.Hash, e.FormerHash) {
 				hashed++
-				if set.findByHash(h) != e {
-					t.Fatalf("%s is not found by its hash", e.ID)
-				}
+				must.Equal(t, set.findByHash(h), e, "%s is not found by its hash", e.ID)
 			}
 		}
 		for e := range set.tombstones.Below(math.MaxUint64) {

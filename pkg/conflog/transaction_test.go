@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -112,9 +113,7 @@ func TestTransactionHasOneWriter(t *testing.T) {
 		for range 2 {
 			must.Do(t, <-errs)
 		}
-		if len(wins) != 1 {
-			t.Errorf("%d nodes wrote the transaction", len(wins))
-		}
+		is.Equal(t, len(wins), 1, "nodes wrote the transaction")
 		if got := thing(a.parser, a.View().FindLiving(kindAlert, "a")); got == nil || got.Count != 1 {
 			t.Errorf("the second entity is %+v", got)
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -93,9 +94,7 @@ func TestSomePingsKeepTheConnection(t *testing.T) {
 		}
 		sending.Wait()
 	}
-	if opened.Load() != 1 {
-		t.Errorf("%d connections", opened.Load())
-	}
+	is.Equal(t, opened.Load(), 1, "connections")
 }
 
 // countDials counts the connections that a Transport opens.
@@ -128,9 +127,7 @@ func TestLargeResponsesKeepTheConnection(t *testing.T) {
 				}
 				res.Body.Close()
 			}
-			if opened.Load() != 1 {
-				t.Errorf("%d connections", opened.Load())
-			}
+			is.Equal(t, opened.Load(), 1, "connections")
 		})
 	}
 	f("HTTP/1.1", false, 3, 8<<20, true)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -19,9 +20,7 @@ func TestOperatorDialer(t *testing.T) {
 	defer conn.Close()
 	conf := o.TLS().Clone()
 	conf.ServerName = "example.com"
-	if err := tls.Client(conn, conf).HandshakeContext(t.Context()); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, tls.Client(conn, conf).HandshakeContext(t.Context()))
 	if conf.MinVersion != tls.VersionTLS12 || o.dialer.Timeout != connectTimeout {
 		t.Errorf("TLS from %x on, %s for a connection", conf.MinVersion, o.dialer.Timeout)
 	}

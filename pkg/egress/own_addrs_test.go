@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -77,8 +78,6 @@ func TestEngineAddrsAreOwn(t *testing.T) {
 		time.Sleep(ownAddrsInterval)
 		blocked("93.184.215.15", true)
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		is.ErrorIs(t, <-ended, context.Canceled)
 	})
 }

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"net/netip"
 	"strings"
 	"testing"
@@ -175,14 +176,10 @@ func TestDeny(t *testing.T) {
 		"8.8.4.4": Denied, "8.8.8.8": Public, "10.1.2.3": Denied, "10.2.0.1": Allowed, "2600:1f16::1": Denied,
 		"2600:1f16::1%eth0": Denied, "2600:2000::1": Public, "::ffff:8.8.4.4": Denied, "::ffff:8.8.8.8": Allowed,
 	} {
-		if got := p.ClassifyAddr(netip.MustParseAddr(addr)); got != want {
-			t.Errorf("%s is %s, want %s", addr, got, want)
-		}
+		is.Equal(t, p.ClassifyAddr(netip.MustParseAddr(addr)), want, "%s is", addr)
 	}
 	const text = "in a network that the operator of this relay has denied"
-	if err := newGuard(p, nil).checkCandidate("8.8.4.4:443", true); err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("the guard returns %v", err)
-	}
+	is.Failed(t, newGuard(p, nil).checkCandidate("8.8.4.4:443", true), text, "the guard returns")
 	if _, err := p.CheckURL("https://10.1.2.3/x"); err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("a URL with a denied address returns %v", err)
 	}

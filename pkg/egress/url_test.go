@@ -2,6 +2,7 @@ package egress
 
 import (
 	"errors"
+	"github.com/eventrelay/relay/test/is"
 	"net/netip"
 	"strings"
 	"testing"
@@ -19,9 +20,7 @@ func TestCheckURLAccepts(t *testing.T) {
 			t.Errorf("%q: %v", raw, err)
 			return
 		}
-		if u.String() != want {
-			t.Errorf("%q becomes %q, want %q", raw, u, want)
-		}
+		is.Equal(t, u.String(), want, "%q becomes %q", raw, u)
 		again, err := p.CheckURL(u.String())
 		if err != nil || again.String() != want {
 			t.Errorf("%q checked again becomes %q, %v", want, again, err)
@@ -178,9 +177,7 @@ func TestCheckURLRefuses(t *testing.T) {
 
 // Bytes that would end or break a request line are escaped, whether CheckURL accepts them or not.
 func TestEscapeQuery(t *testing.T) {
-	if got := escapeQuery("a \r\n\"<>\x7f\x80z"); got != "a%20%0D%0A%22%3C%3E%7F%80z" {
-		t.Errorf("%q", got)
-	}
+	is.Equal(t, escapeQuery("a \r\n\"<>\x7f\x80z"), "a%20%0D%0A%22%3C%3E%7F%80z")
 }
 
 // The message is part of an API response. It must not repeat the URL, which may contain a secret.

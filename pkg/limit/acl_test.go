@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -77,9 +78,7 @@ func useEverything(t *testing.T, url string) {
 	l.Claim(ctx, "k", event, "")
 	l.Release(ctx, "k", event)
 	l.Claim(ctx, "k", event, "")
-	if err := l.MarkStored(ctx, "k", event, "", time.Minute); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, l.MarkStored(ctx, "k", event, "", time.Minute))
 	l.SetHeldUntil("dst_1", time.Now().Add(time.Hour))
 	kit.WaitFor(t, "a circuit breaker is shared", func() bool { return len(l.HeldUntil(ctx, []string{"dst_1"})) == 1 })
 	l.SetHeldUntil("dst_1", time.Time{})

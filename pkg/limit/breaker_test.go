@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"github.com/eventrelay/relay/test/must"
 	"strconv"
 	"testing"
 	"time"
@@ -34,9 +35,7 @@ func TestBreaker(t *testing.T) {
 	now := time.Hour
 	f := func(open bool) {
 		t.Helper()
-		if b.isOpen() != open {
-			t.Fatalf("open is %v", b.isOpen())
-		}
+		must.Equal(t, b.isOpen(), open, "open")
 	}
 	for range 3 { // never three in a row
 		b.failed(now)

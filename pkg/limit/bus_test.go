@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -39,15 +40,11 @@ func useBus(t *testing.T, url string) {
 	}
 	large := strings.Repeat("x", 3<<20)
 	heard("pull:1", large, true)
-	if m := <-got; m != "pull:1 "+large {
-		t.Errorf("got %.40s", m)
-	}
+	is.Equal(t, <-got, "pull:1 "+large, "got")
 	channels.Store(&[]string{"pull:2"})
 	changed <- struct{}{}
 	heard("pull:2", "two", true)
-	if m := <-got; m != "pull:2 two" {
-		t.Errorf("got %.40s", m)
-	}
+	is.Equal(t, <-got, "pull:2 two", "got")
 	heard("pull:1", "one", false)
 }
 

@@ -35,16 +35,12 @@ func TestStaleDialsDoNotCount(t *testing.T) {
 // A running dial ends with the limiter.
 func TestDialEndsWithTheLimiter(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer listener.Close()
 	d, cancelDials := newDialer(nil, nil, 0)
 	cancelDials()
 	conn, err := d.dial(t.Context(), "tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err = conn.Read(nil); err == nil || !strings.Contains(err.Error(), "cancel") {
 		t.Errorf("the dial ended with %v, want that it was cancelled", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -41,9 +42,7 @@ func background(t testing.TB, name string, run func(context.Context) error) (sto
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := run(ctx); err != nil {
-			t.Errorf("%s ended with %v", name, err)
-		}
+		is.OK(t, run(ctx), "%s ended with", name)
 	})
 	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(stop)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -54,9 +55,7 @@ func TestRedisWithTLS(t *testing.T) {
 	node(t, mutual.URL, func(c *Config, d *Deps) {
 		*c, d.Log = with(mutual.URL, other, own), slog.New(slog.NewTextHandler(lines, nil))
 	})
-	if line := <-lines; !strings.Contains(line, "RELAY_REDIS_CA_FILE") {
-		t.Error(line)
-	}
+	is.Has(t, <-lines, "RELAY_REDIS_CA_FILE")
 }
 
 // logLines receives the lines of a log.

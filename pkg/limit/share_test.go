@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -83,9 +84,7 @@ func TestSharedBucketsAreFair(t *testing.T) {
 			}
 		}
 	})
-	if got != requested {
-		t.Errorf("%d of %d requests of the node with few were admitted", got, requested)
-	}
+	is.Equal(t, got, requested, "of %d requests of the node with few were admitted", requested)
 	if all+got < 60*rate*95/100 || all+got > 60*rate+3*rate {
 		t.Errorf("%d were admitted in all", all+got)
 	}
@@ -181,9 +180,7 @@ func TestBurstIsGivenOnce(t *testing.T) {
 	s.run(burst/rate*time.Second, func() {})
 	calls := s.redis.CommandCount()
 	s.run(time.Minute, func() {})
-	if got := s.redis.CommandCount() - calls; got != 0 {
-		t.Errorf("an idle bucket costs %d commands a minute", got)
-	}
+	is.Equal(t, s.redis.CommandCount()-calls, 0, "an idle bucket costs … commands a minute")
 	n.reportLevels(t.Context())
 	if got := count(s, s.node(0)); got < burst {
 		t.Errorf("an idle bucket gives %d, want its burst of %d", got, burst)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // sim runs nodes and a Redis on one simulated clock, which is some thousand times as fast as real time.
@@ -41,9 +42,7 @@ func (s *sim) node(skew time.Duration) *simNode {
 	cfg.URL, cfg.Timeout = "redis://"+s.redis.Addr(), longTimeout
 	var err error
 	n.Limiter, err = New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return s.now.Add(n.skew) }})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	s.t.Cleanup(func() { n.client.Close() })
 	s.nodes = append(s.nodes, n)
 	return n

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -22,9 +23,7 @@ func TestBucketsAreBounded(t *testing.T) {
 		Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }}))(t)
 	for i := range 100 * room {
 		now = now.Add(time.Microsecond)
-		if wait := l.TakeToken("dst_"+strconv.Itoa(i), 1, 1); wait != 0 {
-			t.Fatalf("a new key waits for %v", wait)
-		}
+		must.Equal(t, l.TakeToken("dst_"+strconv.Itoa(i), 1, 1), 0, "a new key waits for")
 	}
 	if got := value(t, reg, "relay_limit_buckets"); got > room || got < room/2 {
 		t.Errorf("%v buckets, room for %d", got, room)
@@ -54,9 +53,7 @@ func TestIdleBucketsAreRemoved(t *testing.T) {
 		t.Errorf("%d active and %d in memory, want the slow one", len(n.active), n.buckets.len())
 	}
 	s.run(150*time.Second, func() {})
-	if n.buckets.len() != 0 {
-		t.Errorf("%d buckets in memory", n.buckets.len())
-	}
+	is.Equal(t, n.buckets.len(), 0, "buckets in memory")
 }
 
 // Without Redis the bucket itself is the only record of its level.
@@ -70,9 +67,7 @@ func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 		}
 		return n
 	}
-	if got := taken(); got != 60 {
-		t.Fatalf("%d taken of 60", got)
-	}
+	must.Equal(t, taken(), 60, "taken of 60")
 	for _, want := range []int{10, 10, 60} {
 		now = now.Add(time.Duration(want) * 10 * time.Second)
 		for range 2 * shardCount {
@@ -81,9 +76,7 @@ func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 		if there := l.buckets.len(); there != 1 && want < 60 || there != 0 && want == 60 {
 			t.Errorf("%d buckets in memory after a pause of %d times 10 s", there, want)
 		}
-		if got := taken(); got != want {
-			t.Errorf("%d taken, want %d", got, want)
-		}
+		is.Equal(t, taken(), want, "taken")
 	}
 }
 
@@ -94,9 +87,7 @@ func TestFullBucketsStayWithoutRedis(t *testing.T) {
 	n := s.node(0)
 	n.TakeToken("dst", 1, 20)
 	s.run(2*removeAfter, func() {})
-	if got := n.drain(1, 20); got != 20 {
-		t.Errorf("%d taken of an idle bucket of 20", got)
-	}
+	is.Equal(t, n.drain(1, 20), 20, "taken of an idle bucket of 20")
 }
 
 // A rate of 0 creates no bucket and calls nothing.
@@ -107,9 +98,7 @@ func TestUnlimited(t *testing.T) {
 	calls := s.redis.CommandCount()
 	for _, rate := range []float64{0, -1, math.NaN()} {
 		for range 1000 {
-			if wait := n.TakeToken("dst_a", rate, 1); wait != 0 {
-				t.Fatalf("rate %v waits for %v", rate, wait)
-			}
+			must.Equal(t, n.TakeToken("dst_a", rate, 1), 0, "rate %v waits for", rate)
 		}
 	}
 	s.run(time.Second, func() {})
@@ -173,9 +162,7 @@ func TestWaitEndsWithAToken(t *testing.T) {
 		t.Fatalf("wait %v at 4 a second", wait)
 	}
 	s.run(wait+simStep, func() {})
-	if wait := n.TakeToken("dst", 4, 1); wait != 0 {
-		t.Errorf("after the wait another of %v", wait)
-	}
+	is.Equal(t, n.TakeToken("dst", 4, 1), 0, "after the wait another of")
 }
 
 func TestConfig(t *testing.T) {
@@ -188,18 +175,14 @@ func TestConfig(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.URL = url
 		_, err := New(cfg, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-		if (err == nil) != ok {
-			t.Errorf("%q: %v", url, err)
-		}
+		is.Equal(t, err == nil, ok, "%q: %v", url, err)
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the error repeats the password: %q", err)
 		}
 	}
 	err := Config{URL: "x", MaxBuckets: 1}.Validate()
 	for _, want := range []string{"redis://", "Timeout", "MaxBuckets", "PendingTTL"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
+		is.Failed(t, err, want, "does not name %s", want)
 	}
 	if _, err := New(DefaultConfig(), Deps{}); err == nil {
 		t.Error("no error without log and clock")

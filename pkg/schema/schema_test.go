@@ -3,6 +3,8 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"strings"
 	"testing"
 	"time"
@@ -12,9 +14,7 @@ import (
 func check(t *testing.T, schema, body string) string {
 	t.Helper()
 	s, err := Compile([]byte(schema))
-	if err != nil {
-		t.Fatalf("%s: %v", schema, err)
-	}
+	must.Do(t, err, schema)
 	f, err := s.Check([]byte(body), new(int))
 	if err != nil || f == nil {
 		return fmt.Sprint("", err)
@@ -41,9 +41,7 @@ func TestCheck(t *testing.T) {
 		`not JSON`:                              " is not JSON",
 	} {
 		for range 5 { // the order of members is random
-			if got := check(t, order, body); got != want {
-				t.Errorf("%s: %q, want %q", body, got, want)
-			}
+			is.Equal(t, check(t, order, body), want, body)
 		}
 	}
 }
@@ -117,9 +115,7 @@ func TestCostIsBounded(t *testing.T) {
 // The bodies of a request have one bound.
 func TestCostOfARequestIsBounded(t *testing.T) {
 	s, err := Compile([]byte(`{"pattern":"^[a-z]{1,900}$"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	body := []byte(`"` + strings.Repeat("a", 15_000) + `"`)
 	spent, checked := 0, 0
 	for range 100 {

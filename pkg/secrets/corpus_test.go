@@ -118,9 +118,7 @@ func eachFile(t *testing.T, archive string, do func(name string, b []byte)) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b := must.Get(io.ReadAll(files))(t)
 		do(strings.TrimSuffix(filepath.Base(archive), ".tgz")+"/"+header.Name, b)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -48,17 +49,13 @@ func TestCustomRules(t *testing.T) {
 			if got, want := found(s, p.text()), rule+" "+p.secret+";"; got != want {
 				t.Errorf("%s: found %q in %q, want %q", wrappers[w].name, got, p.text(), want)
 			}
-			if got := found(base, p.text()); strings.Contains(got, "custom:") {
-				t.Errorf("the scanner without the rule found %s", got)
-			}
+			is.Lacks(t, found(base, p.text()), "custom:", "the scanner without the rule found")
 		}
 	}
 	key, github := "acme_live_"+g.run(charsets["alnum"], 32), "ghp"+"_"+g.run(charsets["alnum"], 36)
 	text := github + " " + key + "\n" + key + "," + github + strings.Repeat(" filler", window/4) + " " + key
 	want := fmt.Sprintf("github-token %s;custom:a %s;custom:a %[2]s;github-token %[1]s;custom:a %[2]s;", github, key)
-	if got := found(s, text); got != want {
-		t.Errorf("found %q, want %q", got, want)
-	}
+	is.Equal(t, found(s, text), want, "found")
 	compareScans(t, s, []byte(text), 1)
 	if rules := s.Rules(); rules[len(rules)-1].ID != "custom:b" || rules[len(rules)-1].Fingerprint {
 		t.Errorf("last rule %+v", rules[len(rules)-1])
@@ -79,9 +76,7 @@ func TestCustomRulesLoseAgainstBuiltInOnes(t *testing.T) {
 		"gh" + "p_" + key + ".and.more": "github-token gh" + "p_" + key + ";",
 		"secret=acme_" + key:            "custom:long acme_" + key + ";",
 	} {
-		if got := found(s, text); got != want {
-			t.Errorf("%s: found %s, want %s", text, got, want)
-		}
+		is.Equal(t, found(s, text), want, "%s: found", text)
 	}
 }
 
@@ -166,32 +161,22 @@ func TestScannersAreCompiledOnce(t *testing.T) {
 	newer := acme("newer", "newer_")
 	newer.Charset = "emoji"
 	first := c.For("a", 1, []Custom{newer, acme("one", "acme_")})
-	if got := found(first, key); got != "custom:one "+key+";" {
-		t.Errorf("found %q", got)
-	}
-	if c.For("a", 1, []Custom{newer, acme("one", "acme_")}) != first {
-		t.Error("the rules are compiled again")
-	}
+	is.Equal(t, found(first, key), "custom:one "+key+";", "found")
+	is.Equal(t, c.For("a", 1, []Custom{newer, acme("one", "acme_")}), first, "the rules are compiled again")
 	second := c.For("a", 2, []Custom{acme("two", "acme_")})
-	if got := found(second, key); got != "custom:two "+key+";" {
-		t.Errorf("after a change: found %q", got)
-	}
+	is.Equal(t, found(second, key), "custom:two "+key+";", "after a change: found")
 	for i := range 2 * maxScanners {
 		c.For(fmt.Sprint(i), 1, []Custom{acme("one", "acme_")})
 		if c.For("a", 2, nil); c.For("a", 2, []Custom{acme("two", "acme_")}) != second {
 			t.Fatal("a scanner in use was compiled again")
 		}
 	}
-	if len(c.compiled) != maxScanners {
-		t.Errorf("%d scanners in memory", len(c.compiled))
-	}
+	is.Equal(t, len(c.compiled), maxScanners, "scanners in memory")
 }
 
 // The text that rules must not match in has no credential.
 func TestOrdinaryTextHasNoCredential(t *testing.T) {
-	if got := found(newLeaks(t), string(ordinaryText)); got != "" {
-		t.Errorf("found %s", got)
-	}
+	is.Equal(t, found(newLeaks(t), string(ordinaryText)), "", "found")
 }
 
 // With the rules that cost most, no text is slow: the matchers of a few rules run at one place, and what they read

@@ -2,6 +2,7 @@ package secrets
 
 import (
 	"bytes"
+	"github.com/eventrelay/relay/test/is"
 	"slices"
 	"strings"
 	"testing"
@@ -35,9 +36,7 @@ func TestMaskHidesTheSecret(t *testing.T) {
 				hiddenPart = bytes.SplitN(secret, []byte("app"), 2)[1][:22]
 			}
 			for i := 0; i+8 <= len(hiddenPart); i++ {
-				if strings.Contains(mask, string(hiddenPart[i:i+8])) {
-					t.Errorf("%s: %s of %s", m.Rule.ID, mask, secret)
-				}
+				is.Lacks(t, mask, string(hiddenPart[i:i+8]), "%s: of %s", m.Rule.ID, secret)
 			}
 			if len(mask) > maxMask || strings.ContainsFunc(mask, func(c rune) bool { return c <= ' ' && c != ' ' || c > '~' }) ||
 				strings.ContainsAny(mask, `"\<>&`) || !strings.Contains(mask, hidden) {
@@ -91,9 +90,7 @@ func TestShapeOfMasks(t *testing.T) {
 			"database-uri":       {"postgres://me***:***@db/x", "POSTGRES://:***@db"},
 			"private-key-block":  {"-----BEGIN ***"},
 		}[id]
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q are accepted, want %q", id, got, want)
-		}
+		is.List(t, got, want, "%s: are accepted", id)
 	}
 	for text, want := range map[string]bool{"new_key_***1234": true, "***": true, "-----BEGIN ***": true,
 		"x://a:***@h": true, "new_key_1***": false, "***12345": false, "a***b***c": false, "plain": false, "": false,
@@ -131,9 +128,7 @@ func TestMaskOfURIHidesTheUser(t *testing.T) {
 			got += m.Rule.Mask([]byte(text[m.Start:m.End]))
 			return true
 		})
-		if got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		is.Equal(t, got, want, text)
 	}
 }
 

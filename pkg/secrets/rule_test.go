@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -19,9 +20,7 @@ func TestReceiptsHaveTheirOwnRules(t *testing.T) {
 	slices.Sort(ids)
 	want := []string{"aws-access-key", "bearer-token", "github-fine-grained", "github-token", "google-api-key",
 		"json-web-token", "private-key", "relay-api-key", "slack-token", "stripe-secret-live", "webhook-secret"}
-	if !slices.Equal(ids, want) {
-		t.Errorf("rules for receipts: %v, want %v", ids, want)
-	}
+	is.List(t, ids, want, "rules for receipts")
 	leaks := newLeaks(t)
 	for _, r := range leaks.rules {
 		if _, named := providerNames[r.Provider]; !named && r.Provider != "" {
@@ -130,9 +129,7 @@ func TestRuleIsValidated(t *testing.T) {
 	} {
 		r := valid()
 		change(r)
-		if err := r.prepare(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
-		}
+		is.Failed(t, r.prepare(), want, "error")
 	}
 }
 
@@ -141,17 +138,13 @@ func TestStopWordsAreOfTheSecretAlone(t *testing.T) {
 	s := newLeaks(t)
 	key := "ghp" + "_" + newGenerator(1).run(charsets["alnum"], 36)
 	for _, text := range []string{"EXAMPLE " + key, key + " gitleaks:allow", "changeme:" + key + ":placeholder"} {
-		if !strings.Contains(found(s, text), key) {
-			t.Errorf("not found: %s", text)
-		}
+		is.Has(t, found(s, text), key, "not found: %s", text)
 	}
 	for _, text := range []string{
 		"ghp" + "_" + "EXAMPLE" + key[11:], "ghp_" + strings.Repeat("a", 36), "ghp_" + strings.Repeat("xX", 18),
 		`api_key="your_api_key_12345678"`, "postgres://user:" + "password@localhost/db", "postgres://a:${PASSWORD}@b/c",
 	} {
-		if got := found(s, text); got != "" {
-			t.Errorf("found %s in %s", got, text)
-		}
+		is.Equal(t, found(s, text), "", "found: in %s", text)
 	}
 }
 
@@ -164,14 +157,10 @@ func TestAssignmentsWithoutCredentials(t *testing.T) {
 		"token=$" + value, "secret=/run/secrets/" + value, "token = response.data.v2AccessToken", "token += '" + value + "'",
 		"password=8f14e45f-ceea-467f-ab31-0c2d3e4f5a6b", "secret: abcdef0123456789abcdef", "tokenizer=" + value,
 	} {
-		if got := found(s, text); got != "" {
-			t.Errorf("found %s in %s", got, text)
-		}
+		is.Equal(t, found(s, text), "", "found: in %s", text)
 	}
 	for _, text := range []string{`{API_KEY:"` + value + `"}`, `{"secret":"` + value + `"}`, "--token " + value} {
-		if got := found(s, text); got != "generic-secret "+value+";" {
-			t.Errorf("found %q in %s", got, text)
-		}
+		is.Equal(t, found(s, text), "generic-secret "+value+";", "found: in %s", text)
 	}
 }
 
@@ -189,9 +178,7 @@ func TestOverlapsAreResolved(t *testing.T) {
 		key + " " + key:                          "github-token " + key + ";github-token " + key + ";",
 		"password=" + key + "&token=Zk7" + "xQ2": "github-token " + key + ";",
 	} {
-		if got := found(s, text); got != want {
-			t.Errorf("found %s in %s", got, text)
-		}
+		is.Equal(t, found(s, text), want, "found: in %s", text)
 	}
 }
 

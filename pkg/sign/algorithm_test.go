@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -33,9 +34,7 @@ func TestParsePrivateKey(t *testing.T) {
 		if err != nil || s.Algorithm() != Ed25519 || s.Reveal() != whole {
 			t.Fatalf("%q: %s, %v", in, s.Reveal(), err)
 		}
-		if want := "whpk_" + base64.StdEncoding.EncodeToString(public); *s.PublicText() != want {
-			t.Errorf("the public key is %s, want %s", *s.PublicText(), want)
-		}
+		is.Equal(t, *s.PublicText(), "whpk_"+base64.StdEncoding.EncodeToString(public), "the public key")
 		if got := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(got, whole[5:20]) ||
 			!strings.HasPrefix(got, "whsk_****") {
 			t.Errorf("printed as %s", got)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -44,9 +45,7 @@ func TestParseSecret(t *testing.T) {
 			t.Errorf("%q: accepted or a wrong error: %v", in, err)
 			return
 		}
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %q does not say %q", in, err, want)
-		}
+		is.Has(t, err.Error(), want, "%q: %q does not say %q", in, err, want)
 		if rest := strings.TrimPrefix(in, Prefix); len(rest) > 8 && strings.Contains(err.Error(), rest[:8]) {
 			t.Errorf("%q: the error shows the secret: %q", in, err)
 		}
@@ -91,21 +90,15 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 		s.String(), fmt.Sprint(s), fmt.Sprintf("%v", s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s), fmt.Sprintf("%q", s),
 		log.String(), string(asJSON), s.LogValue().String(),
 	} {
-		if !strings.Contains(out, mask) {
-			t.Errorf("%q does not show the mask", out)
-		}
-		if strings.Contains(out, whole) {
-			t.Errorf("%q shows the secret", out)
-		}
+		is.Has(t, out, mask, "does not show the mask")
+		is.Lacks(t, out, whole, "shows the secret")
 	}
 	// fmt cannot call the methods of an unexported field: it prints a pointer.
 	raw := []string{whole, fmt.Sprint(s.k.m.raw), fmt.Sprintf("%x", s.k.m.raw), fmt.Sprintf("%X", s.k.m.raw)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%X", "%d"} {
 		out := fmt.Sprintf(verb, holder{s, s}) + fmt.Sprintf(verb, []Secret{s}) + fmt.Sprintf(verb, &s)
 		for _, r := range raw {
-			if strings.Contains(out, strings.Trim(r, "[]")) {
-				t.Errorf("%s shows the secret: %q", verb, out)
-			}
+			is.Lacks(t, out, strings.Trim(r, "[]"), "%s shows the secret", verb)
 		}
 	}
 }
@@ -133,9 +126,7 @@ func FuzzParseSecret(f *testing.F) {
 			}
 			return
 		}
-		if s.Reveal() != in {
-			t.Fatalf("%q is revealed as %q", in, s.Reveal())
-		}
+		must.Equal(t, s.Reveal(), in, "%q is revealed as", in)
 		if n := len(s.k.m.raw); n < minSecretLen || n > maxSecretLen {
 			t.Fatalf("accepted %d bytes", n)
 		}

@@ -13,6 +13,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -72,9 +73,7 @@ func TestSignVerifiesWithOfficialGoLibrary(t *testing.T) {
 			secrets := []Secret{NewSecret(), shortest, longest}
 			signature := Sign(secrets, "evt_01J", now, body)
 			for i, s := range secrets {
-				if err := verifyGo(t, s, "evt_01J", now, signature, body); err != nil {
-					t.Errorf("secret %d: %v", i, err)
-				}
+				is.OK(t, verifyGo(t, s, "evt_01J", now, signature, body), "secret %d", i)
 			}
 			if err := verifyGo(t, NewSecret(), "evt_01J", now, signature, body); err == nil {
 				t.Error("another secret verifies")
@@ -109,17 +108,13 @@ func TestSignTwoSecrets(t *testing.T) {
 	f([]Secret{{}, a, {}, b}, onlyA+" "+onlyB)
 	f([]Secret{{}}, "")
 	f(nil, "")
-	if len(onlyA) != signatureLen {
-		t.Errorf("a signature has %d bytes, want %d", len(onlyA), signatureLen)
-	}
+	is.Equal(t, len(onlyA), signatureLen, "a signature has … bytes")
 }
 
 func TestAppendSignatureKeepsDst(t *testing.T) {
 	got := appendSignatures([]byte("webhook-signature: "), []Secret{mustParse(t, knownSecret)}, knownID,
 		time.Unix(knownUnix, 0), []byte(knownBody))
-	if want := "webhook-signature: " + knownSignature; string(got) != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	is.Equal(t, string(got), "webhook-signature: "+knownSignature, "got %q", got)
 }
 
 func TestSignOddIDsAndTimes(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -167,25 +168,17 @@ func testDeadLettersAreListedAndRetriedOnce(t *testing.T, c Config, _ *Producer)
 	}
 	n := int64(len(offsets)) + 1
 	count(n)
-	if got := deadLetters("", 2); !slices.Equal(got, []int64{offsets[n-2], offsets[n-3]}) {
-		t.Errorf("the newest: %v", got)
-	}
-	if got := deadLetters(Events, 10); !slices.Equal(got, []int64{100_000 + first}) {
-		t.Errorf("of events: %v", got)
-	}
+	is.List(t, deadLetters("", 2), []int64{offsets[n-2], offsets[n-3]}, "the newest")
+	is.List(t, deadLetters(Events, 10), []int64{100_000 + first}, "of events")
 	// All but the oldest and the newest are retried: both are found, far apart.
 	for _, offset := range offsets[1 : n-2] {
 		produce(0, DeadLetter{Offset: offset}.RetriedMarker())
 	}
 	count(3)
-	if got := deadLetters("retry.5s", 10); !slices.Equal(got, []int64{offsets[n-2], offsets[0]}) {
-		t.Errorf("not retried: %v", got)
-	}
+	is.List(t, deadLetters("retry.5s", 10), []int64{offsets[n-2], offsets[0]}, "not retried")
 	var each []int64
 	err = r.EachDeadLetter(ctx, "", func(g DeadLetter) error {
-		if string(g.Record.Value) != "body" {
-			t.Errorf("%+v has lost its value", g)
-		}
+		is.Equal(t, string(g.Record.Value), "body", "%+v has lost its value", g)
 		each = append(each, int64(g.Partition)*100_000+g.Offset)
 		return nil
 	})
@@ -203,9 +196,7 @@ func testDeadLettersAreListedAndRetriedOnce(t *testing.T, c Config, _ *Producer)
 		}
 	}
 	stop := errors.New("stop")
-	if err := r.EachDeadLetter(ctx, "", func(DeadLetter) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("ended with %v", err)
-	}
+	is.ErrorIs(t, r.EachDeadLetter(ctx, "", func(DeadLetter) error { return stop }), stop, "ended with")
 	if found, _ := r.ListDeadLetters(ctx, Events, 1, 3); string(found[0].Record.Value) != "bod" || found[0].Size != 4 {
 		t.Errorf("%+v", found[0])
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,9 +46,7 @@ func testPollForAndCommitAll(t *testing.T, c Config, p *Producer) {
 	}
 	m.Close()
 	next := join(t, c, GroupConfig{Assigned: func(start map[Partition]Commit) {
-		if got := start[at].Offset; got != 3 {
-			t.Errorf("the next member starts at %d, want 3", got)
-		}
+		is.Equal(t, start[at].Offset, 3, "the next member starts at")
 	}})
 	if batches, err := next.PollFor(t.Context(), 500*time.Millisecond); err != nil || len(batches) > 0 {
 		t.Errorf("the next member reads %v, %v", batches, err)

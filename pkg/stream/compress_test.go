@@ -6,15 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/must"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 // Batches are compressed, but none that would become more than ten times as large when it is read.
 func TestCompressionIsBounded(t *testing.T) {
-	c, err := newCompressor()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newCompressor())(t)
 	var different strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&different, `{"id":"%08x","amount":%d}`, i*2_654_435_761, i*i*7919%100_003)

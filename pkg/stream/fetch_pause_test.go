@@ -171,9 +171,7 @@ func TestWhenTopicsArePaused(t *testing.T) {
 		if s.before != nil {
 			s.before()
 		}
-		if got := poll(s.all, s.tolerant); got != s.paused {
-			t.Fatalf("%s: paused %t, want %t", s.name, got, s.paused)
-		}
+		must.Equal(t, poll(s.all, s.tolerant), s.paused, "%s: paused", s.name)
 	}
 	// A broker that is gone does not keep the topics unpaused for ever.
 	now = now.Add(maxPause)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -16,9 +17,7 @@ import (
 func metadata(t testing.TB, committed int64, gaps ...Gap) string {
 	t.Helper()
 	text, omitted := EncodeGaps(committed, gaps)
-	if omitted != 0 {
-		t.Fatalf("%d completed records do not fit", omitted)
-	}
+	must.Equal(t, omitted, 0, "completed records do not fit")
 	return text
 }
 
@@ -33,9 +32,7 @@ func TestGapsRoundTrip(t *testing.T) {
 			runs = append(runs, Gap{from, at})
 		}
 		got := must.Get(Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Gaps())(t)
-		if d := cmp.Diff(runs, got); d != "" {
-			t.Fatal(d)
-		}
+		must.Equal(t, cmp.Diff(runs, got), "")
 	}
 }
 
@@ -83,9 +80,7 @@ func TestGapsKeepTheLowestThatFit(t *testing.T) {
 			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, omitted, c.size, c.omitted)
 		}
 		got, err := Commit{Metadata: text}.Gaps()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		is.OK(t, err, name)
 		if !slices.Equal(lowest(c.gaps, omitted), got) {
 			t.Errorf("%s: %d gaps were decoded, and they are not the lowest of %d", name, len(got), len(c.gaps))
 		}
@@ -174,9 +169,7 @@ func TestCompleted(t *testing.T) {
 			incomplete = append(incomplete, o)
 		}
 	}
-	if d := cmp.Diff([]int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24}, incomplete); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, incomplete, []int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24})
 	if d := (Commit{Offset: 5, Metadata: "not ours"}).Completed(); d.Contains(5) || !d.Contains(4) ||
 		d.FirstIncomplete() != 5 {
 		t.Error("metadata of another program must leave the offset")

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -61,9 +62,7 @@ func runLog(t *testing.T, dir string) (l *Log, stop func()) {
 	go func() { ended <- l.Run(ctx) }()
 	return l, func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-ended)
 	}
 }
 
@@ -127,9 +126,7 @@ func testTruncatedLogIsReadAgain(t *testing.T, c Config, p *Producer) {
 	}
 	produce()
 	poll(t, m, func([]*Record) bool { return true })
-	if len(commits) != 2 {
-		t.Errorf("assigned %d times, want 2", len(commits))
-	}
+	is.Equal(t, len(commits), 2, "assigned … times")
 }
 
 // A member that lacks permission to join logs it, and reads once it has the permission.
@@ -189,9 +186,7 @@ func TestCommitMetadataTooLarge(t *testing.T) {
 		t.Errorf("%v, dropped %v", err, dropped)
 	}
 	refuse(kerr.TopicAuthorizationFailed, 1)
-	if err := m.Commit(t.Context(), commit); !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, m.Commit(t.Context(), commit), kerr.TopicAuthorizationFailed)
 	m.Close()
 	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { commits = append(commits, all[at]) }})
 	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -67,9 +68,7 @@ func TestMembersHaveFewShards(t *testing.T) {
 					}
 				}
 			}
-			if few := of[0]&of[1] == 0; few != (shards[1] > 0) {
-				t.Errorf("owners by shard: %b", of)
-			}
+			is.Equal(t, of[0]&of[1] == 0, shards[1] > 0, "owners by shard: %b", of)
 		})
 	}
 }

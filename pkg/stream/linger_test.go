@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -30,9 +31,7 @@ func TestRecordsThatLinger(t *testing.T) {
 		for topic, want := range map[string]time.Duration{
 			Events: 0, Commands: 0, Control: 0, Tiers()[0].Topic: outcomeLinger, Outcomes: outcomeLinger} {
 			took(topic) // its client connects
-			if got := took(topic); got != want {
-				t.Errorf("a record of %s took %v, want %v", topic, got, want)
-			}
+			is.Equal(t, took(topic), want, "a record of %s took", topic)
 		}
 		// lateOf returns how many of 200 records at 10,000 a second lingered.
 		lateOf := func(produce func(string, int32, *Record, func(*Record, error))) int64 {
@@ -42,9 +41,7 @@ func TestRecordsThatLinger(t *testing.T) {
 				all.Add(1)
 				began := time.Now()
 				produce(Events, 0, &Record{Value: []byte("x")}, func(_ *Record, err error) {
-					if err != nil {
-						t.Error(err)
-					}
+					is.OK(t, err)
 					if time.Since(began) >= unorderedLinger {
 						late.Add(1)
 					}
@@ -58,9 +55,7 @@ func TestRecordsThatLinger(t *testing.T) {
 		if n := lateOf(p.ProduceUnordered); n < 10 || n > 100 { // the first of each batch waits for the whole linger
 			t.Errorf("%d of 200 unordered records lingered", n)
 		}
-		if n := lateOf(p.Produce); n != 0 {
-			t.Errorf("%d of 200 ordered records lingered", n)
-		}
+		is.Equal(t, lateOf(p.Produce), 0, "of 200 ordered records lingered")
 		time.Sleep(time.Second)
 		lone := func() time.Duration {
 			began, done := time.Now(), make(chan error, 1)

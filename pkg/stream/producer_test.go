@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -30,9 +31,7 @@ func TestProduceInOwnBatch(t *testing.T) {
 		if !errors.Is(err, f.err) || RejectedByBroker(err) != f.refused || !r.Timestamp.IsZero() {
 			t.Errorf("%v: %v, refused %v, time %v", f.err, err, RejectedByBroker(err), r.Timestamp)
 		}
-		if err := p.ProduceInOwnBatch(t.Context(), Events, 0, r); err != nil {
-			t.Errorf("after %v: %v", f.err, err)
-		}
+		is.OK(t, p.ProduceInOwnBatch(t.Context(), Events, 0, r), "after %v", f.err)
 	}
 	cluster.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: "t." + Events, Err: kerr.NotLeaderForPartition, Count: -1})
@@ -52,9 +51,7 @@ func TestWaitForRoom(t *testing.T) {
 	defer p.Close()
 	hasRoom := func(r *Record) {
 		t.Helper()
-		if err := p.WaitForRoom(t.Context(), r); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, p.WaitForRoom(t.Context(), r))
 	}
 	sized := func(n int) *Record {
 		return &Record{Value: make([]byte, n), Headers: []Header{{Key: "k", Value: make([]byte, 99)}}}
@@ -72,9 +69,7 @@ func TestWaitForRoom(t *testing.T) {
 	}
 	accept()
 	hasRoom(sized(201))
-	if err := <-taken; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, <-taken)
 }
 
 // The first DeadHeaderCount headers of a dead letter are its own.
@@ -98,9 +93,7 @@ func TestWaitingRecordsShareRequests(t *testing.T) {
 		if i >= manyUnanswered {
 			want = kafka.shortLinger
 		}
-		if kafka.clientOfUnordered() != want {
-			t.Errorf("the record after %d that wait goes to another client", i)
-		}
+		is.Equal(t, kafka.clientOfUnordered(), want, "the record after %d that wait goes to another client", i)
 	}
 	kafka.unanswered.Store(0)
 	answered := make(chan error)
@@ -110,7 +103,5 @@ func TestWaitingRecordsShareRequests(t *testing.T) {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
-	if n := kafka.unanswered.Load(); n != 0 {
-		t.Errorf("%d records still wait", n)
-	}
+	is.Equal(t, kafka.unanswered.Load(), 0, "records still wait")
 }

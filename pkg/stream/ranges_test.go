@@ -4,8 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -33,20 +32,12 @@ func testReadRanges(t *testing.T, c Config, p *Producer) {
 	}
 	on := func() error { return nil }
 	must.Do(t, read(on, Range{events, 27, 30}, Range{outcomes, 3, 5}, Range{Partition{Commands, 0}, 0, 0}))
-	if d := cmp.Diff(map[Partition][]int64{events: {27, 28, 29}, outcomes: {3, 4}}, got); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, map[Partition][]int64{events: {27, 28, 29}, outcomes: {3, 4}})
 	broken := errors.New("broken")
-	if err := read(func() error { return broken }, Range{events, 0, 30}); !errors.Is(err, broken) {
-		t.Errorf("ended with %v", err)
-	}
-	if err := read(func() error { return ErrStop }, Range{events, 0, 30}); err != nil {
-		t.Errorf("ended with %v", err)
-	}
+	is.ErrorIs(t, read(func() error { return broken }, Range{events, 0, 30}), broken, "ended with")
+	is.OK(t, read(func() error { return ErrStop }, Range{events, 0, 30}), "ended with")
 	must.Do(t, r.Trim(t.Context(), events, 10))
-	if err := read(on, Range{events, 5, 30}); !errors.Is(err, ErrTrimmed) {
-		t.Errorf("deleted records were not reported: %v, read %v", err, got)
-	}
+	is.ErrorIs(t, read(on, Range{events, 5, 30}), ErrTrimmed, "deleted records were not reported: read %v", got)
 }
 
 // A commit is read with its metadata.
@@ -62,7 +53,5 @@ func testCommits(t *testing.T, c Config, p *Producer) {
 	r := must.Get(NewReader(c, "test"))(t)
 	defer r.Close()
 	got := must.Get(r.Commits(t.Context(), "group", Events, Commands))(t)
-	if d := cmp.Diff(map[Partition]Commit{at: want}, got); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, map[Partition]Commit{at: want})
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/must"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -20,13 +21,9 @@ func TestReadReturnsLastingErrors(t *testing.T) {
 		{kerr.KafkaStorageError, false}} {
 		t.Run(f.err.Message, func(t *testing.T) {
 			cluster, c, p := broker(t)
-			if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
 			r, err := NewReader(c, "test")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			defer r.Close()
 			cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: "t." + Events, Err: f.err, Count: 1})
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 	"time"
 )
@@ -19,9 +20,7 @@ func TestRecordRate(t *testing.T) {
 		}
 		return busy
 	}
-	if n := run(2 * time.Millisecond); n != 0 {
-		t.Errorf("at 500 a second the rate was high for %d of 500", n)
-	}
+	is.Equal(t, run(2*time.Millisecond), 0, "at 500 a second the rate was high for … of 500")
 	if n := run(100 * time.Microsecond); n < 9_800 {
 		t.Errorf("at 10,000 a second the rate was high for only %d", n)
 	}
@@ -29,7 +28,5 @@ func TestRecordRate(t *testing.T) {
 	if x.countRecord(now) {
 		t.Error("after a minute without records the rate is still high")
 	}
-	if n := run(600 * time.Microsecond); n != 0 {
-		t.Errorf("at 1,667 a second the rate was high for %d", n)
-	}
+	is.Equal(t, run(600*time.Microsecond), 0, "at 1,667 a second the rate was high for")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -43,9 +44,7 @@ func testRetentionGuard(t *testing.T, c Config, p *Producer) {
 			if x == group {
 				want = share
 			}
-			if got := testutil.ToFloat64(g.share.WithLabelValues(x)); got != want {
-				t.Errorf("%s: age ratio of group %s is %v, want %v", name, x, got, want)
-			}
+			is.Equal(t, testutil.ToFloat64(g.share.WithLabelValues(x)), want, "%s: age ratio of group %s is", name, x)
 		}
 	}
 	left := func() (n []float64) {

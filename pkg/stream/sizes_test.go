@@ -1,6 +1,9 @@
 package stream
 
-import "testing"
+import (
+	"github.com/eventrelay/relay/test/must"
+	"testing"
+)
 
 // The topics of other services count for nothing, not even one that has the name of an own topic without the prefix.
 func TestSizesAreOfOwnTopics(t *testing.T) {
@@ -10,9 +13,7 @@ func TestSizesAreOfOwnTopics(t *testing.T) {
 	}
 	own := p.producer.(*kafkaProducer).prefix
 	p.producer.(*kafkaProducer).prefix = ""
-	if err := p.ProduceSync(t.Context(), Events, 0, &Record{Value: make([]byte, 5000)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: make([]byte, 5000)}))
 	p.producer.(*kafkaProducer).prefix = own
 	sizes, err := TopicSizes(t.Context(), c)
 	if bytes, known := sizes[Events]; err != nil || !known || bytes != 0 {

@@ -148,9 +148,7 @@ func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string
 			for _, r := range resp {
 				err = errors.Join(err, r.Err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return len(a.WrongSettings()) == n })
@@ -171,9 +169,7 @@ func fixWrongSettings(t *testing.T, c Config, alter map[string]map[string]string
 	if err == nil {
 		err = resp.Error()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if a, err = AwaitTopics(ctx, c, 1, func(a TopicsReport) bool { return a.Partitions() == 3 }); err != nil ||
 		a.SamePartitionCount() ||
 		a.Err() == nil {

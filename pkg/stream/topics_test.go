@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -126,9 +127,7 @@ func TestFindingsStopNoEvents(t *testing.T) {
 		t.Error("events are refused because nobody reads findings")
 	}
 	want := []string{Events, Commands, Outcomes, Receipts}
-	if got := topicNames(func(t Topic) bool { return t.Fence == FenceEvents }); !slices.Equal(got, want) {
-		t.Errorf("reads of events wait for %v, want %v", got, want)
-	}
+	is.List(t, topicNames(func(t Topic) bool { return t.Fence == FenceEvents }), want, "reads of events wait for")
 	for _, group := range []string{DispatchGroup, AlertGroup, StoreGroup} {
 		if slices.Contains(ReadBy(group), Findings) {
 			t.Errorf("group %s reads findings beside events", group)

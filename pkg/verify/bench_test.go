@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"fmt"
+	"github.com/eventrelay/relay/test/must"
 	"testing"
 )
 
@@ -39,8 +40,6 @@ func BenchmarkCheck(b *testing.B) {
 func benchmark(b *testing.B, c Config, r Request, want Reason) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if got := Check(c, r); got != want {
-			b.Fatal(got)
-		}
+		must.Equal(b, Check(c, r), want)
 	}
 }

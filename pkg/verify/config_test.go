@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -28,9 +29,7 @@ func TestValidate(t *testing.T) {
 		t.Helper()
 		c := Config{Type: HMAC, Secrets: []string{"s3cret"}, Tolerance: DefaultTolerance}
 		change(&c)
-		if diff := cmp.Diff(params, faults(c.Validate())); diff != "" {
-			t.Errorf("%+v: params (-want +got)\n%s", c, diff)
-		}
+		is.Equal(t, cmp.Diff(params, faults(c.Validate())), "", "%+v: params (-want +got)", c)
 	}
 	f(func(*Config) {})
 	f(func(c *Config) { *c = Config{} }, "type", "secret", "tolerance_seconds")
@@ -101,7 +100,5 @@ func TestValidate(t *testing.T) {
 
 func TestFaultsDoNotContainSecrets(t *testing.T) {
 	c := Config{Type: StandardWebhooks, Secrets: []string{"whsec_hunter2\x00", strings.Repeat("hunter2", 100), "hunter2 "}}
-	if text := c.Validate().Error(); strings.Contains(text, "hunter2") {
-		t.Error(text)
-	}
+	is.Lacks(t, c.Validate().Error(), "hunter2")
 }

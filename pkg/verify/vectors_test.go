@@ -18,6 +18,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -176,9 +177,7 @@ func TestVendorSignaturesAge(t *testing.T) {
 			} {
 				r.Now = now.Add(offset)
 				want(t, c, r, reason)
-				if got := CheckIgnoringAge(c, r); got != "" {
-					t.Errorf("ignoring age, %v: %q", offset, got)
-				}
+				is.Equal(t, CheckIgnoringAge(c, r), "", "ignoring age, %v", offset)
 			}
 			c.Secrets = []string{otherSecret}
 			want(t, c, r, SignatureMismatch) // forged and too old: the reason is the signature
@@ -295,9 +294,7 @@ func regenerate(t *testing.T, dir, file, program, script string) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	got, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", program, script, err, &stderr)
-	}
+	must.Do(t, err, "%s %s: %s", program, script, &stderr)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs from what %s prints", file, script)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -18,9 +19,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func want(t *testing.T, c Config, r Request, reason Reason) {
 	t.Helper()
-	if got := Check(c, r); got != reason {
-		t.Errorf("got %q, want %q", got, reason)
-	}
+	is.Equal(t, Check(c, r), reason, "got")
 }
 
 // hexMAC returns the HMAC-SHA256 in hex, for requests that no library signs.
@@ -175,9 +174,7 @@ func TestSignedRequestsAreAccepted(t *testing.T) {
 		for _, name := range ByName(scheme).layout.required {
 			r.Header.Set(name, "1")
 		}
-		if err := Sign(c, r); err != nil {
-			t.Errorf("%s: %v", scheme, err)
-		}
+		is.OK(t, Sign(c, r), scheme)
 		want(t, c, r, "")
 		c.Secrets = nil
 		if Sign(c, r) == nil {
@@ -188,9 +185,7 @@ func TestSignedRequestsAreAccepted(t *testing.T) {
 		Generic: "unknown scheme", Twilio: "not a form", StandardWebhooks: "base64"} {
 		c := Config{Type: scheme, Secrets: []string{"whsec_%"}}
 		err := Sign(c, Request{Header: http.Header{}, Body: []byte("%")})
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%s: %v, want %s", scheme, err, fault)
-		}
+		is.Failed(t, err, fault, scheme)
 	}
 }
 
@@ -236,9 +231,7 @@ func TestStandardIDsAgree(t *testing.T) {
 
 // WooCommerce makes its delivery id from the webhook and the second, so two orders can have the same one.
 func TestNoDedupByAnIDOfTheSecond(t *testing.T) {
-	if key := ByName("woocommerce").Dedup; key != "" {
-		t.Errorf("deduplicates by %s", key)
-	}
+	is.Equal(t, ByName("woocommerce").Dedup, "", "deduplicates by")
 }
 
 // Headers named webhook-… and svix-… are not combined.

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -22,9 +21,7 @@ func TestParseObjectKeepsTheBytes(t *testing.T) {
 		{Name: "a", Value: []byte(`[1, 2 ,{"x":1,"x":2}]`)}, {Name: "b", Value: []byte("1.50e+1")},
 		{Name: "c", Value: []byte(`"\ud800 é"`)}, {Name: "d", Value: []byte("{}")},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, got, want)
 }
 
 func TestParseObjectRefuses(t *testing.T) {
@@ -100,9 +97,7 @@ func TestParseObjectIsAsStrict(t *testing.T) {
 	f := func(body string) {
 		t.Helper()
 		_, err := web.ParseObject(nil, []byte(body))
-		if valid := json.Valid([]byte(body)); valid != (err == nil) {
-			t.Errorf("%q: valid is %t: %v", body, valid, err)
-		}
+		is.Equal(t, json.Valid([]byte(body)), err == nil, "%q: valid is: %v", body, err)
 	}
 	for _, text := range []string{`{"a":#}`, `{"a":#1}`, `{"a":1#}`, `{"a":1#1}`, `{"a":-#}`, `{"a":1.#}`, `{"a":1.0#1}`,
 		`{"a":1e#}`, `{"a":1E#2}`, `{"a":1e+#}`, `{"a":tru#}`, `{"a":"\#"}`, `{"a":"\u#0a0"}`, `{"a":"\uA0F#"}`, `{"a"#1}`,
@@ -136,9 +131,7 @@ func TestParseEnvelope(t *testing.T) {
 
 func TestParseArray(t *testing.T) {
 	got := must.Get(web.ParseArray([]byte(` [1, "a" ,[ ], {"b":2}] `), 4))(t)
-	if diff := cmp.Diff([]string{"1", `"a"`, "[ ]", `{"b":2}`}, toStrings(got)); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, toStrings(got), []string{"1", `"a"`, "[ ]", `{"b":2}`})
 	for _, bad := range []string{"", "{}", "[", "[1", "[1]2", "[,]", "x]", "{1]"} {
 		if _, err := web.ParseArray([]byte(bad), 4); err == nil {
 			t.Errorf("%q was accepted", bad)
@@ -187,9 +180,7 @@ func FuzzParseObject(f *testing.F) {
 				t.Fatalf("%q: member %q is %q, want %q", body, m.Name, m.Value, got)
 			}
 		}
-		if len(members) != len(want) {
-			t.Fatalf("%q: %d members, want %d", body, len(members), len(want))
-		}
+		must.Equal(t, len(members), len(want), "%q: members", body)
 	})
 }
 

@@ -12,6 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -76,10 +78,7 @@ func TestEventsByOffsetAreCompleteAndInOrder(t *testing.T) {
 			want = append(want, x)
 		}
 		for q.From < q.To {
-			page, err := r.EventsByOffset(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(r.EventsByOffset(t.Context(), q))(t)
 			if len(page.Rows) > limit || page.Next <= q.From {
 				t.Fatalf("%d rows, next %d after %d", len(page.Rows), page.Next, q.From)
 			}
@@ -124,7 +123,5 @@ func TestEventsByOffsetBesideALateOne(t *testing.T) {
 		}
 		q.From = page.Next
 	}
-	if want := []id.ID{first.ID, before.ID, late.ID}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	is.List(t, got, []id.ID{first.ID, before.ID, late.ID})
 }

@@ -21,7 +21,9 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -226,9 +228,7 @@ func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding
 		if !page.More {
 			return rows
 		}
-		if len(page.Rows) != q.Limit {
-			t.Fatalf("a page of %d rows is followed by another, limit %d", len(page.Rows), q.Limit)
-		}
+		must.Equal(t, len(page.Rows), q.Limit, "a page of: rows is followed by another, limit %d", q.Limit)
 		q.After = page.Rows[len(page.Rows)-1].Key()
 	}
 }
@@ -395,10 +395,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 			}
 		}
 		for more := true; more; {
-			page, err := findingsOf(r).Findings(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(findingsOf(r).Findings(t.Context(), q))(t)
 			for _, row := range page.Rows {
 				if slices.ContainsFunc(before, func(x finding.Row) bool { return x.ID == row.ID }) {
 					got = append(got, row.ID)
@@ -409,9 +406,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 				arrive()
 			}
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("findings (-want +got):\n%s", diff)
-		}
+		is.Equal(t, gocmp.Diff(want, got), "", "findings (-want +got)")
 	}
 	var got, want [][16]byte
 	for _, h := range hits {
@@ -419,10 +414,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 	}
 	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: target, Limit: 1}
 	for more := true; more; {
-		page, err := findingsOf(r).Occurrences(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(findingsOf(r).Occurrences(t.Context(), q))(t)
 		for _, o := range page.Rows {
 			if slices.Contains(want, o.Hit) {
 				got = append(got, o.Hit)
@@ -433,7 +425,5 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 			arrive()
 		}
 	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("occurrences (-want +got):\n%s", diff)
-	}
+	is.Equal(t, gocmp.Diff(want, got), "", "occurrences (-want +got)")
 }

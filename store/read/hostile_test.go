@@ -2,7 +2,6 @@ package read_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -74,9 +74,7 @@ func TestSearchEndsWithItsClient(t *testing.T) {
 		end.do(cancel)
 		began := time.Now()
 		wg.Wait()
-		if !errors.Is(err, end.want) {
-			t.Errorf("%s: %v, want %v", end.how, err, end.want)
-		}
+		is.ErrorIs(t, err, end.want, end.how)
 		b.waitUntil("nothing runs", func() bool { return b.runningSearches() == 0 })
 		t.Logf("%s: over after %v", end.how, time.Since(began))
 		cancel()

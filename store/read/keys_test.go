@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -32,8 +33,6 @@ func TestDuplicateRowsDoNotEndListOfSkipped(t *testing.T) {
 			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
 			got = append(got, row.ID)
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Fatalf("%d of %d events are listed (-want +got):\n%s", len(got), n, diff)
-		}
+		must.Equal(t, gocmp.Diff(want, got), "", "%d of %d events are listed (-want +got)", len(got), n)
 	}
 }

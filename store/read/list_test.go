@@ -10,7 +10,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -34,9 +36,7 @@ func TestListsAgreeWithModel(t *testing.T) {
 			q.Limit = pick(h, 1, 3, 10, 100)
 			got, want := storetest.ListEvents(t, r, q, 5), h.want(q)
 			want = want[:min(len(want), 5*q.Limit)]
-			if diff := gocmp.Diff(want, untimed(got), cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("query %d %+v (-want +got):\n%s", i, q, diff)
-			}
+			must.Equal(t, gocmp.Diff(want, untimed(got), cmpopts.EquateEmpty()), "", "query %d %+v (-want +got)", i, q)
 		}
 	}
 }
@@ -73,8 +73,6 @@ func TestWindowsMeetWithinAMillisecond(t *testing.T) {
 		if diff := gocmp.Diff([]id.ID{all[1].ID, all[0].ID}, ids(before)); diff != "" {
 			t.Errorf("%s until %s (-want +got):\n%s", name, before.Until, diff)
 		}
-		if diff := gocmp.Diff([]id.ID{all[2].ID}, ids(after)); diff != "" {
-			t.Errorf("%s since %s (-want +got):\n%s", name, after.Since, diff)
-		}
+		is.Equal(t, gocmp.Diff([]id.ID{all[2].ID}, ids(after)), "", "%s since %s (-want +got)", name, after.Since)
 	}
 }

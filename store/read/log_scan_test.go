@@ -12,6 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -23,35 +25,25 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 	b.ProduceEvents(b.Event(1), b.Event(1))
 	find := func() error {
 		_, err := r.LogHasEvent(t.Context(), storetest.Account, late.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		e, err := r.Scan(t.Context(), storetest.Account, late.ID)
 		if err == nil && e.ID != late.ID {
 			t.Fatalf("found %v", e.ID)
 		}
 		return err
 	}
-	if err := find(); !errors.Is(err, event.ErrNotFound) {
-		t.Fatal(err)
-	}
+	must.ErrorIs(t, find(), event.ErrNotFound)
 	log, err := stream.NewReader(b.Stream, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer log.Close()
 	ends, err := log.Ends(t.Context(), stream.Events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if below, end := r.AbsentBelow(late.ID),
 		ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
 		t.Errorf("the event is known to be absent below %d, want %d", below, end)
 	}
 	b.ProduceEvents(late)
-	if err := find(); err != nil {
-		t.Errorf("read of an event that was appended after the first read: %v", err)
-	}
+	is.OK(t, find(), "read of an event that was appended after the first read")
 	use := b.Event(1, func(e *event.Event) { e.Source = event.SourceTripwire })
 	b.ProduceEvents(use)
 	if _, err := r.Scan(t.Context(), storetest.Account, use.ID); !errors.Is(err, event.ErrNotFound) {

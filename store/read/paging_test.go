@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -45,9 +46,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 			fifth = append(fifth, known[i])
 		}
 	}
-	if err := b.Producer.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Producer.Flush(t.Context()))
 	newestFirst := func(a, b id.ID) int { return slices.Compare(b[:], a[:]) }
 	slices.SortFunc(known, newestFirst)
 	slices.SortFunc(fifth, newestFirst)
@@ -88,10 +87,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 			for i := range 5 {
 				b.send(5*pages + i)
 			}
-			page, err := r.Events(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(r.Events(t.Context(), q))(t)
 			for _, row := range page.Rows {
 				if old[row.ID] { // newer events may be listed too
 					got = append(got, row.ID)
@@ -105,9 +101,7 @@ func pagingWhileRowsArrive(t *testing.T, merging bool) {
 		if len(got) < len(want) {
 			t.Fatalf("limit %d: %d of %d rows", q.Limit, len(got), len(want))
 		}
-		if !slices.Equal(got[:len(want)], want) {
-			t.Fatalf("limit %d: rows were skipped, repeated or in another order", q.Limit)
-		}
+		must.List(t, got[:len(want)], want, "limit %d: rows were skipped, repeated or in another order", q.Limit)
 		t.Logf("limit %d: %d rows are there, after %d pages in all", q.Limit, len(want), pages)
 	}
 	f(event.Query{Limit: 100}, known)

@@ -13,7 +13,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -85,9 +87,7 @@ func TestEveryFilterIsDefined(t *testing.T) {
 		}
 		seen |= asked
 	}
-	if missing := read.IncompleteFilters(); missing != 0 {
-		t.Errorf("the filters %b lack a condition or a check", missing)
-	}
+	is.Equal(t, read.IncompleteFilters(), 0, "the filters … lack a condition or a check")
 }
 
 // Every plan applies every filter. Each filter is used alone and with each other one, in all the ways that choose
@@ -126,15 +126,11 @@ func TestEveryPlanAppliesEveryFilter(t *testing.T) {
 			}
 			return
 		}
-		if diff := gocmp.Diff(want, untimed(storetest.ListEvents(t, r, q, 1))); diff != "" {
-			t.Fatalf("%s: %+v (-want +got):\n%s", name, q, diff)
-		}
+		must.Equal(t, gocmp.Diff(want, untimed(storetest.ListEvents(t, r, q, 1))), "", "%s: %+v (-want +got)", name, q)
 	}
 	base := event.Query{Account: storetest.Account, Limit: 1000, Since: time.Now().Add(-4 * time.Hour)}
 	for _, member := range members {
-		if fault := sampleFault(h, base, member, all[member]); fault != "" {
-			t.Fatalf("%s: %s", member, fault)
-		}
+		must.Equal(t, sampleFault(h, base, member, all[member]), "", member)
 	}
 	check(base)
 	for i, lead := range members {

@@ -13,6 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -45,9 +47,7 @@ func TestValuesAreNeverSQL(t *testing.T) {
 		t.Helper()
 		q.Account, q.Limit = cmp.Or(q.Account, storetest.Account), 100
 		rows := storetest.ListEvents(t, r, q, 1)
-		if len(rows) != len(want) {
-			t.Errorf("%s: %d events, want %d", name, len(rows), len(want))
-		}
+		is.Equal(t, len(rows), len(want), "%s: events", name)
 		for _, row := range rows {
 			if !slices.ContainsFunc(want, func(e *event.Event) bool {
 				return e.ID == row.ID && e.Type == row.Type && string(row.Reason) == e.Query
@@ -125,29 +125,21 @@ func TestAttemptsArePaged(t *testing.T) {
 	var got []event.AttemptRow
 	var before id.ID
 	for {
-		page, err := r.Attempts(t.Context(), storetest.Account, e.ID, before, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Attempts(t.Context(), storetest.Account, e.ID, before, 100))(t)
 		got = append(got, page.Rows...)
 		if !page.More {
 			break
 		}
 		before = page.Rows[len(page.Rows)-1].ID
 	}
-	if len(got) != n {
-		t.Fatalf("%d of %d attempts", len(got), n)
-	}
+	must.Equal(t, len(got), n, "of %d attempts", n)
 	for i, a := range got {
 		k := n - 1 - i
 		if a.ID != want[k] || a.Number != k/2+1 || len(a.ResponseBody) != 16<<10 || a.Truncated {
 			t.Fatalf("attempt %d: number %d, %d bytes", k, a.Number, len(a.ResponseBody))
 		}
 	}
-	d, err := r.Event(t.Context(), storetest.Account, e.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(r.Event(t.Context(), storetest.Account, e.ID))(t)
 	if len(d.Attempts) != 200 || !d.AttemptsTruncated || d.Summary.Attempts != n || d.Deliveries[0].Attempts != n/2 {
 		t.Fatalf("%d attempts in the single read of %d", len(d.Attempts), d.Summary.Attempts)
 	}
@@ -187,9 +179,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := slices.DeleteFunc(page.Rows, func(s event.Summary) bool { return s.ID == first.ID })
-		if len(rows) != 2 {
-			t.Fatalf("%d duplicates among those that are %v", len(rows), statuses)
-		}
+		must.Equal(t, len(rows), 2, "duplicates among those that are %v", statuses)
 		for _, s := range rows {
 			if s.Status != event.Skipped || s.Reason != event.Duplicate || s.DuplicateOf != first.ID.Text(id.Event) ||
 				s.Counts.Total != 0 {
@@ -203,9 +193,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 		t.Errorf("%+v %v", d, err)
 	}
 	b.WaitCaughtUp(r)
-	if n := b.QuerySum("SELECT sum(billed) FROM events FINAL"); n != 1 {
-		t.Errorf("%d events are billed", n)
-	}
+	is.Equal(t, b.QuerySum("SELECT sum(billed) FROM events FINAL"), 1, "events are billed")
 	b.ProduceOutcomes(b.Outcome(second, "dst_a", event.Delivered))
 	if d, err = r.Event(t.Context(), storetest.Account, second.ID); err != nil || d.Status != event.Delivered ||
 		d.Reason != "" {
@@ -226,14 +214,9 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 func TestPingNeedsNoFreeConnection(t *testing.T) {
 	b := newBench(t)
 	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
-	release, err := r.HoldConnections(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(r.HoldConnections(t.Context()))(t)
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := r.Ping(ctx); err != nil {
-		t.Errorf("ping: %v", err)
-	}
+	is.OK(t, r.Ping(ctx), "ping")
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -75,9 +77,7 @@ func TestSelectRecoveryHasEachFailureOnce(t *testing.T) {
 		if want.State == event.Pending {
 			want.Attempts, want.Code = 0, 0
 		}
-		if x != want {
-			t.Errorf("item %d is %+v, want %+v", i, x, want)
-		}
+		is.Equal(t, x, want, "item %d is", i)
 	}
 	last := job
 	last.From, last.Total = 20, 24
@@ -202,9 +202,7 @@ func TestOpenRecoveryItems(t *testing.T) {
 		b.Outcome(es[4], "dst_a", event.Delivered))
 	work := func(from, to int) (out string) {
 		t.Helper()
-		if err := r.CaughtUp(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.CaughtUp(t.Context()))
 		err := r.OpenRecoveryItems(t.Context(), job, from, to, func(x *event.OpenRecoveryItem) error {
 			size := -1
 			if x.StoredEvent != nil {
@@ -217,9 +215,7 @@ func TestOpenRecoveryItems(t *testing.T) {
 			out += fmt.Sprintf("%d %d %s %s;", x.Seq, size, x.Prior.Status, x.Prior.Reason)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return out
 	}
 	b.Exec("ALTER TABLE events DELETE WHERE size = 0 SETTINGS mutations_sync = 1") // its payload is not stored any more
@@ -269,9 +265,7 @@ func TestSelectManyForRecovery(t *testing.T) {
 	began := time.Now()
 	job, sel := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	took := time.Since(began)
-	if sel.Total != 100_000 {
-		t.Fatalf("selected %+v", sel)
-	}
+	must.Equal(t, sel.Total, 100_000, "selected %+v", sel)
 	began = time.Now()
 	job.Total = sel.Total
 	if _, err := r.RecoveryItems(t.Context(), job, 50_000, 100, nil); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -27,10 +28,7 @@ func TestRedoChangesNothing(t *testing.T) {
 		r := b.Reader(w)
 		var details []*event.Detail
 		for _, row := range storetest.ListEvents(t, r, all, 10) {
-			d, err := r.Event(t.Context(), storetest.Account, row.ID)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(r.Event(t.Context(), storetest.Account, row.ID))(t)
 			// Only the single read counts the attempts of each delivery.
 			if diff := gocmp.Diff(row, d.Summary, cmpopts.IgnoreFields(event.Delivery{}, "Attempts")); diff != "" {
 				t.Fatal("list and single read disagree", diff)
@@ -40,14 +38,10 @@ func TestRedoChangesNothing(t *testing.T) {
 		return details
 	}
 	first := read()
-	if len(first) != n {
-		t.Fatalf("%d of %d events", len(first), n)
-	}
+	must.Equal(t, len(first), n, "of %d events", n)
 	random := kit.Rand(t)
 	for range storetest.Rounds(2, 2, 5) {
 		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 { return random.Int64N(max(committed, 0) + 1) })
-		if diff := gocmp.Diff(first, read(), storetest.CompareIPs, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatal(diff)
-		}
+		must.Equal(t, gocmp.Diff(first, read(), storetest.CompareIPs, cmpopts.EquateEmpty()), "")
 	}
 }

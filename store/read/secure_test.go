@@ -14,7 +14,9 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -28,10 +30,7 @@ type securedServer struct {
 func newSecured(t *testing.T) (s *securedServer, host, caFile string) {
 	conf, caFile := kit.Certificate(t)
 	s = &securedServer{bases: map[string]bool{}}
-	target, err := url.Parse("http://" + storetest.Engines.ClickHouse)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse("http://" + storetest.Engines.ClickHouse))(t)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport = &http.Transport{DisableKeepAlives: true}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,9 +74,7 @@ func TestURLWithTLSUserAndDatabase(t *testing.T) {
 	relay, ca := url.UserPassword("relay", "p@ss, word/1"), url.Values{"ca_file": {caFile}}
 	b.DropDatabase()
 	right := address(relay, ca)
-	if err := storetest.Migrate(t.Context(), right, 30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, storetest.Migrate(t.Context(), right, 30))
 	w, stop := b.Writer(write.WriterConfig{URL: right})
 	r := b.ReaderWith(cluster.Config{URL: right, RetentionDays: 30}, w)
 	b.ProduceEvents(b.Event(1), b.Event(2))
@@ -100,9 +97,7 @@ func TestURLWithTLSUserAndDatabase(t *testing.T) {
 		"roots without TLS": {strings.Replace(right, "https", "http", 1), "ca_file needs TLS"},
 	} {
 		err := storetest.Migrate(t.Context(), c.url, 30)
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q in it", name, err, c.want)
-		}
+		is.Failed(t, err, c.want, name)
 		if err != nil && (strings.Contains(err.Error(), "p@ss") || strings.Contains(err.Error(), "p%40ss")) {
 			t.Errorf("%s: the error contains the password: %v", name, err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -38,9 +39,7 @@ func TestSelectionAgreesWithModel(t *testing.T) {
 			want := h.want(q)
 			q.Limit = pick(h, 0, 10, 100)
 			got := storetest.SelectEvents(t, r, q)
-			if len(got) != len(want) {
-				t.Fatalf("selection %d %+v: %d events, want %d", i, q, len(got), len(want))
-			}
+			must.Equal(t, len(got), len(want), "selection %d %+v … events", i, q)
 			for k, e := range got {
 				if e.ID != want[k].ID || e.Endpoint != want[k].Endpoint || e.Type != want[k].Type || e.Size != want[k].Size {
 					t.Fatalf("selection %d %+v, event %d: %+v, want %+v", i, q, k, e, want[k])
@@ -120,10 +119,7 @@ func TestCountCommandsCountsDeliveriesOnce(t *testing.T) {
 	b := newBench(t)
 	r := b.Reader(nil)
 	run := func() string {
-		d, err := b.IDs.New(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(b.IDs.New(0))(t)
 		return d.Text(id.Run)
 	}
 	mine, other := run(), run()
@@ -154,19 +150,13 @@ func TestCountCommandsCountsDeliveriesOnce(t *testing.T) {
 	w, _ := b.Writer(write.WriterConfig{})
 	b.WaitCaughtUp(b.Reader(w)) // a list would read them from the writer's memory
 	log, err := stream.NewReader(b.Stream, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer log.Close()
 	ends, err := log.Ends(t.Context(), stream.Commands)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	for p, end := range ends {
 		if end > 1 {
-			if err := log.Trim(t.Context(), p, end-1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, log.Trim(t.Context(), p, end-1))
 		}
 	}
 	f("all, after the log was trimmed", mine, hour, id.ID{}, 20)

@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -27,17 +28,11 @@ func TestSummariesAreTheRowsOfTheList(t *testing.T) {
 	foreign := b.Event(1, func(e *event.Event) { e.Account = "acc_2" })
 	b.ProduceEvents(foreign)
 	missing, err := b.IDs.New(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	got, err := r.Summaries(t.Context(), storetest.Account, append(ids, foreign.ID, missing, ids[3]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := map[id.ID]event.Summary{}
 	for _, s := range page.Rows {
 		want[s.ID] = s

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -101,9 +102,7 @@ func TestPendingListReadsBeyondCommits(t *testing.T) {
 		for _, e := range want {
 			ids = append(ids, e.ID)
 		}
-		if got := listed(); !slices.Equal(got, ids) {
-			t.Errorf("%s: %v, want %v", what, got, ids)
-		}
+		is.List(t, listed(), ids, what)
 	}
 	check("no commit", second, first, waiting, impossible)
 	b.commitDispatcher(0, 3)
@@ -266,9 +265,7 @@ func TestDeliveredIsNoFailureCandidate(t *testing.T) {
 		b.WaitCaughtUp(r)
 		return b.QuerySum("SELECT countIf(status != 'delivered') FROM failure_candidates FINAL")
 	}
-	if n := candidates(); n != 2 {
-		t.Errorf("%d candidates, want 2", n)
-	}
+	is.Equal(t, candidates(), 2, "candidates")
 	b.ProduceOutcomes(b.Outcome(parked, "dst_a", event.Delivered, func(o *event.Outcome) { o.WasParked = true }))
 	b.ProduceOutcomes(b.Outcome(retried, "dst_a", event.Delivered, func(o *event.Outcome) {
 		o.Attempt.Trigger = event.TriggerRetry

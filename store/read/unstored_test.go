@@ -18,7 +18,9 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -137,9 +139,7 @@ func TestUnstoredRowsAreReadAsStoredOnes(t *testing.T) {
 		}
 		b.erased.Store(&b.events[1].ID)
 		inMemory := b.readAll()
-		if after := storedRows(); after != before {
-			t.Fatalf("the reads caused a flush: %d rows are stored, %d before", after, before)
-		}
+		must.Equal(t, storedRows(), before, "the reads caused a flush: rows are stored, %d before", before)
 		b.WaitCaughtUp(b.reader)
 		if after := storedRows(); after == before {
 			t.Fatal("nothing was flushed")
@@ -166,9 +166,7 @@ func TestStoredOutcomeOfAnEventInMemory(t *testing.T) {
 			t.Errorf("%d events are %s, want %d", len(rows), status, want)
 		}
 	}
-	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
-		t.Error("the lists caused a flush")
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), 0, "the lists caused a flush")
 }
 
 // TestStoredReceiptOfAnEventInMemory: the same of receipts.
@@ -186,9 +184,7 @@ func TestStoredReceiptOfAnEventInMemory(t *testing.T) {
 			t.Errorf("%d events are %s, want %d", len(rows), state, want)
 		}
 	}
-	if n := b.QuerySum("SELECT count() FROM events"); n != 0 {
-		t.Error("the lists caused a flush")
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), 0, "the lists caused a flush")
 }
 
 // TestStoredEventIsMissingAReceipt: an event that is stored becomes delivered, and so missing a receipt, in memory.
@@ -271,9 +267,7 @@ func TestListsOfPartlyStoredEvents(t *testing.T) {
 		for _, x := range events {
 			x.produce(b, part)
 		}
-		if err := b.Producer.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Producer.Flush(t.Context()))
 	}
 	flush := func() {
 		b.WaitCaughtUp(b.reader)
@@ -301,9 +295,7 @@ func TestListsOfPartlyStoredEvents(t *testing.T) {
 	produce(1)
 	before := b.QuerySum("SELECT count() FROM events")
 	inMemory := all(100)
-	if after := b.QuerySum("SELECT count() FROM events"); after != before {
-		t.Error("the lists caused a flush")
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), before, "the lists caused a flush")
 	flush()
 	if diff := gocmp.Diff(inMemory, all(1000), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("lists differ (-in memory +stored):\n%s", diff)
@@ -317,9 +309,7 @@ func TestReadBeforeTheAssignmentCausesAFlush(t *testing.T) {
 	b.ProduceEvents(b.Event(0))
 	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
 	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute}, w)
-	if err := r.CaughtUp(t.Context()); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, r.CaughtUp(t.Context()))
 }
 
 // TestListBesideOtherNodesWaitsForTheFlush: the next page may come from a node that does not have the rows in memory.
@@ -330,13 +320,9 @@ func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
 		cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
 		cluster.Deps{Stream: b.Stream, Writer: store.FlushRequester(w),
 			AskOthers: func(context.Context, map[stream.Partition]int64) error { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, r.Close())
 	}()
 	awaitAssignment(t, w)
 	for i := range 3 {
@@ -346,7 +332,5 @@ func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
 	if err != nil || len(page.Rows) != 2 || !page.More || !page.AsOf.IsZero() {
 		t.Fatalf("%v %+v", err, page)
 	}
-	if n := b.QuerySum("SELECT count() FROM events"); n != 3 {
-		t.Errorf("%d of 3 events are stored when the first page is shown", n)
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), 3, "of 3 events are stored when the first page is shown")
 }

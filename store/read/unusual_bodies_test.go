@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -207,9 +208,7 @@ func TestSearchBesideIncompleteUTF8(t *testing.T) {
 	b.Produce(stream.Events, storetest.PartitionOf(1), records...)
 	ids, _, _ := allPages(t, b.Reader(w), event.Query{
 		Account: storetest.Account, Search: &event.Search{Text: "GRÖßE"}, Limit: 100, Since: time.Now().Add(-time.Hour)})
-	if len(ids) != 5 {
-		t.Errorf("found %d of 5", len(ids))
-	}
+	is.Equal(t, len(ids), 5, "found … of 5")
 }
 
 // JSON writes control characters as escapes only; a search finds them, and no escaped backslash before a letter.

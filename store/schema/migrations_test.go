@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -131,9 +132,7 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 		if n < 20 {
 			t.Errorf("only %d runs were interrupted, want 20 at least", n)
 		}
-		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
-			t.Errorf("tables after faults %v (-want +got):\n%s", f, diff)
-		}
+		is.Equal(t, gocmp.Diff(want, b.TableDefinitions()), "", "tables after faults %v (-want +got)", f)
 		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != steps(t, all) {
 			t.Errorf("after faults %v: %d steps are recorded", f, n)
 		}
@@ -172,11 +171,7 @@ func TestOvertakenMigration(t *testing.T) {
 		err := migrateAndFinalize(b.URL)
 		close(overtaken)
 		wg.Wait()
-		if err := errors.Join(err, slow); err != nil {
-			t.Errorf("overtaken at %s: %v", at, err)
-		}
-		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
-			t.Errorf("overtaken at %s (-want +got):\n%s", at, diff)
-		}
+		is.OK(t, errors.Join(err, slow), "overtaken at %s", at)
+		is.Equal(t, gocmp.Diff(want, b.TableDefinitions()), "", "overtaken at %s (-want +got)", at)
 	}
 }

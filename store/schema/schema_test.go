@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -53,9 +54,7 @@ func TestClusterDDLRules(t *testing.T) {
 	local, distributed := map[string]string{}, map[string]bool{}
 	for _, s := range statements {
 		first, _, _ := strings.Cut(s, "\n")
-		if strings.Count(s, "ON CLUSTER 'relay'") != 1 {
-			t.Errorf("ON CLUSTER is not there exactly once: %s", first)
-		}
+		is.Equal(t, strings.Count(s, "ON CLUSTER 'relay'"), 1, "ON CLUSTER is not there exactly once: %s", first)
 		if strings.Contains(s, "{db}") || strings.Contains(s, "{kept}") {
 			t.Errorf("a placeholder is left: %s", first)
 		}
@@ -139,9 +138,7 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 			if n := b.QuerySum("SELECT count() FROM events WHERE " + key + " = kafka_partition"); n != 9 {
 				t.Errorf("%d of 9 events are in the partition that %s computes", n, key)
 			}
-			if n := b.QuerySum("SELECT uniqExact(" + key + ") FROM events"); n != storetest.Partitions {
-				t.Errorf("%d partitions", n)
-			}
+			is.Equal(t, b.QuerySum("SELECT uniqExact("+key+") FROM events"), storetest.Partitions, "partitions")
 			return
 		}
 	}
@@ -156,15 +153,11 @@ func TestConcurrentMigrations(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := storetest.Migrate(t.Context(), url, 30); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, storetest.Migrate(t.Context(), url, 30))
 		})
 	}
 	wg.Wait()
-	if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	is.Same(t, b.TableDefinitions(), want)
 }
 
 // TestMigrateChecksHistory: each step is recorded with the version that ran it, and a database with unknown steps is
@@ -194,9 +187,7 @@ func TestMigrateChecksHistory(t *testing.T) {
 		t.Helper()
 		b.Exec("INSERT INTO schema_version SELECT " + change)
 		_, err := schema.Migrate(t.Context(), cfg)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q in it", change, err, want)
-		}
+		is.Failed(t, err, want, change)
 		b.Exec("ALTER TABLE schema_version DELETE WHERE program = 'v10' SETTINGS mutations_sync = 1")
 	}
 	refused("77, '0077_more', now() + 5, 'v10', 'x'", "migration 0077_more was run by version v10: this version knows")
@@ -218,9 +209,7 @@ func TestWrongShardOrderIsRefused(t *testing.T) {
 	} {
 		check := func(who string, err error) {
 			t.Helper()
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s of %s: %v, want %q in it", who, url, err, want)
-			}
+			is.Failed(t, err, want, "%s of %s", who, url)
 		}
 		check("migration", storetest.Migrate(t.Context(), url, 30))
 		r := b.ReaderWith(cluster.Config{URL: url, RetentionDays: 30, FenceWait: 1}, nil)

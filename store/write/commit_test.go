@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -67,9 +68,7 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	<-disk.syncStarted
 	b.ProduceEvents(b.Event(0))
 	read(2)
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed during the sync, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed during the sync")
 	disk.syncResult <- nil
 	<-disk.syncStarted
 	if n := b.committedOffset(stream.Events, 0); n != 1 {
@@ -89,9 +88,7 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	}
 	disk.syncResult <- nil
 	<-stopped
-	if n := b.committedOffset(stream.Events, 0); n != 3 {
-		t.Errorf("offset %d is committed after the stop, want 3", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 3, "offset … is committed after the stop")
 }
 
 // TestFailedSyncEndsTheWriter: after a failed sync nothing is committed any more, and Run returns its error, even while
@@ -109,25 +106,19 @@ func TestFailedSyncEndsTheWriter(t *testing.T) {
 			return diskErr
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.ProduceEvents(b.Event(0))
 	if err := w.Run(t.Context()); !errors.Is(err, diskErr) || !strings.Contains(err.Error(), "durable") {
 		t.Errorf("the writer ended with %v", err)
 	}
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed")
 }
 
 // newBenchWithFakeBroker returns a bench on a broker whose answers a test can make fail, with the shared ClickHouse.
 func newBenchWithFakeBroker(t *testing.T) (*bench, *kfake.Cluster) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	b := newBench(t)
 	b.Stream.Brokers = cluster.ListenAddrs()
@@ -159,9 +150,7 @@ func TestFailedCommitIsRetried(t *testing.T) {
 				before := failures()
 				storetest.Eventually(t, func() bool { return failures() > before })
 			}
-			if n := b.committedOffset(stream.Events, 0); n != 0 {
-				t.Errorf("offset %d is committed while commits fail, want 0", n)
-			}
+			is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed while commits fail")
 			removeFault()
 			storetest.Eventually(t, func() bool { return b.committedOffset(stream.Events, 0) == 2 })
 		})
@@ -211,7 +200,5 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 		}
 		return n == 2*storetest.Partitions
 	})
-	if n := b.QuerySum("SELECT uniqExact(id) FROM events"); n != 2*storetest.Partitions {
-		t.Errorf("%d events are stored, want %d", n, 2*storetest.Partitions)
-	}
+	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM events"), 2*storetest.Partitions, "events are stored")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -162,9 +163,7 @@ func TestPoisonIsFoundByBisection(t *testing.T) {
 			e.Type = "poison"
 		}
 		b.Producer.Produce(stream.Events, 1, e.Record(), func(_ *stream.Record, err error) {
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 		})
 	}
 	must.Do(t, b.Producer.Flush(t.Context()))

@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -43,9 +44,7 @@ func TestApprovedOnceThroughKills(t *testing.T) {
 					}
 					return ""
 				})
-				if n := x.count(); n != 1 {
-					t.Errorf("%s was done %d times", x.tool, n)
-				}
+				is.Equal(t, x.count(), 1, "%s was done … times", x.tool)
 			}
 		})
 	}

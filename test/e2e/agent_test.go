@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"net/http"
 	"net/url"
 	"strings"
@@ -35,9 +37,7 @@ func agentReads(t *testing.T, p *process) {
 	}
 	agentAsksForAReplay(t, p, c, id, tool)
 	entries := c.must(http.StatusOK, "GET", "/v1/audit?action=tool.called", nil)["data"].([]any)
-	if len(entries) != 8 {
-		t.Errorf("%d entries of calls: %v", len(entries), entries)
-	}
+	is.Equal(t, len(entries), 8, "entries of calls: %v", entries)
 }
 
 // tool calls a tool of the agent server and returns its result.
@@ -53,9 +53,7 @@ func (c client) tool(name, arguments string) (result map[string]any) {
 		}
 		return ""
 	})
-	if err := json.Unmarshal([]byte(content), &result); err != nil {
-		c.t.Fatalf("%s: %v: %s", name, err, content)
-	}
+	must.Do(c.t, json.Unmarshal([]byte(content), &result), "%s: %s", name, content)
 	return result
 }
 

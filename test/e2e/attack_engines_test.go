@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -109,9 +110,7 @@ func attackRedis(t *testing.T) {
 	host := sharedEngine(t, "redis")
 	ask := func(text string) string {
 		conn, err := net.Dial("tcp", host)
-		if err != nil {
-			t.Fatalf("the engine takes no connections: %v", err)
-		}
+		must.Do(t, err, "the engine takes no connections")
 		defer conn.Close()
 		must.Get(io.WriteString(conn, text))(t)
 		_ = conn.SetReadDeadline(time.Now().Add(time.Second))
@@ -123,12 +122,8 @@ func attackRedis(t *testing.T) {
 	for _, text := range []string{"POST / HTTP/1.1\r\nHost: evil.example\r\n\r\n" + set, "GET / HTTP/1.1\r\nHost: " +
 		host + "\r\n\r\n" + set, set} {
 		ask(text)
-		if got := ask("*2\r\n$3\r\nGET\r\n$8\r\nstranger\r\n"); got != "$-1\r\n" {
-			t.Errorf("%q was executed: %q", text, got)
-		}
-		if got := ask("*1\r\n$4\r\nPING\r\n"); got != "+PONG\r\n" {
-			t.Errorf("after %q: %q", text, got)
-		}
+		is.Equal(t, ask("*2\r\n$3\r\nGET\r\n$8\r\nstranger\r\n"), "$-1\r\n", "%q was executed", text)
+		is.Equal(t, ask("*1\r\n$4\r\nPING\r\n"), "+PONG\r\n", "after %q", text)
 	}
 }
 
@@ -160,9 +155,7 @@ func forgedConfiguration(t *testing.T) {
 		}
 	}
 	still()
-	if err := node.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("the node ended with %v", err)
-	}
+	is.OK(t, node.stop(syscall.SIGTERM), "the node ended with")
 	node.start()
 	still()
 }

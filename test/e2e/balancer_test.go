@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"io"
 	"net"
 	"net/http"
@@ -230,9 +231,7 @@ func TestBalancerSendsNothingTwice(t *testing.T) {
 			t.Fatalf("status %d, %d requests; want %d, %v", status, len(got), want, requests)
 		}
 		for _, r := range requests {
-			if text := <-got; text != r {
-				t.Errorf("request %q, want %q", text, r)
-			}
+			is.Equal(t, <-got, r, "request")
 		}
 	}
 	f(http.StatusOK, []string{"works event"}, works, away) // the second is the first in turn

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
 	"net/http"
 	"strconv"
 	"strings"
@@ -35,9 +36,7 @@ func concurrentPatches(t *testing.T, nodes []*process, seed uint64) {
 			t.Errorf("at the end node %d shows %v (%v), want %d changes of each", i, got, err, each)
 		}
 	}
-	if fault := checkSerial(shown[0], shown[1]); fault != "" {
-		t.Error(fault)
-	}
+	is.Equal(t, checkSerial(shown[0], shown[1]), "")
 	t.Logf("RELAY_SEED=%d: accepted %d changes, lost 0, all in one order; retried %d conflicts; %v per change",
 		seed, 2*each, conflicts[0]+conflicts[1], (time.Since(began) / time.Duration(2*each)).Round(time.Microsecond))
 }

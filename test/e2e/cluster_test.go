@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -207,9 +208,7 @@ func rollingRestart(t *testing.T, nodes []*process, seed uint64) {
 		for _, n := range nodes {
 			f.runFor(500 * time.Millisecond)
 			from := time.Now()
-			if err := n.stop(syscall.SIGTERM); err != nil {
-				t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
-			}
+			is.OK(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 			n.start()
 			away = append(away, outage{from: from, to: time.Now()})
 			f.awaitAccepted(50)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -82,9 +83,7 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	young.awaitStatus(young.send(ep, 1), "delivered", arrival)
 	got := dest.wait(t, 1, arrival)[0]
 	verifyDelivery(t, secret, got)
-	if got.header.Get("X-Planted") != "planted-header" {
-		t.Error("the delivery has lost its header")
-	}
+	is.Equal(t, got.header.Get("X-Planted"), "planted-header", "the delivery has lost its header")
 	token := in[strings.LastIndex(in, "/in/"):]
 	if resp := young.post(young.url+token, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)},
 		[]byte("{}")); resp.StatusCode != http.StatusUnauthorized {

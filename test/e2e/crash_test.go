@@ -14,7 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // built holds the binaries that tests have built. TestMain sets the directory and removes it.
@@ -168,9 +170,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 	const calm = 2500 * time.Millisecond // longer than a retry after 1 s takes
 	for quiet, n := time.Now(), 0; time.Since(quiet) < calm; time.Sleep(50 * time.Millisecond) {
 		code, e, header := p.call("GET", "/v1/events/"+id, nil)
-		if code != http.StatusOK {
-			t.Fatalf("%d %v", code, e)
-		}
+		must.Equal(t, code, http.StatusOK, e)
 		if header.Get("Relay-Data-As-Of") == "" { // otherwise the store is behind
 			statuses[e["status"]] = true
 		}
@@ -179,9 +179,7 @@ func crashOnce(t *testing.T, binary, point string, first, redo int, after func([
 		}
 	}
 	requests := dest.received()[before:]
-	if fault := after(requests, statuses); fault != "" {
-		t.Error(fault)
-	}
+	is.Equal(t, after(requests, statuses), "")
 	if r := awaitSettledLedger(t, p.streamConfig); r.Accepted != 1 || r.Delivered != 1 {
 		t.Errorf("one event was sent, but the ledger counts %v", r.Counts)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -54,9 +55,7 @@ func (b *deadLetterNode) addDeadLetter(topic string, partition int32, group stri
 func (b *deadLetterNode) runDead(want int, args ...string) string {
 	b.t.Helper()
 	out, code := runToEnd(b.t, b.command(slices.Concat([]string{"dead"}, args, []string{"--data-dir", b.dir})...))
-	if code != want {
-		b.t.Fatalf("relay dead %v ended with %d, want %d:\n%s", args, code, want, out)
-	}
+	must.Equal(b.t, code, want, "relay dead %v ended with: \n%s", args, out)
 	return out
 }
 
@@ -96,9 +95,7 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 	b := newDeadLetterNode(t)
 	dest := newSink(t, nil)
 	ep, _, _ := b.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	if out := b.runDead(command.ExitDone, "list"); out != "no dead letters\n" {
-		t.Errorf("%q", out)
-	}
+	is.Equal(t, b.runDead(command.ExitDone, "list"), "no dead letters\n")
 
 	b.produce(stream.Events, 2, &stream.Record{Key: []byte("x"), Value: []byte("poison \x1b[2J \xff")})
 	poison := b.list(2) // one of each consumer group
@@ -130,16 +127,12 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 		!strings.Contains(shown, "[h:X-Plain shown]") {
 		t.Errorf("%s", shown)
 	}
-	if out := b.runDead(command.ExitDone, "retry", again.ID); out != again.ID+"\tput back\n" {
-		t.Errorf("%s", out)
-	}
+	is.Equal(t, b.runDead(command.ExitDone, "retry", again.ID), again.ID+"\tput back\n")
 	if e := b.awaitStatus(first.ID.Text(id.Event), "delivered", arrival); e["body"] != "first" {
 		t.Errorf("%v", e)
 	}
 	b.list(2)
-	if out := b.runDead(command.ExitRefused, "retry", again.ID); !strings.Contains(out, "it was retried already") {
-		t.Errorf("%s", out)
-	}
+	is.Has(t, b.runDead(command.ExitRefused, "retry", again.ID), "it was retried already")
 
 	// A record that only the store could not read is not delivered again. A parked delivery is.
 	b.addDeadLetter(stream.Events, 1, stream.StoreGroup, second.Record())

@@ -25,9 +25,7 @@ func (p *process) compareDecoys(wires []plantedTripwire) {
 	keys := func(args ...string) []string {
 		p.t.Helper()
 		out, err := p.output(append(append([]string{"keys"}, args...), "--data-dir", p.dir)...)
-		if err != nil {
-			p.t.Fatalf("keys %v: %v\n%s", args, err, out)
-		}
+		must.Do(p.t, err, "keys %v: %s", args, out)
 		return strings.Fields(string(out))
 	}
 	made := keys("create", "--name", "revoked", "--scope", "read") // id, scope, key

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestDevPipeline(t *testing.T) {
@@ -27,9 +29,7 @@ func TestDevPipeline(t *testing.T) {
 	t.Run("an agent reads", func(t *testing.T) { agentReads(t, p) })
 	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.forTest(t)) })
 	t.Run("the log is trimmed", func(t *testing.T) {
-		if !strings.Contains(p.admin("/metrics"), "relay_log_unread_age_ratio{group=\"store\"} 0\n") {
-			t.Error("the ledger does not run")
-		}
+		is.Has(t, p.admin("/metrics"), "relay_log_unread_age_ratio{group=\"store\"} 0\n", "the ledger does not run")
 		if !strings.Contains(p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n") {
 			t.Error("the retention does not run")
 		}
@@ -79,9 +79,7 @@ func TestDevRestart(t *testing.T) {
 	id := p.send(ep, 1)
 	p.awaitStatus(id, "delivered", arrival)
 	link := p.signInLink(1)
-	if err := p.stop(syscall.SIGINT); err != nil {
-		t.Fatalf("Ctrl-C ended with %v\n%s", err, p.logs)
-	}
+	must.Do(t, p.stop(syscall.SIGINT), "Ctrl-C ended with: %s", p.logs)
 	if logs := fmt.Sprint(p.logs); !strings.Contains(logs, "stopping") || !strings.Contains(logs, "msg=stopped") {
 		t.Errorf("the log does not say that it stops, and that it has:\n%s", logs)
 	}
@@ -99,9 +97,7 @@ func TestDevRestart(t *testing.T) {
 		t.Errorf("the store is behind, as of %s, right after the start", h.Get("Relay-Data-As-Of"))
 	}
 	got := dest.wait(t, 2, arrival)[1]
-	if got.event() != next {
-		t.Fatalf("after the restart %s was delivered, want %s", got.event(), next)
-	}
+	must.Equal(t, got.event(), next, "after the restart … was delivered")
 	verifyDelivery(t, secret, got)
 }
 
@@ -144,9 +140,7 @@ func TestBannerCommandsWork(t *testing.T) {
 		}
 		return ""
 	})
-	if strings.Contains(p.printed.String(), testKey) {
-		t.Errorf("a key that was given is printed:\n%s", p.printed.String())
-	}
+	is.Lacks(t, p.printed.String(), testKey, "a key that was given is printed")
 	bash := exec.Command("bash", "-c", "set -e\n"+script)
 	bash.Env = append(bash.Environ(), "RELAY_BOOTSTRAP_KEY="+testKey)
 	out, err := bash.CombinedOutput()

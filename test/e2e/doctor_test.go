@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -20,9 +21,7 @@ func (p *process) runDoctor(flags ...string) (map[string]doctor.Check, int) {
 	cmd := p.command(append([]string{"doctor", "--data-dir", p.dir, "--json"}, flags...)...)
 	out, err := cmd.Output()
 	var report doctor.Report
-	if err := json.Unmarshal(out, &report); err != nil {
-		p.t.Fatalf("doctor: %v\n%s", err, out)
-	}
+	must.Do(p.t, json.Unmarshal(out, &report), "doctor: %s", out)
 	checks := make(map[string]doctor.Check)
 	for _, c := range report.Checks {
 		checks[c.Name] = c
@@ -58,9 +57,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 		if _, known := checks["base URL"]; known { // only a node reports it, and how many files it may open
 			all += 2
 		}
-		if len(checks) != all {
-			p.t.Errorf("%d checks, want %d", len(checks), all)
-		}
+		is.Equal(p.t, len(checks), all, "checks")
 		if code != exit && checks["disk"].State != doctor.StateFail {
 			p.t.Errorf("exit code %d, want %d", code, exit)
 		}
@@ -111,9 +108,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 	n.awaitFindings(map[string]string{"dead": deadLetters, "clickhouse": "fail: "})
 	tables.start()
 
-	if err := n.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
-	}
+	must.Do(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 	young := seal.GenerateKey("young")
 	for i, e := range n.env {
 		if name, keys, _ := strings.Cut(e, "="); name == "RELAY_MASTER_KEYS" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,9 +46,7 @@ func TestEngineRunsAlone(t *testing.T) {
 					t.Errorf("a second process on the same data: %v\n%s", err, out)
 				}
 			}
-			if err := p.stop(syscall.SIGTERM); err != nil {
-				t.Errorf("SIGTERM ended with %v\n%s", err, p.logs)
-			}
+			is.OK(t, p.stop(syscall.SIGTERM), "SIGTERM ended with: %s", p.logs)
 			p.start()
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -134,15 +135,9 @@ func (e example) sendAndReceive(t *testing.T, c client) {
 		}, body).StatusCode
 	}
 	own := must.Get(sign.ParseSecret(secret))(t)
-	if status := again(own); status != http.StatusNoContent {
-		t.Errorf("a delivery that is repeated is answered %d", status)
-	}
-	if status := again(sign.NewSecret()); status != http.StatusUnauthorized {
-		t.Errorf("a forged delivery is answered %d", status)
-	}
-	if n := strings.Count(printed.String(), "received "); n != 1 {
-		t.Errorf("the event was handled %d times: %s", n, printed)
-	}
+	is.Equal(t, again(own), http.StatusNoContent, "a delivery that is repeated is answered")
+	is.Equal(t, again(sign.NewSecret()), http.StatusUnauthorized, "a forged delivery is answered")
+	is.Equal(t, strings.Count(printed.String(), "received "), 1, "the event was handled: times: %s", printed)
 }
 
 // stderrOf returns what a command that failed has printed.

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -47,9 +48,7 @@ func (r reply) String() string { return fmt.Sprintf("%d %.300s", r.status, r.bod
 // its answer.
 func (h *hostile) exchange(text []byte) (replies []reply) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
-	if err != nil {
-		h.t.Fatalf("the process refuses connections: %v\n%s", err, h.logs)
-	}
+	must.Do(h.t, err, "the process refuses connections: %s", h.logs)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(busy * 20 * time.Second))
 	_, _ = conn.Write(text) // an early refusal is an answer too
@@ -229,13 +228,9 @@ func TestHostileClients(t *testing.T) {
 			t.Errorf("%s was answered 2xx and is listed as %q", id, rows[id])
 		}
 	}
-	if len(rows) != good {
-		t.Errorf("%d events are listed, %d were answered 2xx", len(rows), good)
-	}
+	is.Equal(t, len(rows), good, "events are listed, %d were answered 2xx", good)
 	for id, status := range h.listStatuses(signed) {
-		if status != "rejected" {
-			t.Errorf("%s of the signed endpoint is %s", id, status)
-		}
+		is.Equal(t, status, "rejected", "%s of the signed endpoint is", id)
 	}
 	rows = h.listStatuses("")
 	for id := range h.stored {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -59,9 +59,7 @@ func TestKeysCommands(t *testing.T) {
 		row := row.(map[string]any)
 		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
 	}
-	if want := []string{"operator key.revoked", "key key.used", "operator key.created"}; !slices.Equal(actions, want) {
-		t.Errorf("%q, want %q", actions, want)
-	}
+	is.List(t, actions, []string{"operator key.revoked", "key key.used", "operator key.created"})
 	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
 		t.Fatalf("revoking an unknown key ended with %d", code)
@@ -110,9 +108,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	restart := func(keys ...string) {
 		t.Helper()
 		if p.url != "" {
-			if err := p.stop(syscall.SIGTERM); err != nil {
-				t.Fatalf("SIGTERM ended with %v\n%s", err, p.logs)
-			}
+			must.Do(t, p.stop(syscall.SIGTERM), "SIGTERM ended with: %s", p.logs)
 		}
 		p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+strings.Join(keys, ","))
 		p.start()
@@ -120,9 +116,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	rewrap := func(want int, flags ...string) string {
 		t.Helper()
 		out, code := runToEnd(t, p.command(append([]string{"keys", "rewrap", "--data-dir", p.dir}, flags...)...))
-		if code != want {
-			t.Fatalf("rewrap ended with %d:\n%s", code, out)
-		}
+		must.Equal(t, code, want, "rewrap ended with: \n%s", out)
 		return out
 	}
 	restart(old)
@@ -136,9 +130,7 @@ func TestMasterKeyRotation(t *testing.T) {
 		p.awaitStatus(p.send(ep, n), "delivered", arrival)
 		got := dest.wait(t, n, arrival)[n-1]
 		verifyDelivery(t, secret, got)
-		if got.header.Get("X-Planted") != "planted-header" {
-			t.Errorf("delivery %d has lost its header", n)
-		}
+		is.Equal(t, got.header.Get("X-Planted"), "planted-header", "delivery %d has lost its header", n)
 		if resp := p.post(in, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)},
 			[]byte("{}")); resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a wrong signature was answered %s", resp.Status)
@@ -170,9 +162,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	p.start()
 	deliver(5)
 	for _, planted := range []string{"planted", secret, old[4:], young[6:]} {
-		if strings.Contains(p.logs.String(), planted) {
-			t.Errorf("%s is in the log", planted)
-		}
+		is.Lacks(t, p.logs.String(), planted, "%s is in the log", planted)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -106,9 +107,7 @@ func TestSourceToDestinationsOfEveryKind(t *testing.T) {
 		return ""
 	})
 	events := c.must(200, "GET", "/v1/events?limit=100&endpoint_id="+created["id"].(string), nil)["data"].([]any)
-	if len(events) != records {
-		t.Errorf("%d events of %d records", len(events), records)
-	}
+	is.Equal(t, len(events), records, "events of %d records", records)
 	eventually(t, arrival, func() string {
 		alerts := c.must(200, "GET", "/v1/alerts/history?rule=source_failing", nil)["data"].([]any)
 		if len(alerts) == 0 {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -142,9 +143,7 @@ func TestLeaksSurviveKills(t *testing.T) {
 	}
 	mu.Lock()
 	for finding, messages := range announced {
-		if len(messages) != 1 {
-			t.Errorf("%s was announced by %d messages", finding, len(messages))
-		}
+		is.Equal(t, len(messages), 1, "%s was announced by … messages", finding)
 	}
 	mu.Unlock()
 	usage := p.must(http.StatusOK, "GET", "/v1/usage", nil)["events"].(map[string]any)
@@ -173,9 +172,7 @@ func (c client) sendKeyThreeWays(key, destination string) {
 		c.t.Errorf("%v", endpoint)
 	}
 	resp := c.post(endpoint["ingest_url"].(string), nil, []byte(`{"list":[{"note":"`+key+`"}]}`))
-	if resp.StatusCode != http.StatusOK {
-		c.t.Errorf("the event is answered %d", resp.StatusCode)
-	}
+	is.Equal(c.t, resp.StatusCode, http.StatusOK, "the event is answered")
 	mask := "sk_live_***" + key[len(key)-4:]
 	eventually(c.t, arrival, func() string {
 		list := c.must(http.StatusOK, "GET", "/v1/findings?source=event", nil)["data"].([]any)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -83,9 +84,7 @@ func TestListenGoesOn(t *testing.T) {
 	send(5)
 	arrived(out)
 	must.Do(t, cmd.Process.Signal(syscall.SIGINT))
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after Ctrl-C: %v\n%s", err, out)
-	}
+	is.OK(t, cmd.Wait(), "after Ctrl-C: %s", out)
 	for event, n := range got {
 		if n > 2 {
 			t.Errorf("%s came %d times", event, n)
@@ -95,11 +94,7 @@ func TestListenGoesOn(t *testing.T) {
 		t.Errorf("%d events of %d, the last one with %v", len(got), len(sent), last)
 	}
 	for _, want := range []string{"202", sent[14] + "  order.paid", "answered with 2xx"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the output has no %q:\n%s", want, out)
-		}
+		is.Has(t, out.String(), want, "the output has no %q:\n%s", want, out)
 	}
-	if strings.Contains(out.String(), "hunter2") {
-		t.Errorf("the output shows the query:\n%s", out)
-	}
+	is.Lacks(t, out.String(), "hunter2", "the output shows the query:\n%s", out)
 }

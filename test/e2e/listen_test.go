@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -32,9 +33,7 @@ func TestDevListensOnTwoPorts(t *testing.T) {
 	})
 	want := []string{strings.TrimPrefix(p.url, "http://"), p.adminAt}
 	slices.Sort(want)
-	if got := kit.Listeners(t, p.cmd.Process.Pid); !slices.Equal(got, want) {
-		t.Errorf("relay dev listens on %v, want %v", got, want)
-	}
+	is.List(t, kit.Listeners(t, p.cmd.Process.Pid), want, "relay dev listens on")
 	for path, want := range map[string]os.FileMode{
 		"": os.ModeDir | 0o700, "run": os.ModeDir | 0o700,
 		"run/clickhouse.sock": os.ModeSocket | 0o600, "relay.sock": os.ModeSocket | 0o600,
@@ -110,7 +109,5 @@ func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 	open := t.TempDir()
 	must.Do(t, os.WriteFile(filepath.Join(open, "x"), nil, 0o600))
 	must.Do(t, os.Chmod(open, 0o755))
-	if said := try(open); !strings.Contains(said, "chmod 700") {
-		t.Errorf("a directory that others can enter: %s", said)
-	}
+	is.Has(t, try(open), "chmod 700", "a directory that others can enter")
 }

@@ -56,9 +56,7 @@ func testMigrate(t *testing.T, c *cluster) {
 	migrate := func(want int, flags ...string) string {
 		t.Helper()
 		out, code := runToEnd(t, n.command(append([]string{"migrate"}, flags...)...))
-		if code != want {
-			t.Fatalf("migrate %v ended with %d, want %d:\n%s", flags, code, want, out)
-		}
+		must.Equal(t, code, want, "migrate %v ended with: \n%s", flags, out)
 		return out
 	}
 	if out := migrate(command.ExitDone); strings.Count(out, " created ") != topics || !strings.HasPrefix(out, "TOPIC ") {
@@ -117,9 +115,7 @@ func testMigrate(t *testing.T, c *cluster) {
 		t.Errorf("more partitions:\n%s", out)
 	}
 	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 2), "delivered", arrival)
-	if err := n.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
-	}
+	must.Do(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 	n.start()
 	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 3), "delivered", arrival)
 	// The probability that 24 endpoints miss three of seven partitions is 1 in 700,000.
@@ -175,9 +171,7 @@ func (c *cluster) setTopicConfig(topic, name, value string) {
 	for _, r := range resp {
 		err = errors.Join(err, r.Err)
 	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 }
 
 // usedPartitions counts the partitions of a topic that hold records.

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -25,9 +26,7 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 		p.dir, "--json"},
 		flags...)
 	out, code := runToEnd(p.t, p.command(args...))
-	if code != want {
-		p.t.Fatalf("move %v ended with %d, want %d:\n%s\n%s", flags, code, want, out, p.logs)
-	}
+	must.Equal(p.t, code, want, "move %v ended with: \n%s\n%s", flags, out, p.logs)
 	for line := range strings.Lines(out) {
 		var s admin.MoveStep
 		if json.Unmarshal([]byte(line), &s) == nil && s.State != "" {
@@ -112,9 +111,7 @@ func TestMoveEndpoint(t *testing.T) {
 	accepted := tr.finish()
 	awaitDelivered(t, b, dest, "&endpoint_id="+ep, accepted, time.Minute)
 	awaitAllDelivered(t, nodes[0].streamConfig, len(accepted)+1+moves, dest)
-	if listed := len(a.list("&endpoint_id="+ep, 100)); listed != len(accepted)+1+moves {
-		t.Errorf("%d events of the endpoint are listed, want %d", listed, len(accepted)+1+moves)
-	}
+	is.Equal(t, len(a.list("&endpoint_id="+ep, 100)), len(accepted)+1+moves, "events of the endpoint are listed")
 	for i, url := range shards {
 		if n := countStoredOn(t, url, int32(i)); n == 0 {
 			t.Errorf("shard %d has no events", i+1)
@@ -128,9 +125,7 @@ func TestMoveEndpoint(t *testing.T) {
 		used[partitionOf(t, r.event())]++
 	}
 	t.Logf("%d accepted, 0 lost, by partition %v", len(accepted), used)
-	if len(used) != moves+1 {
-		t.Errorf("events were accepted in the partitions %v", used)
-	}
+	is.Equal(t, len(used), moves+1, "events were accepted in the partitions %v", used)
 	// A replay runs in its event's partition, and its result updates the event.
 	replayed := a.must(http.StatusOK, "POST", "/v1/events/"+first+"/replay", map[string]any{})
 	eventually(t, arrival, func() string {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"net/http"
 	"testing"
 	"time"
@@ -27,8 +28,6 @@ func TestOutagesExplainRepeats(t *testing.T) {
 		{"continues after an answer from long before the outage", cut, []hit{request(0.1, 1), request(16, 2)}, 0},
 		{"continues after an answer from after the outage", cut, []hit{request(14, 1), request(16, 2)}, 0},
 	} {
-		if got := countExplained(c.hits, []outage{c.o}); got != c.want {
-			t.Errorf("%s: %d repeats are explained, want %d", c.what, got, c.want)
-		}
+		is.Equal(t, countExplained(c.hits, []outage{c.o}), c.want, "%s: repeats are explained", c.what)
 	}
 }

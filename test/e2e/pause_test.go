@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"github.com/eventrelay/relay/test/must"
 	"net/http"
 	"testing"
 	"time"
@@ -46,9 +47,7 @@ func pausedByHand(t *testing.T, write, read client) {
 	write.must(http.StatusOK, "PATCH", target, map[string]any{"paused": false})
 	later := write.send(ep, 3)
 	held(later)
-	if n := len(dest.received()); n != 0 {
-		t.Fatalf("%d requests during the pauses", n)
-	}
+	must.Equal(t, len(dest.received()), 0, "requests during the pauses")
 	write.must(http.StatusOK, "PATCH", path, map[string]any{"paused": false})
 	read.awaitStatus(kept, "delivered", step)
 	read.awaitStatus(later, "delivered", step)

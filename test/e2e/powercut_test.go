@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -41,9 +42,7 @@ func (d *syncedDisk) mount() {
 		kit.SkipMissing(d.t, "cannot mount a file system for a power cut: %v %s", err, out)
 	}
 	d.t.Cleanup(func() {
-		if err := syscall.Unmount(d.dir, syscall.MNT_DETACH); err != nil {
-			d.t.Error(err)
-		}
+		is.OK(d.t, syscall.Unmount(d.dir, syscall.MNT_DETACH))
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -61,9 +62,7 @@ func commandsOf(t *testing.T, documents ...string) (commands []string) {
 				command = ""
 			}
 		}
-		if command != "" {
-			t.Fatalf("a quote is not closed: %s", command)
-		}
+		must.Equal(t, command, "", "a quote is not closed")
 	}
 	return commands
 }
@@ -205,9 +204,7 @@ func (r *readmeRunner) call(command string) {
 		r.t.Errorf("%s\nstreams %s", line, out)
 	}
 	for _, name := range member.FindAllString(comment.FindString(command), -1) {
-		if !strings.Contains(out, name) {
-			r.t.Errorf("%s\nthe document shows %s, the answer is %s", line, name, out)
-		}
+		is.Has(r.t, out, name, "%s\nthe document shows %s, the answer is", line, name)
 	}
 	if m := regexp.MustCompile(`"secret":"(whsec_[^"]+)"`).FindStringSubmatch(out); m != nil {
 		r.secret = m[1]
@@ -228,9 +225,7 @@ func (r *readmeRunner) must(sh *shell, command string) string {
 	r.t.Helper()
 	line := r.fillPlaceholders(command)
 	out, code := sh.run(line)
-	if code != "0" {
-		r.t.Errorf("%s\nended with %s: %s", line, code, out)
-	}
+	is.Equal(r.t, code, "0", "%s\nended with: %s", line, out)
 	return out
 }
 
@@ -291,9 +286,7 @@ func TestReadmeCommands(t *testing.T) {
 			r.must(r.onDev, command)
 		case strings.Contains(command, "openssl dgst"):
 			want, signature := r.delivery.header.Get("Webhook-Signature"), strings.TrimSpace(r.must(r.onDev, command))
-			if "v1,"+signature != want {
-				t.Errorf("%s\ncomputes %s, the delivery has %s", command, signature, want)
-			}
+			is.Equal(t, "v1,"+signature, want, "%s\ncomputes %s, the delivery has %s", command, signature, want)
 		case strings.HasPrefix(command, "relay endpoints move"): // moves from another partition than the command names
 			r.onDev.run(strings.Replace(r.fillPlaceholders(command), "--partition 7", "--partition 6", 1))
 			r.must(r.onDev, command)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -174,9 +175,7 @@ func TestRecoverySurvivesKills(t *testing.T) {
 	job = p.awaitJob(t, job, 5*time.Minute, "completed")
 	kill(0)
 	job = p.awaitJob(t, job, time.Minute, "completed")
-	if job["delivered"] != job["total"] {
-		t.Errorf("at the end the job is %v", job)
-	}
+	is.Equal(t, job["delivered"], job["total"], "at the end the job is %v", job)
 	if left := p.items(job, "&state=pending,queued,failed,skipped"); len(left) > 0 {
 		t.Errorf("%d items were not delivered, such as %v", len(left), left[0])
 	}
@@ -191,9 +190,7 @@ func TestRecoverySurvivesKills(t *testing.T) {
 				taken[r.event()]++
 			}
 		}
-		if len(taken) != events {
-			t.Errorf("a destination has accepted %d of %d events", len(taken), events)
-		}
+		is.Equal(t, len(taken), events, "a destination has accepted: of %d events", events)
 		for _, n := range taken {
 			duplicates += n - 1
 		}

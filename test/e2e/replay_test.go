@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"net/http"
 	"strings"
 	"sync"
@@ -73,9 +75,7 @@ func TestReplayIsPaced(t *testing.T) {
 	if rows := p.list("&run_id="+run, 100); len(rows) != n || rows[0]["status"] != "delivered" {
 		t.Errorf("%d events are listed by their run", len(rows))
 	}
-	if again := len(dest.received()); again != n {
-		t.Errorf("%d requests for %d events", again, n)
-	}
+	is.Equal(t, len(dest.received()), n, "requests for %d events", n)
 }
 
 // A relay that is killed while it queues a replay marks the run as interrupted, with the number of deliveries in the
@@ -114,9 +114,7 @@ func TestReplaySurvivesAKill(t *testing.T) {
 	var run map[string]any
 	eventually(t, 90*time.Second, func() string {
 		page := p.must(http.StatusOK, "GET", "/v1/replays?endpoint_id="+endpoint, nil)["data"].([]any)
-		if len(page) != 1 {
-			t.Fatalf("runs %v", page)
-		}
+		must.Equal(t, len(page), 1, "runs %v", page)
 		if run = page[0].(map[string]any); run["state"] == "interrupted" {
 			return ""
 		}
@@ -129,9 +127,7 @@ func TestReplaySurvivesAKill(t *testing.T) {
 	}
 	for range 2 {
 		status, answer, err := p.replay("killed", endpoint, since, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		failure, _ := answer["error"].(map[string]any)
 		if status/100 != 5 || failure["run_id"] != run["run_id"] || failure["queued"] != run["queued"] {
 			t.Fatalf("the repeated request is answered %d %v", status, answer)

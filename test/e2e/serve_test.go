@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -226,9 +227,7 @@ func failingDestination(t *testing.T, nodes ...*process) {
 		nodes[1].forTest(t).must(http.StatusOK, "PATCH", path, map[string]any{"status": "acknowledged"})
 	}
 	issue(nodes[0], "acknowledged")
-	if len(paths) != 1 {
-		t.Errorf("the nodes have different issues: %v", paths)
-	}
+	is.Equal(t, len(paths), 1, "the nodes have different issues: %v", paths)
 }
 
 // The only broker is killed under traffic, and with RELAY_TORTURE=1 stopped too: no accepted event is lost.
@@ -276,9 +275,7 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append(strings.Fields(name), "--max-body", "1"), func(string) string { return "" },
 			&out, &errs)
-		if code != command.ExitMisused {
-			t.Errorf("%s: exit code %d, want %d", name, code, command.ExitMisused)
-		}
+		is.Equal(t, code, command.ExitMisused, "%s: exit code", name)
 		for _, setting := range want {
 			if strings.Count(errs.String(), setting+":") != 1 {
 				t.Errorf("%s: the error must name %s exactly once:\n%s", name, setting, errs.String())
@@ -415,9 +412,7 @@ func restartedNodes(t *testing.T, c *cluster) {
 	for _, n := range nodes[:rounds(1, 3, 3)] {
 		tr.awaitCount(t, tr.count()+100)
 		began := time.Now()
-		if err := n.stop(syscall.SIGTERM); err != nil {
-			t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
-		}
+		is.OK(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 		stopped := time.Now()
 		n.start()
 		t.Logf("stopped in %v, started in %v", stopped.Sub(began).Round(time.Millisecond),
@@ -440,9 +435,7 @@ func duplicateNodeName(t *testing.T, c *cluster) {
 		!strings.Contains(a.logs.String(), "another process uses this node's name") {
 		t.Fatalf("ended with %v\n%s", err, a.logs)
 	}
-	if err := twin.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("the newer process ended with %v\n%s", err, twin.logs)
-	}
+	must.Do(t, twin.stop(syscall.SIGTERM), "the newer process ended with: %s", twin.logs)
 }
 
 // largeBodies checks that the largest body that RELAY_MAX_BODY allows passes through all topics that carry bodies.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -26,9 +27,7 @@ func TestServeOnOneMachineForgetsNothing(t *testing.T) {
 		strings.Contains(printed, "rly_live_") || strings.Contains(printed, "dev@localhost") {
 		t.Errorf("the first start prints %s", printed)
 	}
-	if !strings.Contains(p.logs.String(), `{"time":`) {
-		t.Errorf("the log is not JSON: %s", p.logs)
-	}
+	is.Has(t, p.logs.String(), `{"time":`, "the log is not JSON: %s", p.logs)
 	out := must.Get(p.output("keys", "create", "--data-dir", dir, "--name", "first", "--scope", "read_write"))(t)
 	lines := strings.Fields(string(out))
 	p.key = lines[len(lines)-1]
@@ -72,9 +71,7 @@ func TestServeOnOneMachineForgetsNothing(t *testing.T) {
 			p.start()
 		}
 	}
-	if len(ids) != events {
-		t.Fatalf("%d of %d sends were accepted", len(ids), events)
-	}
+	must.Equal(t, len(ids), events, "of %d sends were accepted", events)
 	// Each event has arrived: once, or again under its own id when an answer of the destination was lost.
 	got := map[string]map[string]bool{}
 	eventually(t, arrival, func() string {
@@ -95,9 +92,7 @@ func TestServeOnOneMachineForgetsNothing(t *testing.T) {
 		return ""
 	})
 	for _, n := range slices.Sorted(maps.Keys(got)) {
-		if len(got[n]) != 1 {
-			t.Errorf("%s was delivered as %d events", n, len(got[n]))
-		}
+		is.Equal(t, len(got[n]), 1, "%s was delivered as … events", n)
 	}
 }
 

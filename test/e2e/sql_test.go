@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -61,9 +62,7 @@ func TestSQLInEveryParameter(t *testing.T) {
 		t.Errorf("only %d requests: the test does not understand the document", asked)
 	}
 	t.Logf("%d requests", asked)
-	if n := rows(); n != 3 {
-		t.Errorf("%d events of 3 are left", n)
-	}
+	is.Equal(t, rows(), 3, "events of 3 are left")
 }
 
 func (p *process) readAPIDocument() (d apiDocument) {

@@ -59,9 +59,7 @@ func (w *eventStream) next() (l streamLine) {
 			l.kind = value
 		case "data":
 			var data struct{ ID, Reason string }
-			if err := json.Unmarshal([]byte(value), &data); err != nil {
-				w.t.Fatalf("%v: %.200s", err, value)
-			}
+			must.Do(w.t, json.Unmarshal([]byte(value), &data), "%.200s", value)
 			l.event, l.reason = data.ID, data.Reason
 		default:
 			if l.kind != "" {
@@ -110,9 +108,7 @@ func eventStreams(t *testing.T, a, b *process) {
 	}
 	for len(seen) < len(sent) {
 		l := w.next()
-		if l.kind != "event" {
-			t.Fatalf("after %d events: %+v", len(seen), l)
-		}
+		must.Equal(t, l.kind, "event", "after %d events: %+v", len(seen), l)
 		seen = append(seen, l.event)
 	}
 	if strings.Join(seen, " ") != strings.Join(sent, " ") { // requests are sequential, so the log has the same order

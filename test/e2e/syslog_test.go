@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -79,9 +80,7 @@ func TestSyslogNGSendsAnHourOfLogs(t *testing.T) {
 		}
 		total += found[mask]
 	}
-	if len(found) != len(planted) {
-		t.Errorf("%d findings of %d keys", len(found), len(planted))
-	}
+	is.Equal(t, len(found), len(planted), "findings of %d keys", len(planted))
 	t.Logf("%d lines, %d secrets of %d keys found as %v, one kill, in %v", lines, lines/every, len(planted), total,
 		time.Since(started).Round(time.Second))
 }

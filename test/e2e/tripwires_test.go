@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // plantedTripwire is a tripwire with its secrets.
@@ -55,9 +56,7 @@ func (p *process) touch(x plantedTripwire) []string {
 		}
 	}
 	want := map[string]string{"key": "[401 401]", "url": "[200 404]", "file": "[401 200]"}[x.kind]
-	if fmt.Sprint(answers) != want {
-		p.t.Errorf("%s: the requests are answered %v, want %s", x.kind, answers, want)
-	}
+	is.Equal(p.t, fmt.Sprint(answers), want, "%s: the requests are answered %v", x.kind, answers)
 	return uses
 }
 

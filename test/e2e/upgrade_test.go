@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -76,9 +77,7 @@ func TestUpgradeByReplacingTheFile(t *testing.T) {
 		down.Store(false)
 		for n, id := range ids {
 			p.awaitStatus(id, "delivered", arrival)
-			if again := post(n); again != id {
-				t.Errorf("a repeat of %s is accepted as %s", id, again)
-			}
+			is.Equal(t, post(n), id, "a repeat of %s is accepted as", id)
 		}
 	}
 	if r := awaitSettledLedger(t, p.streamConfig); r.Duplicates > 0 || r.Delivered != len(ids) {

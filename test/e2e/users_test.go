@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // usersCommands creates, lists, changes and removes a user on a process whose environment names admin@example.com.
@@ -39,9 +40,7 @@ func usersCommands(t *testing.T, p *process) {
 	}
 	relay(command.ExitRefused, "email: already belongs to a user", "add", "ops@EXAMPLE.com")
 	relay(command.ExitRefused, "email: must be an address", "add", "ops")
-	if again := relay(command.ExitDone, lines[0], "reset", "ops@example.com"); strings.Contains(again, token) {
-		t.Errorf("%s", again)
-	}
+	is.Lacks(t, relay(command.ExitDone, lines[0], "reset", "ops@example.com"), token)
 	list := relay(command.ExitDone, "admin@example.com\t", "list")
 	if !strings.Contains(list, "\tread_write\t") || !strings.Contains(list, "\tnever signed in\thas a password\n") ||
 		!strings.Contains(list, "\thas a link until ") {
@@ -55,9 +54,7 @@ func usersCommands(t *testing.T, p *process) {
 	}
 	relay(command.ExitRefused, "scope: must be read or read_write", "add", "reader@example.com", "--scope", "admin")
 	relay(command.ExitDone, "reader@example.com", "add", "reader@example.com", "--scope", "read")
-	if list := relay(command.ExitDone, "", "list"); !strings.Contains(list, "\treader@example.com\tread\t") {
-		t.Errorf("%s", list)
-	}
+	is.Has(t, relay(command.ExitDone, "", "list"), "\treader@example.com\tread\t")
 	relay(command.ExitRefused, "scope: must be read or read_write", "scope", "reader@example.com", "admin")
 	relay(command.ExitDone, "\nread_write\n", "scope", "Reader@example.com", "read_write")
 	relay(command.ExitDone, "\nread\n", "scope", "reader@example.com", "read")
@@ -79,9 +76,7 @@ func usersCommands(t *testing.T, p *process) {
 		t.Errorf("%s", got)
 	}
 	for _, secret := range []string{"planted-password", token} {
-		if strings.Contains(p.logs.String(), secret) {
-			t.Error("the log contains a secret")
-		}
+		is.Lacks(t, p.logs.String(), secret, "the log contains a secret")
 	}
 }
 

@@ -163,9 +163,7 @@ func dashboardQueries(t *testing.T) map[string][]string {
 				Targets []struct{ Expr string }
 			}
 		}
-		if err := json.Unmarshal(readFile(t, file), &board); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		must.Do(t, json.Unmarshal(readFile(t, file), &board), file)
 		for _, p := range board.Panels {
 			for _, target := range p.Targets {
 				name := filepath.Base(file) + ": " + p.Title

@@ -42,9 +42,7 @@ func TestDeclineSession(t *testing.T) {
 		}
 		got := kmsg.NewPtrFetchRequest()
 		got.Version = version
-		if err := got.ReadFrom([]byte(rest)); err != nil {
-			t.Fatalf("version %d: %v", version, err)
-		}
+		must.Do(t, got.ReadFrom([]byte(rest)), "version %d", version)
 		want := kmsg.NewPtrFetchRequest()
 		want.Version = version
 		if declined {

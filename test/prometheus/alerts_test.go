@@ -40,9 +40,7 @@ func readRules(t *testing.T) (rules []rule) {
 func readYAML(t *testing.T, name string, to any) {
 	t.Helper()
 	text := must.Get(os.ReadFile(name))(t)
-	if err := yaml.Unmarshal(text, to); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	must.Do(t, yaml.Unmarshal(text, to), name)
 }
 
 // promtool runs Prometheus' own checks and tests of the rules and of the configuration.

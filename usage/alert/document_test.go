@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -29,7 +30,5 @@ func TestDocumentNamesEveryMessageType(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-sent +in the document:\n%s", diff)
-	}
+	is.Equal(t, cmp.Diff(want, got), "", "-sent +in the document")
 }

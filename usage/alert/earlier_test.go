@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // earlierNode sends notices like a node of version 0.1.0, as far as the records of the configuration log tell: each
@@ -296,9 +297,7 @@ func TestNoticeOfAGoneNodeIsSentApart(t *testing.T) {
 		w.mu.Lock()
 		mails := len(w.got["n0 "+mailTarget+"a@example.com"])
 		w.mu.Unlock()
-		if mails != 1 {
-			t.Errorf("%d mails", mails)
-		}
+		is.Equal(t, mails, 1, "mails")
 		w.settle()
 		w.check()
 	})

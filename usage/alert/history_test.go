@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // world is what the nodes of a random history share: the configuration log, the channels, and who received what.
@@ -205,9 +206,7 @@ func (w *world) announce(alert int, lease func(*alerting.AlertNotice)) {
 		lease(&x.Notices[len(x.Notices)-1])
 		return nil
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 // step lets something happen to a channel, or to the log as one node sees it.

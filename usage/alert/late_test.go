@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -130,9 +131,7 @@ func TestRebuildFromATruncatedLog(t *testing.T) {
 	defer cancel()
 	must.Do(t, r.rebuild(ctx, map[stream.Partition]stream.Commit{testOutcomes: {Offset: 25}},
 		map[stream.Partition]*stream.Range{}))
-	if n := r.partitions[0].destinations[testDest].failures; n != 10 {
-		t.Errorf("%d failures in a row", n)
-	}
+	is.Equal(t, r.partitions[0].destinations[testDest].failures, 10, "failures in a row")
 }
 
 // No offset is committed for a partition that another node owns, and no partition is revoked during a commit.
@@ -148,9 +147,7 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 		joining, joined := context.WithTimeout(t.Context(), 10*time.Second)
 		group.Poll(joining, func(stream.Partition, []*stream.Record) {})
 		joined()
-		if len(r.newlyAssigned) != 1 {
-			t.Fatalf("%v arrived", r.newlyAssigned)
-		}
+		must.Equal(t, len(r.newlyAssigned), 1, "%v arrived", r.newlyAssigned)
 		ours := func() map[stream.Partition]stream.Commit {
 			return map[stream.Partition]stream.Commit{testOutcomes: {Offset: 7}}
 		}
@@ -161,9 +158,7 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 			return done[testOutcomes]
 		}
 		r.commit(t.Context(), ours()) // commits of an earlier assignment
-		if n := committed(); n != 0 {
-			t.Errorf("committed %d for a partition that was just assigned", n)
-		}
+		is.Equal(t, committed(), 0, "committed … for a partition that was just assigned")
 		clear(r.newlyAssigned)
 
 		asked, answer := make(chan struct{}), make(chan struct{})
@@ -181,9 +176,7 @@ func TestLostPartitionsAreNotCommitted(t *testing.T) {
 		}
 		close(answer)
 		r.onLost([]stream.Partition{testOutcomes})
-		if n := committed(); n != 7 {
-			t.Errorf("committed %d", n)
-		}
+		is.Equal(t, committed(), 7, "committed")
 		later := map[stream.Partition]stream.Commit{testOutcomes: {Offset: 9}}
 		r.commit(t.Context(), later)
 		if n := committed(); n != 7 || len(later) > 0 {

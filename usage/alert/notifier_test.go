@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // runNotifiers runs the notifiers of nodes until the test, or stop, ends them.
@@ -49,9 +50,7 @@ func TestNotifierSendsToEveryChannel(t *testing.T) {
 		time.Sleep(time.Hour)
 		both := []string{"alert.delivery.failed", "alert.delivery.failed.resolved"}
 		for _, kind := range []notify.Kind{notify.Email, notify.Slack, notify.Webhook} {
-			if got := r.sender.types(kind); !slices.Equal(got, both) {
-				t.Errorf("%s got %v", kind, got)
-			}
+			is.List(t, r.sender.types(kind), both, "%s got", kind)
 		}
 		if p := r.sender.all(); p[0].m.ID != p[1].m.ID || p[0].m.ID != p[2].m.ID || p[0].m.ID == p[3].m.ID {
 			t.Error("ids differ between channels, or not between messages")
@@ -95,18 +94,14 @@ func TestNotifierRetriesFailedTargets(t *testing.T) {
 		r.deliver(noEvent)
 		time.Sleep(10 * time.Minute)
 		both := []string{"alert.delivery.failed", "alert.delivery.failed.resolved"}
-		if got := r.sender.types(notify.Webhook); !slices.Equal(got, both) {
-			t.Errorf("while another channel fails, the webhook got %v", got)
-		}
+		is.List(t, r.sender.types(notify.Webhook), both, "while another channel fails, the webhook got")
 		tries := r.sender.types(notify.Slack)
 		if len(tries) < 6 || len(tries) > 9 || slices.Contains(tries, both[1]) {
 			t.Errorf("%v in 20 minutes", tries)
 		}
 		unavailable.Store(false)
 		time.Sleep(time.Hour)
-		if got := r.sender.types(notify.Webhook); !slices.Equal(got, both) {
-			t.Errorf("the webhook got %v", got)
-		}
+		is.List(t, r.sender.types(notify.Webhook), both, "the webhook got")
 		if got := r.sender.types(notify.Slack); !slices.Equal(got[len(tries):], both) {
 			t.Errorf("the channel that failed got %v", got)
 		}
@@ -162,9 +157,7 @@ func TestNoticeIsTakenOverWhenItsLeaseExpires(t *testing.T) {
 			t.Errorf("%d messages before the lease expired", n)
 		}
 		time.Sleep(time.Minute)
-		if got := r.sender.types(notify.Slack); !slices.Equal(got, []string{"alert.delivery.failed"}) {
-			t.Errorf("after it: %v", got)
-		}
+		is.List(t, r.sender.types(notify.Slack), []string{"alert.delivery.failed"}, "after it")
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -25,9 +26,7 @@ func TestConsumeReadsABacklogWithoutPauses(t *testing.T) {
 			e := must.Get(r.ids.New(0))(t)
 			accepted := event.Event{ID: e, Endpoint: testEndpoint, Verdict: event.VerdictVerified, Body: make([]byte, 2_000)}
 			producer.Produce(stream.Events, 0, accepted.Record(), func(_ *stream.Record, err error) {
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 			})
 			if i%50 != 0 {
 				continue
@@ -43,9 +42,7 @@ func TestConsumeReadsABacklogWithoutPauses(t *testing.T) {
 		defer all.Wait()
 		defer cancel()
 		all.Go(func() {
-			if err := r.Run(ctx); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, r.Run(ctx))
 		})
 		time.Sleep(4 * time.Second) // joining takes some tenths of a second, and a commit is made every second
 		done, err := reader.Committed(ctx, stream.AlertGroup, stream.Events)

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -67,9 +68,7 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var all sync.WaitGroup
 			all.Go(func() {
-				if err := r.Run(ctx); err != nil {
-					t.Error(err)
-				}
+				is.OK(t, r.Run(ctx))
 			})
 			return func() {
 				cancel()
@@ -92,9 +91,7 @@ func TestRunContinuesAfterARestart(t *testing.T) {
 				return slices.DeleteFunc(o.types(notify.Webhook), func(kind string) bool { return kind == jobEnded })
 			}
 			until(t, func() bool { return len(have()) >= len(types) })
-			if got := have(); !slices.Equal(got, types) {
-				t.Fatalf("sent %v, want %v", got, types)
-			}
+			must.List(t, have(), types, "sent")
 		}
 		for range 4 {
 			produceOutcome(false)

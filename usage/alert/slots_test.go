@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // slowWebhook makes the webhook hang until its timeout and Slack answer after 200 ms. It returns the highest number of
@@ -74,16 +75,12 @@ func TestSlowChannelDelaysNoOther(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		time.Sleep(1500 * time.Millisecond)
-		if n := len(slackTimes(t, r.sender)); n != 48 {
-			t.Errorf("%d of 48 messages in Slack after 2 s", n)
-		}
+		is.Equal(t, len(slackTimes(t, r.sender)), 48, "of 48 messages in Slack after 2 s")
 		for i := range 300 {
 			r.fireAlert(fmt.Sprintf("rec_1%03d", i))
 		}
 		time.Sleep(30 * time.Second) // Slack takes 40 in a second
-		if n := len(slackTimes(t, r.sender)); n != 348 {
-			t.Errorf("%d of 348 messages in Slack", n)
-		}
+		is.Equal(t, len(slackTimes(t, r.sender)), 348, "of 348 messages in Slack")
 		for i := range 20 {
 			r.fireAlert(fmt.Sprintf("rec_2%03d", i))
 			began := time.Now()
@@ -92,9 +89,7 @@ func TestSlowChannelDelaysNoOther(t *testing.T) {
 				t.Errorf("%d messages in Slack %v after alert %d", n, time.Since(began), i)
 			}
 		}
-		if most.Load() != channelSends {
-			t.Errorf("%d sends through a channel at the same time", most.Load())
-		}
+		is.Equal(t, most.Load(), channelSends, "sends through a channel at the same time")
 	})
 }
 
@@ -121,9 +116,7 @@ func TestWaitingNoticesAreSentInOrder(t *testing.T) {
 			r.openNotices() > 0 {
 			t.Errorf("%d notices left over, %d messages: %v", r.openNotices(), len(got), got)
 		}
-		if n := len(slackTimes(t, r.sender)); n != 42 {
-			t.Errorf("%d messages in Slack", n)
-		}
+		is.Equal(t, len(slackTimes(t, r.sender)), 42, "messages in Slack")
 	})
 }
 
@@ -136,9 +129,7 @@ func TestNoticeStaysDueForASlot(t *testing.T) {
 		runNotifiers(t, r)
 		r.fireAlert("rec_1")
 		time.Sleep(2 * pollEvery)
-		if n := len(r.sender.all()); n != 2 {
-			t.Errorf("%d messages without a slot of Slack", n)
-		}
+		is.Equal(t, len(r.sender.all()), 2, "messages without a slot of Slack")
 		free()
 		time.Sleep(pollEvery + time.Millisecond)
 		if n := len(slackTimes(t, r.sender)); n != 1 || r.openNotices() > 0 {
@@ -158,9 +149,7 @@ func TestNoticeStaysDueForASlot(t *testing.T) {
 		}
 		free()
 		time.Sleep(pollEvery + time.Millisecond)
-		if n := len(slackTimes(t, r.sender)); n != 2 {
-			t.Errorf("%d messages in Slack", n)
-		}
+		is.Equal(t, len(slackTimes(t, r.sender)), 2, "messages in Slack")
 	})
 }
 
@@ -175,13 +164,9 @@ func TestSlowChannelDelaysNotTheSameAlert(t *testing.T) {
 		time.Sleep(time.Second)
 		r.deliver(noEvent)
 		time.Sleep(2 * time.Second)
-		if n := len(slackTimes(t, r.sender)); n != 2 {
-			t.Errorf("%d messages in Slack", n)
-		}
+		is.Equal(t, len(slackTimes(t, r.sender)), 2, "messages in Slack")
 		both := []string{"alert.delivery.failed", "alert.delivery.failed.resolved"}
-		if got := r.sender.types(notify.Webhook); !slices.Equal(got, both[:1]) {
-			t.Errorf("the webhook got %v", got)
-		}
+		is.List(t, r.sender.types(notify.Webhook), both[:1], "the webhook got")
 		time.Sleep(notify.Timeout)
 		r.sender.mu.Lock()
 		r.sender.SendFunc, r.sender.messages = nil, slices.DeleteFunc(r.sender.messages, func(m sentMessage) bool {
@@ -190,9 +175,7 @@ func TestSlowChannelDelaysNotTheSameAlert(t *testing.T) {
 		r.sender.mu.Unlock()
 		time.Sleep(time.Hour)
 		for _, kind := range []notify.Kind{notify.Email, notify.Slack, notify.Webhook} {
-			if got := r.sender.types(kind); !slices.Equal(got, both) {
-				t.Errorf("%s got %v", kind, got)
-			}
+			is.List(t, r.sender.types(kind), both, "%s got", kind)
 		}
 		if n := r.openNotices(); n > 0 {
 			t.Errorf("%d notices left over", n)
@@ -245,9 +228,7 @@ func TestNotifierStopIgnoresStuckSends(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		began := time.Now()
 		stop()
-		if took := time.Since(began); took != stopTimeout+recordTimeout {
-			t.Errorf("the stop took %v", took)
-		}
+		is.Equal(t, time.Since(began), stopTimeout+recordTimeout, "the stop took")
 	})
 }
 
@@ -266,8 +247,6 @@ func TestLongestDueAlertIsFirst(t *testing.T) {
 				t.Fatalf("request %d of %d is due before the one ahead of it", i, len(due))
 			}
 		}
-		if len(due) != 3*20 {
-			t.Errorf("%d requests are due", len(due))
-		}
+		is.Equal(t, len(due), 3*20, "requests are due")
 	})
 }

@@ -21,18 +21,14 @@ var testOutcomes = stream.Partition{Topic: stream.Outcomes}
 func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	conf := stream.Config{Brokers: cluster.ListenAddrs(), Prefix: "relay."}
 	if _, err := stream.Migrate(t.Context(), conf, 1, 1); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := stream.NewProducer(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(producer.Close)
 	r := newRig(t)
 	if r.reader, err = stream.NewReader(conf, "test"); err != nil {
@@ -41,17 +37,12 @@ func rigOnLog(t *testing.T, answer int) (*rig, *kfake.Cluster, []time.Time) {
 	t.Cleanup(r.reader.Close)
 	var written []time.Time
 	for range 10 {
-		e, err := r.ids.New(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(r.ids.New(0))(t)
 		attempt := r.attempt(false)
 		attempt.ResponseBody = make([]byte, answer)
 		rec := (&event.Outcome{Event: e, Endpoint: testEndpoint, Dest: testDest, Status: event.Retrying, At: time.Now(),
 			Attempt: attempt}).Record()
-		if err := producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, producer.ProduceSync(t.Context(), stream.Outcomes, 0, rec))
 		written = append(written, rec.Timestamp)
 	}
 	return r, cluster, written

@@ -77,9 +77,7 @@ func TestBatchesOfEvents(t *testing.T) {
 			Body    json.RawMessage
 			Encoded []byte `json:"body_base64"`
 		}
-		if len(bodies) != 1 {
-			t.Fatalf("%d requests", len(bodies))
-		}
+		must.Equal(t, len(bodies), 1, "requests")
 		must.Do(t, json.Unmarshal(bodies[0], &events))
 		count := map[string]int{}
 		for _, e := range events {

@@ -5,15 +5,14 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestClassify(t *testing.T) {
 	both := []string{"3xx", "4xx"}
 	f := func(status int, failure event.ErrorCode, retryOn []string, want destination.Classification) {
 		t.Helper()
-		if got := Classify(status, failure, retryOn); got != want {
-			t.Errorf("%d %s with retry_on %v: %+v, want %+v", status, failure, retryOn, got, want)
-		}
+		is.Equal(t, Classify(status, failure, retryOn), want, "%d %s with retry_on %v", status, failure, retryOn)
 	}
 	again := func(code event.ErrorCode) destination.Classification {
 		return destination.Classification{Class: destination.Retryable, Code: code}

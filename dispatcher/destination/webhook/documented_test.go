@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // docs/start/clients.md and the OpenAPI document name every header that a delivery adds, and no other.
@@ -24,10 +25,7 @@ func TestDeliveryHeadersAreDocumented(t *testing.T) {
 	f := func(path, begin, end, pattern string, sent []string) {
 		t.Helper()
 		slices.Sort(sent)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		_, list, _ := strings.Cut(string(text), begin)
 		list, _, ended := strings.Cut(list, end)
 		if !ended {

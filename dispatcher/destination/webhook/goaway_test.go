@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A receiver that says of every request that it has not processed it gets a bounded number of requests, with and
@@ -36,10 +37,7 @@ func TestRefusedConnectionsAreBounded(t *testing.T) {
 			requests.Store(n)
 			_ = f.WriteGoAway(0, http2.ErrCodeNo, nil)
 		})
-		transport, err := egress.NewTransport(egress.Config{Policy: loopback(), CAFile: roots})
-		if err != nil {
-			t.Fatal(err)
-		}
+		transport := must.Get(egress.NewTransport(egress.Config{Policy: loopback(), CAFile: roots}))(t)
 		t.Cleanup(transport.CloseIdleConnections)
 		c := newTestClient(transport)
 		work := testWork(t, []byte(body))

@@ -9,15 +9,15 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // cameBack is the event that a receiver creates at an endpoint by forwarding the headers of a delivery.
 func cameBack(t *testing.T, work *event.Work, endpoint string, without ...string) *event.Work {
 	t.Helper()
 	record, err := work.Record() // as it comes out of a retry topic
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if work, err = event.DecodeWork(record); err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +82,7 @@ func TestFanOutOfALoopIsBounded(t *testing.T) {
 		}
 		turn = next
 	}
-	if want := 1 + fan + fan*fan; events != want {
-		t.Errorf("%d events, want %d", events, want)
-	}
+	is.Equal(t, events, 1+fan+fan*fan, "events")
 }
 
 // No received header can be taken for one of the relay's, however a receiver treats punctuation, verified or not.

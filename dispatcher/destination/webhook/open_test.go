@@ -5,20 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func testKeyring(t *testing.T) *seal.Keyring {
 	t.Helper()
-	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
 	return keyring
 }
 
@@ -33,17 +30,12 @@ func TestOpenTarget(t *testing.T) {
 			Secrets: []config.SigningSecret{{Secret: keyring.SealString("d", seal.FieldSecret, secret.Reveal())}},
 		}
 	}
-	opened, err := New(Deps{Keyring: keyring}).Open(&config.Endpoint{KeepMethod: true}, dest())
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := must.Get(New(Deps{Keyring: keyring}).Open(&config.Endpoint{KeepMethod: true}, dest()))(t)
 	to := opened.(*target)
 	if want := "https://example.com/hook?a=1"; to.urlText != want || to.url.String() != want {
 		t.Errorf("the URL is %s, as text %s", to.url, to.urlText)
 	}
-	if d := cmp.Diff([]event.Field{{Name: "X-Key", Value: "value"}}, to.Header); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, to.Header, []event.Field{{Name: "X-Key", Value: "value"}})
 	if !to.KeepMethod || to.Timeout != 7*time.Second ||
 		len(to.SigningSecrets(time.Now())) != 1 {
 		t.Errorf("%+v", to)

@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
@@ -30,6 +29,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // client makes attempts with a kind of its own.
@@ -49,10 +50,7 @@ func (c *client) send(
 
 func testClient(t testing.TB, policy egress.Policy) *client {
 	t.Helper()
-	transport, err := egress.NewTransport(egress.Config{Policy: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(egress.Config{Policy: policy}))(t)
 	t.Cleanup(transport.CloseIdleConnections)
 	return newTestClient(transport)
 }
@@ -72,10 +70,7 @@ func loopback() egress.Policy {
 
 func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	to := &target{Opened: destination.Opened{Timeout: 2 * time.Minute}, url: u, urlText: address}
 	for _, s := range secrets {
 		to.Secrets = append(to.Secrets, destination.LiveSecret{Secret: s})
@@ -85,10 +80,7 @@ func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
 
 func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 	t.Helper()
-	eventID, err := id.NewGenerator(nil).New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventID := must.Get(id.NewGenerator(nil).New(0))(t)
 	return &event.Work{
 		Event: &event.Event{
 			ID: eventID, Endpoint: "ep_test", Source: event.SourceProvider, Verdict: event.VerdictVerified,
@@ -267,10 +259,7 @@ func TestUnreachableDestinations(t *testing.T) {
 			t.Errorf("%s is not retried", name)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := l.Addr().String()
 	l.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
@@ -291,17 +280,12 @@ func TestUnreachableDestinations(t *testing.T) {
 func TestOneAttemptIsOneRequest(t *testing.T) {
 	for _, body := range []string{"", "with a body"} {
 		var requests atomic.Int64
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		hangUp := make(chan bool, 1)
 		srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			requests.Add(1)
-			if r.Header.Get("Idempotency-Key") != "k1" {
-				t.Errorf("the key did not arrive: %v", r.Header)
-			}
+			is.Equal(t, r.Header.Get("Idempotency-Key"), "k1", "the key did not arrive: %v", r.Header)
 			if <-hangUp {
 				panic(http.ErrAbortHandler)
 			}
@@ -321,9 +305,7 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		if attempt := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work)); attempt.Code != 0 {
 			t.Fatalf("second attempt: %+v", attempt)
 		}
-		if n := requests.Load(); n != 2 {
-			t.Errorf("body %q: %d requests for two attempts", body, n)
-		}
+		is.Equal(t, requests.Load(), 2, "body %q … requests for two attempts", body)
 	}
 }
 
@@ -367,14 +349,10 @@ func TestForwardedHeaders(t *testing.T) {
 		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
 		"Relay-Hops": {"1"}, "Relay-Path": {"ep_test"}, "Relay-Verification": {"verified"},
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, want)
 	target.Header = append(target.Header, field("User-Agent", "Shop/2"), field("Relay-Attempt", "7"))
 	want.Set("User-Agent", "Shop/2") // the only one of the relay's headers that a destination chooses
-	if d := cmp.Diff(want, headerOf(t, work, target)); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, headerOf(t, work, target), want)
 }
 
 // A destination learns the result of the inbound signature check. No received header is forwarded by which a stranger
@@ -424,9 +402,7 @@ func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 			t.Errorf("%s %s: credentials are not forwarded", c.source, c.verdict)
 		}
 		for _, name := range names {
-			if kept := got[name] != nil; kept != c.kept {
-				t.Errorf("%s %s: %s forwarded: %t", c.source, c.verdict, name, kept)
-			}
+			is.Equal(t, got[name] != nil, c.kept, "%s %s: %s forwarded", c.source, c.verdict, name)
 		}
 	}
 }
@@ -494,18 +470,11 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
 	}
 	verify := func(s sign.Secret) error {
-		wh, err := standardwebhooks.NewWebhook(s.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wh := must.Get(standardwebhooks.NewWebhook(s.Reveal()))(t)
 		return wh.Verify(body, h)
 	}
-	if err := verify(fresh); err != nil {
-		t.Errorf("the new secret: %v", err)
-	}
-	if err := verify(old); err != nil {
-		t.Errorf("the old secret: %v", err)
-	}
+	is.OK(t, verify(fresh), "the new secret")
+	is.OK(t, verify(old), "the old secret")
 	if verify(gone) == nil {
 		t.Error("an expired secret still signs")
 	}
@@ -522,14 +491,10 @@ func TestCredentialsAreMaskedInTheRow(t *testing.T) {
 	})
 	text := fmt.Sprint(attempt.RequestHeader, attempt.ResponseHeader)
 	for _, secret := range []string{"theirs", "ours", "receiver"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%q is recorded: %s", secret, text)
-		}
+		is.Lacks(t, text, secret, "%q is recorded", secret)
 	}
 	for _, shown := range []string{"X-Order: 7\n", "X-Plain: plain\n", "Authorization: ****\n"} {
-		if !strings.Contains(text, shown) {
-			t.Errorf("%q is missing: %s", shown, text)
-		}
+		is.Has(t, text, shown, "%q is missing", shown)
 	}
 }
 
@@ -560,9 +525,7 @@ func TestRecordedHeadersHideCredentials(t *testing.T) {
 	}
 	added := []event.Field{{Name: "X-Signature"}, {Name: "Ocp-Apim-Subscription-Key"}, {Name: "X-Plain"}}
 	for _, f := range new(destination.Names).Recorded(h, added).Fields() {
-		if hidden := f.Value == destination.Mask; hidden != (h.Get(f.Name) == "s3cret") {
-			t.Errorf("%s is recorded as %s", f.Name, f.Value)
-		}
+		is.Equal(t, f.Value == destination.Mask, h.Get(f.Name) == "s3cret", "%s is recorded as %s", f.Name, f.Value)
 	}
 }
 

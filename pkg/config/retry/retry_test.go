@@ -2,6 +2,7 @@ package retry
 
 import (
 	"encoding/json"
+	"github.com/eventrelay/relay/test/is"
 	"testing"
 )
 
@@ -25,9 +26,7 @@ func TestRetryStrategies(t *testing.T) {
 				}
 			}
 		}
-		if err := p.Validate(); err != nil {
-			t.Errorf("%s: %v", s.Name, err)
-		}
+		is.OK(t, p.Validate(), s.Name)
 		var members map[string]any
 		text, err := json.Marshal(p)
 		if err != nil || json.Unmarshal(text, &members) != nil {

@@ -1,6 +1,7 @@
 package trie
 
 import (
+	"github.com/eventrelay/relay/test/must"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -52,9 +53,7 @@ func TestTrie(t *testing.T) {
 
 func compareTrie(t *testing.T, tr Map[int], model map[uint64]int, limit uint64) {
 	t.Helper()
-	if tr.Len != len(model) {
-		t.Fatalf("len %d, want %d", tr.Len, len(model))
-	}
+	must.Equal(t, tr.Len, len(model), "len")
 	keys := slices.Sorted(maps.Keys(model))
 	for _, k := range append([]uint64{limit, 0, math.MaxUint64}, keys...) {
 		got, ok := tr.Get(k)

@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"github.com/eventrelay/relay/test/is"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -88,9 +89,7 @@ func TestListenNeedsKey(t *testing.T) {
 			t.Errorf("%s: %v", listen, err)
 		}
 		cfg.Key = strings.Repeat("k", MinKeyLength)
-		if err := cfg.Validate(); err != nil {
-			t.Errorf("%s with a key: %v", listen, err)
-		}
+		is.OK(t, cfg.Validate(), "%s with a key", listen)
 		cfg.Key = "short"
 		if cfg.Validate() == nil {
 			t.Errorf("%s: a key of five characters is accepted", listen)

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -28,9 +29,7 @@ func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 				reads = append(reads, release)
 			}
 		}
-		if len(reads) != 6 {
-			t.Errorf("reads hold %d of 8 sessions, want 6", len(reads))
-		}
+		is.Equal(t, len(reads), 6, "reads hold … of 8 sessions")
 		var writes []func()
 		for _, q := range []*request{insert, {query: "ALTER TABLE events DELETE WHERE 1"}} {
 			release, ok := take(q)

@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"errors"
+	"github.com/eventrelay/relay/test/is"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,9 +28,7 @@ func TestCoalescerResultIsNeverOlderThanItsCall(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				asked := time.Now()
 				began, err := s.get(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 				if began.Before(asked) {
 					t.Errorf("asked at %v, loaded at %v", asked, began)
 				}
