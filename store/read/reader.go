@@ -8,7 +8,7 @@
 // number of reads that one API key runs at once (cluster.Slots). The long ones, for replays and recovery jobs, bound
 // each statement. Values reach ClickHouse as query parameters only.
 //
-// Begin with reader.go. A list: list.go walks back in time, plan.go chooses the table to read, find.go has the
+// Begin with reader.go. A list: list.go chooses the table to read and walks back in time, find.go has the
 // statements, filters.go the conditions, candidate.go adds statuses. detail.go reads one event. Package cluster asks
 // several servers and merges their answers.
 package read
