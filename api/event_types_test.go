@@ -3,10 +3,11 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/eventrelay/relay/test/is"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // eventType creates an event type with a schema, and returns its name.

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // measured are requests of which some failed.
@@ -257,8 +258,6 @@ func TestTimesAgo(t *testing.T) {
 	c.do("GET", "/v1/events?since=1w", nil).wantError(400, "invalid_request", "since")
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": "yesterday", "dry_run": true}).want(200)
 	job := c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": ep, "since": "24h", "rate_per_second": 1})
-	at, err := time.Parse(time.RFC3339, job.text("since"))
-	if err != nil || time.Since(at).Round(time.Hour) != 24*time.Hour {
-		t.Errorf("%s", job.raw)
-	}
+	at := must.Get(time.Parse(time.RFC3339, job.text("since")))(t)
+	is.Equal(t, time.Since(at).Round(time.Hour), 24*time.Hour, "%s", job.raw)
 }

@@ -822,3 +822,135 @@ func TestSelectionsTakeNoParameters(t *testing.T) {
 	}
 	c.do("POST", "/v1/replays/run_nope?action=cancel", nil).wantError(404, "not_found", "")
 }
+
+// selector implements the part of the store that replays read.
+type selector struct{ *fake }
+
+// Select returns the events that match a selection.
+func (f selector) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
+	f.mu.Lock()
+	f.queries = append(f.queries, q)
+	ids := slices.SortedFunc(maps.Keys(f.events), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	var found []event.Match
+	for _, d := range ids {
+		e, at := f.events[d], d.Time()
+		if (len(q.Endpoints) == 0 || slices.Contains(q.Endpoints, e.Endpoint)) &&
+			(len(q.Types) == 0 || slices.Contains(q.Types, e.Type)) &&
+			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, f.detail(e).Status)) && !at.Before(q.Since) &&
+			at.Before(q.Until) && e.Account == q.Account {
+			found = append(found, event.Match{
+				ID: d, Endpoint: e.Endpoint, Type: e.Type, Verdict: e.Verdict, Reason: e.Reason, Size: len(e.Body)})
+		}
+	}
+	f.mu.Unlock()
+	if f.SelectFunc != nil {
+		return f.SelectFunc(ctx, q, page)
+	}
+	for chunk := range slices.Chunk(found, 3) {
+		if err := page(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f selector) Stored(ctx context.Context, account string, ids []id.ID) (stored []event.Stored, err error) {
+	if f.StoredFunc != nil {
+		return f.StoredFunc(ctx, account, ids)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range ids {
+		if e := f.events[d]; e != nil && e.Account == account {
+			stored = append(stored, event.Stored{Event: e, Deliveries: f.detail(e).Deliveries})
+		}
+	}
+	return stored, nil
+}
+
+func (f selector) RecoveryCounts(_ context.Context, _ string, runs ...string) (
+	map[string]event.RecoveryCounts, time.Time, error) {
+	if f.RunCountsFunc != nil {
+		return f.RunCountsFunc(runs)
+	}
+	return nil, time.Time{}, nil
+}
+
+func (f selector) CountCommands(_ context.Context, run string, _ time.Time, newer id.ID) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.commands {
+		if w.Run == run && slices.Compare(w.Event.ID[:], newer[:]) > 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// A run names its author. Cancelling it needs write access, changes it once, and counts what the store knows.
+func TestCancelRun(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 3 {
+		c.send(ep)
+	}
+	queued := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).want(200)
+	path := "/v1/replays/" + queued.text("run_id")
+	me := c.do("GET", "/v1/me", nil).text("key_id")
+	if run := c.do("GET", path, nil).want(200); run.text("created_by") != me || run.text("state") != "queued" ||
+		run.get("ended") != false {
+		t.Fatalf("%s", run.raw)
+	}
+	c.as(readKey).do("POST", path, `{"action":"cancel"}`).wantError(403, "insufficient_scope", "")
+	c.do("POST", path, `{}`).wantError(400, "invalid_request", "action")
+	c.do("POST", path, `{"action":"stop"}`).wantError(400, "invalid_request", "action")
+	c.do("POST", path, `{"action":"cancel","run":1}`).wantError(400, "invalid_request", "run")
+	c.do("POST", "/v1/replays/run_none", `{"action":"cancel"}`).wantError(404, "not_found", "")
+	c.fake.RunCountsFunc = func(runs []string) (map[string]event.RecoveryCounts, time.Time, error) {
+		return map[string]event.RecoveryCounts{runs[0]: {Delivered: 1, Skipped: 2}}, time.Time{}, nil
+	}
+	var first *jobs.Run
+	for range 2 {
+		a := c.do("POST", path, `{"action":"cancel"}`).want(200)
+		if a.text("state") != "cancelled" || a.get("queued") != 3.0 || a.get("delivered") != 1.0 || a.get("skipped") != 2.0 ||
+			a.get("ended") != true {
+			t.Errorf("%s", a.raw)
+		}
+		run, _ := configuration.ReplayRun(queued.text("run_id"))
+		if first == nil {
+			first = run
+		} else if run.Rev != first.Rev {
+			t.Error("the second call has changed the run")
+		}
+	}
+	list := c.do("GET", "/v1/replays?state=cancelled&endpoint_id="+ep, nil).want(200)
+	is.Equal(t, list.text("data.0.run_id"), queued.text("run_id"), "%s", list.raw)
+}
+
+// A run that is cancelled while it queues its first page queues no other, and counts that page.
+func TestCancelWhileQueueing(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 700 {
+		c.send(ep)
+	}
+	c.fake.CommandFunc = func(_ context.Context, w *event.Work) error {
+		if len(c.fake.commands) != 100 {
+			return nil
+		}
+		run, err := configuration.CancelRun(context.Background(), w.Run)
+		if err == nil && (run.State != jobs.RunQueueing || run.ReportedState() != jobs.RunCancelled) {
+			t.Errorf("%+v", run)
+		}
+		return err
+	}
+	a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()})
+	if a.wantError(400, "invalid_state", "").get("error.queued") != 500.0 {
+		t.Fatalf("%s", a.raw)
+	}
+	run, _ := configuration.ReplayRun(a.text("error.run_id"))
+	if run == nil || run.State != jobs.RunCancelled || run.Queued != 500 || len(c.fake.commands) != 500 {
+		t.Errorf("%+v with %d commands", run, len(c.fake.commands))
+	}
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}).want(200)
+}

@@ -1,11 +1,12 @@
 package dashboard
 
 import (
-	"github.com/eventrelay/relay/test/is"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 const oneType = `{"object":"event_type","name":"orders/paid","description":"An <b>order</b>","group":"Orders",

@@ -2,11 +2,13 @@ package dispatcher
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,10 +17,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -391,4 +397,152 @@ func TestLargeBodies(t *testing.T) {
 			t.Errorf("%d large bodies arrived", whole)
 		}
 	})
+}
+
+// A destination of another kind than a webhook is delivered to in the same way, beside one. What its kind says is final
+// is not retried.
+func TestDeliverToKafka(t *testing.T) {
+	customer := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders")))(t)
+	defer customer.Close()
+	w := newWorld(t, 1)
+	s := &sink{}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	endpoint := w.endpoint(srv.URL, srv.URL)
+	settings := kinds.Settings{Kafka: &kinds.Kafka{Brokers: customer.ListenAddrs(), Topic: "orders", Plaintext: true,
+		MaxRecord: 2000}}
+	settings.Trim()
+	dest := &endpoint.Destinations[1]
+	dest.Settings = settings
+	_, dest.URL = settings.Kind()
+	w.view.put(endpoint)
+	w.start(testConfig())
+	w.accept(w.newEvent(`{}`, "dst_1", "dst_2"), w.newEvent(string(make([]byte, 3000)), "dst_1", "dst_2"))
+	outcomes := w.outcomes(func(all []*event.Outcome) bool { return len(all) == 4 })
+	got := of(outcomes, dest.ID)
+	if len(got) != 2 || len(s.all()) != 2 {
+		t.Fatalf("%d outcomes, %d requests", len(got), len(s.all()))
+	}
+	for _, outcome := range got {
+		switch a := outcome.Attempt; {
+		case outcome.Status == event.Delivered && a.OK && a.URL == dest.URL && a.Method == "PRODUCE":
+		case outcome.Status == event.Failed && outcome.Reason == event.TooLarge && a.ErrorCode == event.CodeTooLarge:
+		default:
+			t.Errorf("%s %s: %+v", outcome.Status, outcome.Reason, a)
+		}
+	}
+}
+
+// roundTripper is a transport made of a function.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// While the operator's proxy is down, deliveries wait: no attempt is recorded, and none of their attempts is used.
+func TestProxyFaultsAreNoAttempts(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{answer: func(n int, _ received) int {
+			return map[bool]int{true: 503, false: 200}[n == 1]
+		}})
+		began, direct := time.Now(), w.rt
+		w.rt = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if time.Since(began) < time.Hour {
+				return nil, &egress.ProxyError{}
+			}
+			return direct.RoundTrip(r)
+		})
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy.MaxAttempts = 2
+		w.view.put(endpoint)
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		outcomes := w.outcomes(count(1, event.Delivered))
+		var attempts int
+		for _, outcome := range outcomes {
+			if outcome.Attempt != nil {
+				attempts++
+			}
+		}
+		if attempts != 2 || time.Since(began) < time.Hour || outcomes[0].Status != event.Pending {
+			t.Errorf("%d attempts after %v: %q", attempts, time.Since(began), statuses(outcomes))
+		}
+	})
+}
+
+// A use of a tripwire is not delivered. Its hit is made at once and stored some time later, and the offset waits for
+// it, even if brokers reject the hit: a node that is killed meanwhile leaves the use to the next one. Events do not
+// wait for it.
+func TestUses(t *testing.T) {
+	kafkaBubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+		dest := &sink{}
+		url, _ := w.serve(80, dest)
+		w.endpoint(url)
+		var made atomic.Int64
+		refused := w.refuseWith(stream.Findings, "hit a", kerr.MessageTooLarge)
+		start := func() func() {
+			_, stop := w.start(testConfig(), func(d *Deps) {
+				d.UseHit = func(_ context.Context, e *event.Event) (int32, *stream.Record, error) {
+					made.Add(1)
+					switch string(e.Body) {
+					case "none":
+						return 0, nil, nil
+					case "fails":
+						return 0, nil, errors.New("no keys")
+					}
+					return 1, &stream.Record{Key: []byte("fnd_1"), Value: []byte("hit " + string(e.Body))}, nil
+				}
+			})
+			return stop
+		}
+		use := func(body string, source event.Source) {
+			t.Helper()
+			e := w.newEvent(body)
+			e.Source, e.Endpoint = source, "trw_1"
+			w.accept(e)
+		}
+		wantCommitted := func(want int64) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), want, "records are committed")
+		}
+		stop := start()
+		use("none", event.SourceTripwire)
+		use("a", event.SourceTripwire)
+		w.accept(w.newEvent("x"))
+		w.outcomes(count(1))
+		if wantCommitted(1); made.Load() != 2 {
+			t.Errorf("%d hits are made", made.Load())
+		}
+		stop()
+		refused.Remove()
+		start()
+		wantCommitted(3)
+		is.Equal(t, made.Load(), 3, "hits are made with those of the next node")
+
+		use("b", event.SourceTripwireTest)
+		time.Sleep(hitPause / 2)
+		if synctest.Wait(); made.Load() != 4 || w.end(stream.Findings, 1) != 1 {
+			t.Errorf("%d hits are made, %d stored at once", made.Load(), w.end(stream.Findings, 1))
+		}
+		wantCommitted(4)
+		use("fails", event.SourceTripwire)
+		wantCommitted(5)
+		if hits, dead := w.end(stream.Findings, 1), w.end(stream.Dead, 0); hits != 2 || dead != 1 {
+			t.Errorf("%d hits, and %d dead letters of a use that makes none", hits, dead)
+		}
+		if n := len(dest.all()); n != 1 {
+			t.Errorf("%d requests, want that of the event", n)
+		}
+	})
+}
+
+// end returns the end offset of a partition.
+func (w *world) end(topic string, index int32) int64 {
+	w.tb.Helper()
+	reader, err := stream.NewReader(w.stream, "test")
+	must.Do(w.tb, err)
+	defer reader.Close()
+	ends, err := reader.Ends(w.tb.Context(), topic)
+	must.Do(w.tb, err)
+	return ends[stream.Partition{Topic: topic, Index: index}]
 }

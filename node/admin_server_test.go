@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Metrics and profiles answer under IP addresses and known host names, not to web pages. A profile takes a minute at
@@ -73,10 +74,8 @@ func TestAdminBeyondLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true,
 		"10.0.0.7:9090": true} {
-		at, err := net.ResolveTCPAddr("tcp", address)
-		if err != nil || beyondLoopback(at) != want {
-			t.Errorf("%s: %v, %v, want %v", address, beyondLoopback(at), err, want)
-		}
+		at := must.Get(net.ResolveTCPAddr("tcp", address))(t)
+		is.Equal(t, beyondLoopback(at), want, address)
 	}
 }
 

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"github.com/eventrelay/relay/test/is"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -11,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The heap may grow by 192 MB, within 100 to 400 percent of the live heap, and by less when little is allocated.
@@ -120,4 +121,31 @@ func TestHeapRespectsEnvironment(t *testing.T) {
 	f("", "", true, true)
 	f("GOGC", "100", false, true)
 	f("GOMEMLIMIT", "2GiB", true, false)
+}
+
+// The growth of the disk is known after an hour, and is that of the last six hours.
+func TestDiskHistory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := &diskHistory{now: time.Now, free: func() (uint64, error) {
+			return uint64(1000 - time.Since(began)/time.Hour), nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- d.Run(ctx) }()
+		f := func(after time.Duration, free uint64, ago time.Duration) {
+			t.Helper()
+			time.Sleep(after - time.Since(began))
+			synctest.Wait()
+			if gotFree, gotAgo := d.before(); gotFree != free || gotAgo != ago {
+				t.Errorf("after %v: %d free %v ago, want %d and %v", after, gotFree, gotAgo, free, ago)
+			}
+		}
+		f(59*time.Minute, 0, 0)
+		f(61*time.Minute, 1000, 61*time.Minute)
+		f(10*time.Hour, 996, 6*time.Hour)
+		cancel()
+		is.OK(t, <-done)
+	})
 }

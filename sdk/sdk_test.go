@@ -5,13 +5,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/must"
 	"io"
 	"io/fs"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The same files make the same package, whenever they were written. Without a package there is none to serve.

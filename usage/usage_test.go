@@ -273,10 +273,8 @@ func TestCachedCountEndsWithItsPeriod(t *testing.T) {
 		u := newUsage(t, store, time.Now)
 		time.Sleep(31*24*time.Hour - 3*time.Second)
 		for _, want := range []time.Month{time.January, time.February} {
-			r, err := u.Usage(t.Context(), event.UsageOf{Account: "acc_1"})
-			if err != nil || r.From.Month() != want {
-				t.Errorf("%v, %v; want %s", r, err, want)
-			}
+			r := must.Get(u.Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
+			is.Equal(t, r.From.Month(), want, r)
 			time.Sleep(2 * time.Second)
 		}
 	})

@@ -1,9 +1,10 @@
 package mcp
 
 import (
-	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A wrong argument is named, with what is allowed, so that the next call is right.

@@ -85,10 +85,8 @@ func (s *service) run(t *testing.T, text string, o Options) (string, error) {
 	o.BaseURL, o.Key, o.File, o.FileName, o.Sources = server.URL, "key", strings.NewReader(text), "f.yaml", sources()
 	o.Show, o.Warn = func(*Change) {}, func(text string) { s.warned = append(s.warned, text) }
 	changes, err := Run(t.Context(), o)
-	raw, encodeErr := json.Marshal(changes)
-	if encodeErr != nil || strings.Contains(string(raw), "planted") {
-		t.Errorf("%s %v", raw, encodeErr)
-	}
+	raw := must.Get(json.Marshal(changes))(t)
+	is.Lacks(t, string(raw), "planted", "%s", raw)
 	return string(raw), err
 }
 

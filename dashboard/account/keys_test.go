@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/BurntSushi/toml"
+
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )

@@ -1,8 +1,9 @@
 package account
 
 import (
-	"github.com/eventrelay/relay/test/is"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A sign-in leads to our own pages only.

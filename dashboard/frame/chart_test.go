@@ -1,14 +1,15 @@
 package frame
 
 import (
-	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/must"
 	"html/template"
 	"math"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // drawn renders a template of the charts.

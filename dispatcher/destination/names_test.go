@@ -2,9 +2,10 @@ package destination
 
 import (
 	"fmt"
-	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A sender of ever new header names fills the cache, and no more memory. Long names are not kept.

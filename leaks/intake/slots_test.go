@@ -2,8 +2,9 @@ package intake
 
 import (
 	"errors"
-	"github.com/eventrelay/relay/test/must"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Each bound holds by itself. What nothing belongs to any more is forgotten.

@@ -1,11 +1,12 @@
 package apikey
 
 import (
-	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/must"
 	"hash/crc32"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A key has the format that the API documents: 32 base62 characters and their CRC32 as 6 more, left-padded.

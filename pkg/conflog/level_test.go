@@ -135,15 +135,11 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 	}
 	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+
 		time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
-	if before, err := finalize(t, conf); err != nil || before != 1 {
-		t.Fatalf("finalized from %d: %v", before, err)
-	}
+	must.Equal(t, must.Get(finalize(t, conf))(t), 1, "finalized from")
 	must.Do(t, n.Sync(t.Context()))
 	must.Do(t, addRun(), "a run after it")
 	seq = n.view.Load().seq
-	if before, err := finalize(t, conf); err != nil || before != newestLevel {
-		t.Fatalf("finalized again from %d: %v", before, err)
-	}
+	must.Equal(t, must.Get(finalize(t, conf))(t), newestLevel, "finalized again from")
 	if err := n.Sync(t.Context()); err != nil || n.view.Load().seq != seq {
 		t.Fatalf("finalizing again wrote a record: %v", err)
 	}
@@ -163,9 +159,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 // itself.
 func TestLevelOfNewLogs(t *testing.T) {
 	conf := broker(t)
-	if before, err := finalize(t, conf); err != nil || before != 0 {
-		t.Fatalf("an empty log: from %d, %v", before, err)
-	}
+	must.Equal(t, must.Get(finalize(t, conf))(t), 0, "an empty log: from")
 	n := node(t, conf, Config{Node: "a"})
 	if now, _ := n.Level(); now != newestLevel {
 		t.Errorf("a new log has level %d", now)

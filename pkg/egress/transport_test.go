@@ -14,6 +14,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -527,5 +529,69 @@ func BenchmarkRoundTrip(b *testing.B) {
 				res.Body.Close()
 			}
 		})
+	}
+}
+
+// An operator's host is resolved by the configured server and reached although it is not public, with the configured
+// root certificates.
+func TestOperatorDialer(t *testing.T) {
+	srv, _ := startTLS(t, false, nil)
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	o := must.Get(NewOperatorDialer(caFile(t, srv), startDNS(t, always("127.0.0.1"))))(t)
+	conn := must.Get(o.Dial(t.Context(), "tcp", "example.com:"+port))(t)
+	defer conn.Close()
+	conf := o.TLS().Clone()
+	conf.ServerName = "example.com"
+	is.OK(t, tls.Client(conn, conf).HandshakeContext(t.Context()))
+	if conf.MinVersion != tls.VersionTLS12 || o.dialer.Timeout != connectTimeout {
+		t.Errorf("TLS from %x on, %s for a connection", conf.MinVersion, o.dialer.Timeout)
+	}
+	if _, err := NewOperatorDialer(filepath.Join(t.TempDir(), "missing.pem"), ""); err == nil {
+		t.Error("a missing file of certificates is accepted")
+	}
+	if _, err := NewOperatorDialer("", "dns.example.com"); err == nil {
+		t.Error("a DNS server that is not an address is accepted")
+	}
+}
+
+// The tools that run on a developer's machine refuse what specialPrefixes has, but private networks: a developer's
+// target is there. Node.js checks an IPv4-mapped address as the IPv4 address that it holds.
+func TestToolsRefuseTheSameAddresses(t *testing.T) {
+	text := must.Get(os.ReadFile("../../sdk/shared/target.mjs"))(t)
+	list := func(name string) (all []netip.Prefix) {
+		statement := regexp.MustCompile(`(?s)const ` + name + ` = addressList\((.*?)\)`).FindSubmatch(text)
+		if statement == nil {
+			t.Fatalf("target.mjs has no list %s", name)
+		}
+		for _, m := range regexp.MustCompile(`'([^']+)'`).FindAllSubmatch(statement[1], -1) {
+			all = append(all, netip.MustParsePrefix(string(m[1])))
+		}
+		return all
+	}
+	accepted := []TargetClass{Public, Loopback, Private, UniqueLocal, CGNAT, IPv4Mapped}
+	reserved, metadata := list("reserved"), list("metadata")
+	for _, s := range specialPrefixes {
+		if slices.Contains(accepted, s.class) || s.prefix.Bits() == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(slices.Concat(reserved, metadata), func(p netip.Prefix) bool {
+			return p.Bits() <= s.prefix.Bits() && p.Contains(s.prefix.Addr())
+		}) {
+			t.Errorf("target.mjs does not refuse %v (%s)", s.prefix, s.class)
+		}
+	}
+	for _, p := range reserved {
+		first := p.Addr()
+		if p.Bits() == 96 {
+			first = first.Next().Next() // ::/96 begins with :: and ::1
+		}
+		if class := ClassifyAddr(first); slices.Contains(accepted, class) {
+			t.Errorf("target.mjs refuses %v, which is %s", p, class)
+		}
+	}
+	for _, p := range metadata {
+		if class := ClassifyAddr(p.Addr()); class == Public {
+			t.Errorf("pkg/egress sends to %v", p)
+		}
 	}
 }

@@ -1,10 +1,11 @@
 package event
 
 import (
-	"github.com/eventrelay/relay/test/must"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestDedupKey(t *testing.T) {

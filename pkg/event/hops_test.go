@@ -1,12 +1,13 @@
 package event
 
 import (
-	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/must"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestHops(t *testing.T) {

@@ -219,9 +219,7 @@ func TestSeverityDependsOnTheContext(t *testing.T) {
 		is.Equal(t, SeverityOf(c.Context), c.want, name)
 	}
 	for s := Low; s <= Critical; s++ {
-		if got, err := ParseSeverity(s.String()); err != nil || got != s {
-			t.Errorf("%s: %v, %v", s, got, err)
-		}
+		is.Equal(t, must.Get(ParseSeverity(s.String()))(t), s, s)
 	}
 	if _, err := ParseSeverity(""); err == nil {
 		t.Error("an empty severity exists")

@@ -1,10 +1,11 @@
 package limit
 
 import (
-	"github.com/eventrelay/relay/test/must"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // States that Redis did not take are kept, unless they have changed since, and as many as the mirror may hold.

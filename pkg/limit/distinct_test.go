@@ -113,10 +113,8 @@ func TestDistinctIsShared(t *testing.T) {
 		f(one, []string{"a", "b"}, true, true)
 		f(two, []string{"b", "c", "d"}, true, true, false)
 		f(one, []string{"d", "c", "a"}, false, true, true)
-		keys, err := one.limiter.client.Keys(ctx, "distinct:*").Result()
-		if err != nil || len(keys) != 1 {
-			t.Fatalf("%q, %v", keys, err)
-		}
+		keys := must.Get(one.limiter.client.Keys(ctx, "distinct:*").Result())(t)
+		must.Equal(t, len(keys), 1, keys)
 		if ttl := one.limiter.client.PTTL(ctx, keys[0]).Val(); ttl <= 0 || ttl > time.Hour {
 			t.Errorf("%s lives for %s", keys[0], ttl)
 		}

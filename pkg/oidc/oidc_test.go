@@ -359,9 +359,7 @@ func TestUserInfo(t *testing.T) {
 		h := newHostile(t)
 		h.claims, h.info = claims, info
 		want.Issuer, want.Subject = h.URL, "1"
-		if who, err := h.finish(t, nil); err != nil || who != want {
-			t.Errorf("got %+v, %v", who, err)
-		}
+		is.Equal(t, must.Get(h.finish(t, nil))(t), want, "got")
 	}
 	a := config.Identity{Email: "a@example.com", Scope: config.ReadWrite}
 	f(m{"groups": nil}, m{"sub": "1", "email": "b@example.com", "groups": []string{"ops"}}, a)

@@ -3,11 +3,12 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/must"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // check returns the fault of a body as text, empty if it matches.

@@ -3,8 +3,9 @@ package verify
 import (
 	"bytes"
 	"fmt"
-	"github.com/eventrelay/relay/test/must"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // BenchmarkCheck verifies a valid signature over 1 KB that the first secret made.

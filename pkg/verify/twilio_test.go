@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/test/is"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestSignedFields(t *testing.T) {

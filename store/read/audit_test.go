@@ -137,8 +137,6 @@ func TestInvalidAuditEntryGoesToDeadLetters(t *testing.T) {
 	must.Do(t, b.Producer.ProduceSync(t.Context(), stream.AuditLog, 0, &stream.Record{Value: []byte("{}")}))
 	at := time.Now()
 	b.ProduceAudit(audit.Entry{ID: audit.NewID(at, 0, "x"), Account: storetest.Account, At: at, Action: "x.y"})
-	page, err := r.Audit(t.Context(), audit.Query{Account: storetest.Account, Limit: 10, Before: id.ID{}})
-	if err != nil || len(page.Rows) != 1 {
-		t.Errorf("%+v, %v", page, err)
-	}
+	page := must.Get(r.Audit(t.Context(), audit.Query{Account: storetest.Account, Limit: 10, Before: id.ID{}}))(t)
+	is.Equal(t, len(page.Rows), 1, "%+v", page)
 }

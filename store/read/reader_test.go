@@ -9,11 +9,15 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -201,9 +205,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 	}
 	absent := b.Event(0)
 	for e, want := range map[*event.Event]bool{first: true, second: true, absent: false} {
-		if got, err := r.LogHasEvent(t.Context(), storetest.Account, e.ID); err != nil || got != want {
-			t.Errorf("the log holds it: %v %v, want %v", got, err, want)
-		}
+		is.Equal(t, must.Get(r.LogHasEvent(t.Context(), storetest.Account, e.ID))(t), want, "the log holds it")
 	}
 	if got, err := r.LogHasEvent(t.Context(), "acc_2", first.ID); err != nil || got {
 		t.Errorf("another account's event is found: %v %v", got, err)
@@ -219,4 +221,138 @@ func TestPingNeedsNoFreeConnection(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	is.OK(t, r.Ping(ctx), "ping")
+}
+
+// A batch that is stored again, as after a crash, must not end a list of events without a destination early.
+func TestDuplicateRowsDoNotEndListOfSkipped(t *testing.T) {
+	b := newBench(t)
+	b.Exec("SYSTEM STOP MERGES event_keys")
+	const n = 200
+	want := make([]id.ID, n)
+	for i := range want {
+		e := b.Event(1, func(e *event.Event) { e.Dests, e.Reason = nil, event.NoDestination })
+		want[n-1-i] = e.ID
+		b.ProduceEvents(e)
+	}
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	b.WaitCaughtUp(r)
+	for range 3 {
+		b.Exec("INSERT INTO event_keys SELECT * FROM event_keys WHERE key = 'dest:'")
+		var got []id.ID
+		for _, row := range storetest.ListEvents(
+			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
+			got = append(got, row.ID)
+		}
+		must.Equal(t, gocmp.Diff(want, got), "", "%d of %d events are listed (-want +got)", len(got), n)
+	}
+}
+
+func TestSummariesAreTheRowsOfTheList(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	var ids []id.ID
+	for i := range 40 {
+		e := b.Event(i)
+		b.ProduceEvents(e)
+		if i%3 == 0 {
+			b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
+		}
+		ids = append(ids, e.ID)
+	}
+	foreign := b.Event(1, func(e *event.Event) { e.Account = "acc_2" })
+	b.ProduceEvents(foreign)
+	missing, err := b.IDs.New(1)
+	must.Do(t, err)
+	got, err := r.Summaries(t.Context(), storetest.Account, append(ids, foreign.ID, missing, ids[3]))
+	must.Do(t, err)
+	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 100})
+	must.Do(t, err)
+	want := map[id.ID]event.Summary{}
+	for _, s := range page.Rows {
+		want[s.ID] = s
+	}
+	if diff := gocmp.Diff(want, got); diff != "" || len(got) != 40 {
+		t.Errorf("%d rows:\n%s", len(got), diff)
+	}
+	if none, err := r.Summaries(t.Context(), storetest.Account, nil); err != nil || len(none) != 0 {
+		t.Errorf("%v, %v", none, err)
+	}
+}
+
+// TestListsAgreeWithModel compares lists with the model, over random histories and filters.
+// TestEveryPlanAppliesEveryFilter covers the filters; this test adds pages and combinations of many filters.
+func TestListsAgreeWithModel(t *testing.T) {
+	seed := kit.Seed(t)
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	h := newHistory(b, seed)
+	queries := storetest.Rounds(12, 12, 25)
+	if storetest.TwoShards(t) {
+		h.clock = time.Now().Add(-10 * time.Hour) // few windows, so that a list takes few statements
+		queries = storetest.Rounds(5, 5, 25)
+	}
+	for range storetest.Rounds(1, 1, 3) {
+		h.addEvents(100)
+		for i := range queries {
+			q := h.randomQuery()
+			q.Limit = pick(h, 1, 3, 10, 100)
+			got, want := storetest.ListEvents(t, r, q, 5), h.want(q)
+			want = want[:min(len(want), 5*q.Limit)]
+			must.Equal(t, gocmp.Diff(want, untimed(got), cmpopts.EquateEmpty()), "", "query %d %+v (-want +got)", i, q)
+		}
+	}
+}
+
+// TestWindowsMeetWithinAMillisecond: of two windows that meet at a time between milliseconds, exactly one has each
+// event.
+func TestWindowsMeetWithinAMillisecond(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	at := time.Now().Add(-5 * time.Second).Truncate(time.Millisecond)
+	var all []*event.Event
+	for i := range 3 {
+		b.IDs = id.NewGenerator(func() time.Time { return at.Add(time.Duration(i-1) * time.Millisecond) })
+		all = append(all, b.Event(0))
+	}
+	b.produceOld(all...)
+	before := event.Query{Account: storetest.Account, Limit: 5, Until: at.Add(400 * time.Microsecond)}
+	after := event.Query{Account: storetest.Account, Limit: 5, Since: before.Until}
+	for name, ids := range map[string]func(event.Query) []id.ID{
+		"list": func(q event.Query) (ids []id.ID) {
+			for _, e := range storetest.ListEvents(t, r, q, 1) {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		},
+		"selection": func(q event.Query) (ids []id.ID) {
+			for _, e := range storetest.SelectEvents(t, r, q) {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		},
+	} {
+		if diff := gocmp.Diff([]id.ID{all[1].ID, all[0].ID}, ids(before)); diff != "" {
+			t.Errorf("%s until %s (-want +got):\n%s", name, before.Until, diff)
+		}
+		is.Equal(t, gocmp.Diff([]id.ID{all[2].ID}, ids(after)), "", "%s since %s (-want +got)", name, after.Since)
+	}
+}
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// bench extends storetest.Bench with the helpers of this package's tests.
+type bench struct{ *storetest.Bench }
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	return &bench{storetest.NewBench(t)}
+}
+
+func newIndexed(t testing.TB) *bench {
+	t.Helper()
+	return &bench{storetest.NewBenchWithSearchIndex(t)}
 }

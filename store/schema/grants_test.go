@@ -1,10 +1,11 @@
 package schema
 
 import (
-	"github.com/eventrelay/relay/test/must"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // docs/operate/security.md shows the statements of Grants, and a cluster's say ON CLUSTER.

@@ -11,9 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/test/is"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestChoreRunsOnTheOwner: work begins soon after a node has become the owner, and repeats at the interval from the end

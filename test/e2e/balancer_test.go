@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/eventrelay/relay/test/is"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // balancer sends requests to the nodes of a cluster in turn, as deploy/compose/haproxy.cfg does: not to nodes whose

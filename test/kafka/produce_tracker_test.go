@@ -1,10 +1,11 @@
 package kafka
 
 import (
-	"github.com/eventrelay/relay/test/is"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // An offset commit waits for earlier produce requests, not for later ones, and for at most answerTimeout.

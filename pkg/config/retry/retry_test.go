@@ -2,8 +2,10 @@ package retry
 
 import (
 	"encoding/json"
-	"github.com/eventrelay/relay/test/is"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // SetStrategy keeps the common members and sets only the defaults of the new strategy. The members that a strategy
@@ -28,10 +30,8 @@ func TestRetryStrategies(t *testing.T) {
 		}
 		is.OK(t, p.Validate(), s.Name)
 		var members map[string]any
-		text, err := json.Marshal(p)
-		if err != nil || json.Unmarshal(text, &members) != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(p))(t)
+		must.Do(t, json.Unmarshal(text, &members))
 		for _, m := range s.Members {
 			if _, there := members[m.Name]; !there {
 				t.Errorf("%s: the JSON has no %s: %s", s.Name, m.Name, text)

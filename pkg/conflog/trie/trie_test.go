@@ -1,12 +1,13 @@
 package trie
 
 import (
-	"github.com/eventrelay/relay/test/must"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestTrie compares a trie with a map through random changes, and checks that earlier versions do not change.

@@ -1,12 +1,13 @@
 package clickhouse
 
 import (
-	"github.com/eventrelay/relay/test/is"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestGuard(t *testing.T) {

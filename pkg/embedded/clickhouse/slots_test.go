@@ -2,11 +2,12 @@ package clickhouse
 
 import (
 	"context"
-	"github.com/eventrelay/relay/test/is"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestReadsLeaveSessionsToTheWriter: however many statements read, statements that write have their sessions and a ping

@@ -3,12 +3,13 @@ package fence
 import (
 	"context"
 	"errors"
-	"github.com/eventrelay/relay/test/is"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestCoalescerResultIsNeverOlderThanItsCall has callers all the time: each result was loaded after its call began, and
