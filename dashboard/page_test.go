@@ -81,10 +81,8 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 			a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %v", path, a.header)
 		}
-		z, err := gzip.NewReader(strings.NewReader(a.body))
-		must.Do(t, err)
-		unpacked, err := io.ReadAll(z)
-		must.Do(t, err)
+		z := must.Get(gzip.NewReader(strings.NewReader(a.body)))(t)
+		unpacked := must.Get(io.ReadAll(z))(t)
 		plain := rig.browser().get(path, "Accept-Encoding", "gzip;q=0").want(200)
 		if plain.body != string(unpacked) || plain.header.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d bytes plain, %d unpacked", path, len(plain.body), len(unpacked))

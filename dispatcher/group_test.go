@@ -539,10 +539,8 @@ func TestUses(t *testing.T) {
 // end returns the end offset of a partition.
 func (w *world) end(topic string, index int32) int64 {
 	w.tb.Helper()
-	reader, err := stream.NewReader(w.stream, "test")
-	must.Do(w.tb, err)
+	reader := must.Get(stream.NewReader(w.stream, "test"))(w.tb)
 	defer reader.Close()
-	ends, err := reader.Ends(w.tb.Context(), topic)
-	must.Do(w.tb, err)
+	ends := must.Get(reader.Ends(w.tb.Context(), topic))(w.tb)
 	return ends[stream.Partition{Topic: topic, Index: index}]
 }

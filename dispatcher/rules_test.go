@@ -228,10 +228,8 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 			Dest: "dst_1", Trigger: event.TriggerInitial, Attempt: 1,
 		}
 		again := func() *event.Work { // as it comes back from a retry topic
-			record, err := work.Record()
-			must.Do(t, err)
-			back, err := event.DecodeWork(record)
-			must.Do(t, err)
+			record := must.Get(work.Record())(t)
+			back := must.Get(event.DecodeWork(record))(t)
 			return back
 		}
 		step := func(what string, readBody bool, want event.Reason, bodies float64) {

@@ -229,17 +229,14 @@ func TestDeadLetterThatBrokersReject(t *testing.T) {
 // queued before it.
 func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	const two, more, smallSize, largeSize = 2000, 24_000, 100, 1000 // the client queues 20,000 refusals
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	must.Do(t, err)
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	w := newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs()}, nil, 1)
 	cfg := w.stream
 	cfg.ProducerBufferBytes = (two + 1) * smallSize // no large one fits before the callbacks of ten small ones
-	producer, err := stream.NewProducer(cfg, "small")
-	must.Do(t, err)
+	producer := must.Get(stream.NewProducer(cfg, "small"))(t)
 	defer producer.Close()
-	m, err := newMetrics(prometheus.NewRegistry(), time.Now)
-	must.Do(t, err)
+	m := must.Get(newMetrics(prometheus.NewRegistry(), time.Now))(t)
 	var done atomic.Int64
 	blocked, release := make(chan struct{}), make(chan struct{})
 	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, m,
@@ -397,10 +394,8 @@ func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
 // throughTheLog encodes and decodes work: its due time may become later by less than a millisecond.
 func throughTheLog(t *testing.T, work *event.Work) *event.Work {
 	t.Helper()
-	record, err := work.Record()
-	must.Do(t, err)
-	back, err := event.DecodeWork(record)
-	must.Do(t, err)
+	record := must.Get(work.Record())(t)
+	back := must.Get(event.DecodeWork(record))(t)
 	if late := back.Due.Sub(work.Due); late < 0 || late >= time.Millisecond || back.Attempt != work.Attempt {
 		t.Fatalf("due %v came back as %v, attempt %d as %d", work.Due, back.Due, work.Attempt, back.Attempt)
 	}

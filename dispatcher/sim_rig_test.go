@@ -58,8 +58,7 @@ type sim struct {
 func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
-		keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-		must.Do(t, err)
+		keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
 		s := &sim{
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
 			held: make(map[string]time.Time),

@@ -29,8 +29,7 @@ func TestPackIsReproducible(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil || !bytes.Equal(one, again) {
 		t.Fatalf("two packages differ: %v", err)
 	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(one))
-	must.Do(t, err)
+	unzipped := must.Get(gzip.NewReader(bytes.NewReader(one)))(t)
 	var names []string
 	for in := tar.NewReader(unzipped); ; {
 		h, err := in.Next()

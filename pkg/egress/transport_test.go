@@ -416,8 +416,7 @@ func TestSilentHandshakeIsClosed(t *testing.T) {
 			TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { hooks = append(hooks, fmt.Sprint("done ", err != nil)) },
 		})
 		start := time.Now()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com/", nil)
-		must.Do(t, err)
+		req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com/", nil))(t)
 		_, err = tr.RoundTrip(req)
 		if Classify(err) != event.CodeTimeout || !strings.HasPrefix(Message(err), "TLS handshake: ") {
 			t.Errorf("given up with %v", err)

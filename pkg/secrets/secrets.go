@@ -4,7 +4,7 @@
 // The rules are data (rules.json). One automaton looks for the prefixes of all rules in a single pass; at each one, one
 // of five hand-written matchers (token, jwt, uri, pem, assign) reads a bounded number of bytes. There are no regular
 // expressions. Log lines wrap what they quote: a boundary or a quote is recognised behind the backslashes of JSON
-// inside JSON, in URL encoding and beside the colours of a terminal (escape.go, boundary.go).
+// inside JSON, in URL encoding and beside the colours of a terminal (escape.go, match.go).
 //
 // A shape proves nothing: text that only looks like a credential is found too, and one without a known shape is not.
 // Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner; Stream scans

@@ -138,8 +138,7 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 	late := b.Event(1)
 	b.ProduceEvents(b.Event(1), b.Event(1))
 	find := func() error {
-		_, err := r.LogHasEvent(t.Context(), storetest.Account, late.ID)
-		must.Do(t, err)
+		must.Get(r.LogHasEvent(t.Context(), storetest.Account, late.ID))(t)
 		e, err := r.Scan(t.Context(), storetest.Account, late.ID)
 		if err == nil && e.ID != late.ID {
 			t.Fatalf("found %v", e.ID)
@@ -147,11 +146,9 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 		return err
 	}
 	must.ErrorIs(t, find(), event.ErrNotFound)
-	log, err := stream.NewReader(b.Stream, "test")
-	must.Do(t, err)
+	log := must.Get(stream.NewReader(b.Stream, "test"))(t)
 	defer log.Close()
-	ends, err := log.Ends(t.Context(), stream.Events)
-	must.Do(t, err)
+	ends := must.Get(log.Ends(t.Context(), stream.Events))(t)
 	if below, end := r.AbsentBelow(late.ID),
 		ends[stream.Partition{Topic: stream.Events, Index: late.ID.Partition()}]; end < 2 || below != end {
 		t.Errorf("the event is known to be absent below %d, want %d", below, end)

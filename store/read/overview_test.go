@@ -43,8 +43,7 @@ func TestOverviewCountsRequests(t *testing.T) {
 	show := func(m event.Measured) string {
 		return fmt.Sprint(m.Attempts, m.Delivered, m.Failed, m.First.Attempts, m.First.Delivered)
 	}
-	o, err := r.Overview(t.Context(), storetest.Account, now)
-	must.Do(t, err)
+	o := must.Get(r.Overview(t.Context(), storetest.Account, now))(t)
 	if show(o.Hour) != "5 3 2 3 1" || o.Hour.Latency.P50 != 10 || o.Hour.Latency.P99 < 40 || !o.AsOf.IsZero() {
 		t.Errorf("the last hour has %s, %v, as of %s", show(o.Hour), o.Hour.Latency, o.AsOf)
 	}
@@ -70,8 +69,7 @@ func TestOverviewCountsRequests(t *testing.T) {
 	if got := fmt.Sprint(o.Busiest[0].Destinations); got != "[{dst_a {2 1 1}} {dst_b {2 2 0}}]" {
 		t.Errorf("the destinations of the busiest endpoint have %s", got)
 	}
-	d, err := r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", event.TrafficDay, now)
-	must.Do(t, err)
+	d := must.Get(r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", event.TrafficDay, now))(t)
 	if diff := cmp.Diff([]string{"dst_a 2 1 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 2", "dst_b 2 2 0 0 0, 0 h ago 0 of 2"},
 		list(d.Destinations)); diff != "" {
 		t.Error(diff)

@@ -263,10 +263,8 @@ func TestSummariesAreTheRowsOfTheList(t *testing.T) {
 	}
 	foreign := b.Event(1, func(e *event.Event) { e.Account = "acc_2" })
 	b.ProduceEvents(foreign)
-	missing, err := b.IDs.New(1)
-	must.Do(t, err)
-	got, err := r.Summaries(t.Context(), storetest.Account, append(ids, foreign.ID, missing, ids[3]))
-	must.Do(t, err)
+	missing := must.Get(b.IDs.New(1))(t)
+	got := must.Get(r.Summaries(t.Context(), storetest.Account, append(ids, foreign.ID, missing, ids[3])))(t)
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 100})
 	must.Do(t, err)
 	want := map[id.ID]event.Summary{}

@@ -149,11 +149,9 @@ func TestCountCommandsCountsDeliveriesOnce(t *testing.T) {
 
 	w, _ := b.Writer(write.WriterConfig{})
 	b.WaitCaughtUp(b.Reader(w)) // a list would read them from the writer's memory
-	log, err := stream.NewReader(b.Stream, "test")
-	must.Do(t, err)
+	log := must.Get(stream.NewReader(b.Stream, "test"))(t)
 	defer log.Close()
-	ends, err := log.Ends(t.Context(), stream.Commands)
-	must.Do(t, err)
+	ends := must.Get(log.Ends(t.Context(), stream.Commands))(t)
 	for p, end := range ends {
 		if end > 1 {
 			must.Do(t, log.Trim(t.Context(), p, end-1))

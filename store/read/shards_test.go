@@ -95,8 +95,7 @@ func movedEndpoint(t *testing.T) {
 				want, attempts)
 		}
 	}
-	d, err := r.Event(t.Context(), storetest.Account, events[2].ID)
-	must.Do(t, err)
+	d := must.Get(r.Event(t.Context(), storetest.Account, events[2].ID))(t)
 	if d.Status != event.Delivered || len(d.Attempts) != 2 || d.Deliveries[0].Run != replayed.Run {
 		t.Errorf("the event that was replayed is %s by %q after %d attempts", d.Status, d.Deliveries[0].Run, len(d.Attempts))
 	}

@@ -10,8 +10,7 @@ import (
 
 // docs/operate/security.md shows the statements of Grants, and a cluster's say ON CLUSTER.
 func TestDocumentedGrants(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate/security.md")
-	must.Do(t, err)
+	text := must.Get(os.ReadFile("../../docs/operate/security.md"))(t)
 	statements, err := Grants(Config{URL: "http://localhost:8123/relay", RetentionDays: 30})
 	must.Do(t, err)
 	if want := "```sql\n" + strings.Join(statements, ";\n") + ";\n```"; !strings.Contains(string(text), want) {

@@ -122,8 +122,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted by the kernel, TLS is never answered
 	must.Do(t, err)
 	defer silent.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	must.Do(t, err)
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
 	fine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer fine.Close()
