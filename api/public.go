@@ -57,8 +57,7 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 	switch r.URL.Path {
 	case "/healthz":
 		web.InfoOf(r).Route = r.URL.Path
-		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-		return nil
+		return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	case "/readyz":
 		web.InfoOf(r).Route = r.URL.Path
 		a.serveReadiness(w)
@@ -343,8 +342,7 @@ func (a *keySet) serve(w http.ResponseWriter, r *http.Request) error {
 	if len(keys) > maxPublicKeys {
 		return web.Invalid("endpoint_id", "is required: there are more than %d public keys", maxPublicKeys)
 	}
-	web.WriteJSON(w, http.StatusOK, map[string][]jwk{"keys": keys})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string][]jwk{"keys": keys})
 }
 
 // add adds the keys that sign for an endpoint now.

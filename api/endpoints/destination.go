@@ -59,8 +59,7 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 			view.Warnings[i].Param = member
 		}
 	}
-	web.WriteJSON(w, status, view)
-	return nil
+	return web.Answer(w, status, view)
 }
 
 func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -116,8 +115,7 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 	if _, _, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, name, "destination")
-	return nil
+	return frame.WriteDeleted(w, name, "destination")
 }
 
 // maxOverlap is more than a receiver needs to install a new secret, in seconds.
@@ -187,12 +185,11 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		ID           string   `json:"id"`
 		Object       string   `json:"object"`
 		PurgedBefore web.Time `json:"purged_before"`
 	}{name, "destination", web.Time(after.Destination(name).PurgeBefore)})
-	return nil
 }
 
 // purgeTime reads the member before. IDs have millisecond precision, so the default is the end of the current

@@ -113,8 +113,7 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 		view.Reconciliation = status
 	}
 	w.Header().Set("ETag", frame.RevisionTag(e))
-	web.WriteJSON(w, status, view)
-	return nil
+	return web.Answer(w, status, view)
 }
 
 func (a *endpoints) readEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -324,8 +323,7 @@ func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, e.ID, "endpoint")
-	return nil
+	return frame.WriteDeleted(w, e.ID, "endpoint")
 }
 
 // maxTokenOverlap is how long the previous URL may work after a rotation, in seconds. It is shorter than maxOverlap,
@@ -404,8 +402,7 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 }
 
 func answerValidation(w http.ResponseWriter, in *endpointInput) error {
-	web.WriteJSON(w, http.StatusOK, wire.Validation{Object: "validation", Warnings: in.Warnings})
-	return nil
+	return web.Answer(w, http.StatusOK, wire.Validation{Object: "validation", Warnings: in.Warnings})
 }
 
 func endpointAlerts(x alerting.EndpointAlerts) wire.EndpointAlerts {

@@ -148,8 +148,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 	}
 	v := a.view(t)
 	v.Warnings = in.Warnings
-	web.WriteJSON(w, http.StatusOK, v)
-	return nil
+	return web.Answer(w, http.StatusOK, v)
 }
 
 func (a *tenants) remove(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -160,8 +159,7 @@ func (a *tenants) remove(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err := a.config.DeleteTenant(r.Context(), t); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, t.Tenant, "tenant")
-	return nil
+	return frame.WriteDeleted(w, t.Tenant, "tenant")
 }
 
 func keyView(k *config.Key, text string) *wire.TenantKey {
@@ -191,8 +189,7 @@ func (a *tenants) createKey(w http.ResponseWriter, r *http.Request, key *config.
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusCreated, keyView(k, text))
-	return nil
+	return web.Answer(w, http.StatusCreated, keyView(k, text))
 }
 
 func (a *tenants) listKeys(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -225,8 +222,7 @@ func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.
 	if err := a.config.RevokeKey(r.Context(), name); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, name, "key")
-	return nil
+	return frame.WriteDeleted(w, name, "key")
 }
 
 // ownEndpoint returns the endpoint that events sent to a tenant go to. The first event creates it, without a
@@ -339,8 +335,7 @@ func (a *tenants) createLink(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusCreated, linkView(s, a.portal.URL+PortalLinkPath+token))
-	return nil
+	return web.Answer(w, http.StatusCreated, linkView(s, a.portal.URL+PortalLinkPath+token))
 }
 
 // pageOfOwner checks an address that the portal leads to: a person who trusts the portal is sent there.
@@ -390,6 +385,5 @@ func (a *tenants) endLink(w http.ResponseWriter, r *http.Request, key *config.Ke
 	if err := a.config.EndPortalSession(r.Context(), name); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, name, "portal_link")
-	return nil
+	return frame.WriteDeleted(w, name, "portal_link")
 }

@@ -307,8 +307,7 @@ func (b *batch) answer(w http.ResponseWriter, err error) error {
 		view := web.ViewOf(b.r, itemError(i, x.err))
 		v.Error = &view
 	}
-	web.WriteJSON(w, http.StatusAccepted, out)
-	return nil
+	return web.Answer(w, http.StatusAccepted, out)
 }
 
 // itemError returns the error of an item with its position in the request.

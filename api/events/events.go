@@ -176,8 +176,7 @@ func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config
 		return err
 	}
 	frame.SetAsOf(w, x.asOf)
-	web.WriteJSON(w, http.StatusOK, x.view)
-	return nil
+	return web.Answer(w, http.StatusOK, x.view)
 }
 
 // countsOf counts rows, which are sorted newest first.

@@ -400,8 +400,7 @@ func answerFixture(w http.ResponseWriter, status int, f *config.Fixture, warning
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, status, v)
-	return nil
+	return web.Answer(w, status, v)
 }
 
 // fixtureName returns the name that a request gives, or else the type of the event, sanitised.

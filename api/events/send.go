@@ -131,11 +131,10 @@ func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.E
 	if err != nil {
 		return acceptError(err)
 	}
-	web.WriteJSON(w, http.StatusAccepted, struct {
+	return web.Answer(w, http.StatusAccepted, struct {
 		wire.EventRow
 		Warnings []frame.Warning `json:"warnings,omitempty"`
 	}{row, s.warnings})
-	return nil
 }
 
 func errDisabled() error {

@@ -297,8 +297,8 @@ func ViewsOf[T, V any](rows []T, view func(T) V) []V {
 }
 
 // WriteDeleted answers that something is deleted.
-func WriteDeleted(w http.ResponseWriter, name, object string) {
-	web.WriteJSON(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
+func WriteDeleted(w http.ResponseWriter, name, object string) error {
+	return web.Answer(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
 }
 
 // FailureViewOf shows why operations failed on a body.

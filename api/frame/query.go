@@ -278,8 +278,7 @@ func WriteConfigPage[T interface{ CreationSeq() int64 }, V any](w http.ResponseW
 	if more {
 		out.NextCursor = p.query.Hash.Cursor(SeqKey(rows[len(rows)-1].CreationSeq()))
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // Limit reads how many rows a page may have.

@@ -165,8 +165,7 @@ func (a *recoveries) answerRecovery(w http.ResponseWriter, r *http.Request, stat
 		p = progress{asOf: job.CreatedAt}
 	}
 	frame.SetAsOf(w, p.asOf)
-	web.WriteJSON(w, status, a.view(p, job))
-	return nil
+	return web.Answer(w, status, a.view(p, job))
 }
 
 func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -179,8 +178,7 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 		return err
 	}
 	frame.SetAsOf(w, p.asOf)
-	web.WriteJSON(w, http.StatusOK, a.view(p, job))
-	return nil
+	return web.Answer(w, http.StatusOK, a.view(p, job))
 }
 
 // recoveryInPath returns the job that the path names, or the 404.
@@ -261,8 +259,7 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 		}
 		frame.SetAsOf(w, page.AsOf)
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // Actions on a recovery job.

@@ -74,8 +74,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 	warnOfPlan(in, s, p)
 	result := wire.ReplayResult{Events: p.events, Queued: p.deliveries, Warnings: in.Warnings}
 	if s.dryRun {
-		web.WriteJSON(w, http.StatusOK, result)
-		return nil
+		return web.Answer(w, http.StatusOK, result)
 	}
 	run, err := a.createRun(ctx, r, s, p)
 	if err != nil {
@@ -85,8 +84,7 @@ func (a *replays) replayEvents(w http.ResponseWriter, r *http.Request, key *conf
 		return err
 	}
 	result.Queued, result.RunID = run.Queued, &run.ID
-	web.WriteJSON(w, http.StatusOK, result)
-	return nil
+	return web.Answer(w, http.StatusOK, result)
 }
 
 // warnOfPlan says what of a selection a caller may not expect.
@@ -354,8 +352,7 @@ func answerRun(w http.ResponseWriter, run *jobs.Run) error {
 	case jobs.RunInterrupted:
 		return errPartialRun(run, web.ServiceUnavailable(nil, ""))
 	}
-	web.WriteJSON(w, http.StatusOK, wire.ReplayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
-	return nil
+	return web.Answer(w, http.StatusOK, wire.ReplayResult{Events: run.Events, Queued: run.Queued, RunID: &run.ID})
 }
 
 // answerAfterConflict answers when the run could not be created. If another call with the same Idempotency-Key has
@@ -449,9 +446,8 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return a.answerAfterConflict(w, r, err)
 	}
-	web.WriteJSON(w, http.StatusOK, wire.ReplayResult{Events: 1, Queued: run.Queued, RunID: &run.ID,
+	return web.Answer(w, http.StatusOK, wire.ReplayResult{Events: 1, Queued: run.Queued, RunID: &run.ID,
 		Warnings: in.Warnings})
-	return nil
 }
 
 // warnOfFilters names the destinations whose filters leave the event out: their deliveries are queued, which records

@@ -108,8 +108,7 @@ func (a *runs) answerRun(w http.ResponseWriter, r *http.Request, run *jobs.Run) 
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, views[0])
-	return nil
+	return web.Answer(w, http.StatusOK, views[0])
 }
 
 // runViews renders runs with the outcomes of their deliveries.

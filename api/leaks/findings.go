@@ -87,8 +87,7 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 		out.NextCursor = timedCursor(params.Hash, last.FirstSeen, d)
 	}
 	frame.SetAsOf(w, page.AsOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // severities lists the severities of findings, lowest first.
@@ -148,8 +147,7 @@ func (a *findings) readFinding(w http.ResponseWriter, r *http.Request, key *conf
 		return err
 	}
 	frame.SetAsOf(w, asOf)
-	web.WriteJSON(w, http.StatusOK, a.view(f, &row))
-	return nil
+	return web.Answer(w, http.StatusOK, a.view(f, &row))
 }
 
 func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -180,8 +178,7 @@ func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *
 		out.NextCursor = timedCursor(params.Hash, last.At, last.Hit)
 	}
 	frame.SetAsOf(w, page.AsOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // updateFinding changes the status of a finding, or its note. It does not need the store: without it the
@@ -211,8 +208,7 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 	view := a.view(f, &row)
 	view.Warnings = in.Warnings
 	frame.SetAsOf(w, asOf)
-	web.WriteJSON(w, http.StatusOK, view)
-	return nil
+	return web.Answer(w, http.StatusOK, view)
 }
 
 // readUpdate reads the body of a PATCH. A member that is null stands for none, so that a finding can be sent back.
@@ -430,8 +426,7 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 			out.Failed = append(out.Failed, wire.FailedFinding{ID: u.ids[i], Type: refused.Type, Message: refused.Message})
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // errFindingUnchanged means that a finding was before as it should become.

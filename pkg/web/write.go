@@ -48,6 +48,12 @@ const typicalAnswer = 768
 // WriteJSON writes a response with v as JSON. It panics if v cannot be encoded.
 func WriteJSON(w http.ResponseWriter, status int, v any) { WriteEncoded(w, status, Encode(v)) }
 
+// Answer is WriteJSON at the end of a handler. It returns nil.
+func Answer(w http.ResponseWriter, status int, v any) error {
+	WriteJSON(w, status, v)
+	return nil
+}
+
 // Encode returns v as JSON for a response, with a newline. It does not escape HTML: browsers do not show JSON responses
 // as pages (see SetSandbox).
 //
