@@ -184,10 +184,8 @@ func TestBatchWhileTheLogIsUnavailable(t *testing.T) {
 	}
 	is.Lacks(t, c.log.String(), "level=ERROR", "an outage fills the log:\n%s", c.log)
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return errors.New("no answer") }
-	if text := c.do("POST", target, batchOf(good)).want(503).text("error.message"); !strings.Contains(
-		text, "may or may not") {
-		t.Errorf("an unknown outcome is called %q", text)
-	}
+	is.Has(t, c.do("POST", target, batchOf(good)).want(503).text("error.message"), "may or may not",
+		"an unknown outcome is called")
 }
 
 func TestBatchItemIdempotencyKeys(t *testing.T) {

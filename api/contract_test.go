@@ -123,9 +123,8 @@ func TestContract10UnknownIdsAndRoutes(t *testing.T) {
 		"GET /v1/endpoints/ep_x/events": "POST", "TRACE /v1/me": "GET",
 	} {
 		method, target, _ := strings.Cut(call, " ")
-		if got := c.do(method, target, nil).wantError(404, "not_found", "").Header.Get("Allow"); got != allow {
-			t.Errorf("%s: Allow %q, want %q", call, got, allow)
-		}
+		is.Equal(t, c.do(method, target, nil).wantError(404, "not_found", "").Header.Get("Allow"), allow,
+			"%s: Allow", call)
 	}
 }
 
@@ -682,9 +681,8 @@ func TestDeliveryLoopThroughTheAPI(t *testing.T) {
 			c.do("POST", route+"/events/batch", `{"events":[`+one+`]}`, x.header...).want(202).text("data.0.id"),
 		} {
 			a := c.do("GET", "/v1/events/"+name, nil).want(200)
-			if loop := a.text("status") == "skipped" && a.text("reason") == string(event.DeliveryLoop); loop != x.loop {
-				t.Errorf("%v: %s", x.header, a.raw)
-			}
+			is.Equal(t, a.text("status") == "skipped" && a.text("reason") == string(event.DeliveryLoop), x.loop,
+				"%v: %s", x.header, a.raw)
 			if len(x.header) > 0 && a.text("headers.Relay-Hops") != x.header[1] {
 				t.Errorf("%v: the next delivery would not count on: %s", x.header, a.raw)
 			}

@@ -60,9 +60,8 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 		}
 	}
 	bare := c.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a","data":{}}`).want(202)
-	if got := c.do("GET", "/v1/events/"+bare.text("id"), nil).text("content_type"); got != "application/json" {
-		t.Errorf("content type %s", got)
-	}
+	is.Equal(t, c.do("GET", "/v1/events/"+bare.text("id"), nil).text("content_type"), "application/json",
+		"content type")
 }
 
 func TestSendValidatesItsBody(t *testing.T) {

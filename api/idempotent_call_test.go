@@ -285,9 +285,8 @@ func TestRepeatAfterCrash(t *testing.T) {
 		key := fmt.Sprint("killed", i)
 		dead.Store(true)
 		first := c.sendOnce(x.target, key, x.body).want(x.status)
-		if first.Header.Get("Idempotency-Status") != "unavailable" {
-			t.Errorf("%s: an answer that is not remembered does not say so", x.target)
-		}
+		is.Equal(t, first.Header.Get("Idempotency-Status"), "unavailable",
+			"%s: an answer that is not remembered does not say so", x.target)
 		dead.Store(false)
 		commands, count := len(c.fake.commands), endpoints(t)
 		ahead.Add(int64(31 * time.Second))

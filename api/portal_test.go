@@ -280,9 +280,8 @@ func TestPortalAtWork(t *testing.T) {
 	p.post(path+"/test", http.StatusSeeOther)
 	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther, "destination_id", d)
 	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther)
-	if page := p.open("GET", "/portal/events/"+p.tenant.of["event"], 200); !strings.Contains(page, "Nothing was sent") {
-		t.Error("a replay without a destination says nothing")
-	}
+	is.Has(t, p.open("GET", "/portal/events/"+p.tenant.of["event"], 200), "Nothing was sent",
+		"a replay without a destination says nothing")
 	p.post(path+"/remove", http.StatusSeeOther)
 	p.open("GET", path, http.StatusNotFound)
 

@@ -242,9 +242,8 @@ func TestErasePayload(t *testing.T) {
 	if moment, err := time.Parse(time.RFC3339, at); err != nil || time.Since(moment) > time.Hour {
 		t.Errorf("erased at %q", at)
 	}
-	if again := c.do("DELETE", path+"/payload", nil).want(200).text("payload_erased_at"); again != at {
-		t.Errorf("a repeat says %s, the first call said %s", again, at)
-	}
+	is.Equal(t, c.do("DELETE", path+"/payload", nil).want(200).text("payload_erased_at"), at,
+		"a repeat says: the first call said %s", at)
 	is.Equal(t, c.do("GET", path, nil).want(200).text("payload_erased_at"), at, "the event says")
 	for _, query := range []string{"", "&q=order"} {
 		for _, row := range c.do("GET", "/v1/events?endpoint_id="+ep+query, nil).want(200).Body["data"].([]any) {

@@ -82,9 +82,8 @@ func TestReplaySelection(t *testing.T) {
 			w.Run != a.text("run_id") || w.Trigger != event.TriggerReplay || w.Attempt != 1 || len(w.Event.Body) == 0 {
 			t.Errorf("command %d: %+v, want %+v", i, w, want[i])
 		}
-		if gap := w.Due.Sub(c.fake.commands[0].Due); gap != time.Duration(i)*10*time.Millisecond {
-			t.Errorf("command %d is due %v after the first", i, gap)
-		}
+		is.Equal(t, w.Due.Sub(c.fake.commands[0].Due), time.Duration(i)*10*time.Millisecond,
+			"command %d is due … after the first", i)
 	}
 	if due := c.fake.commands[0].Due; due.Before(began.Add(-time.Millisecond)) || due.After(time.Now()) {
 		t.Errorf("the first is due at %v", due)
@@ -112,9 +111,8 @@ func TestReplaySelection(t *testing.T) {
 	good.do("POST", "/v1/replays", onlyRejected).wantCounts(1, 2)
 	verdictSent := func(want event.Verdict) {
 		t.Helper()
-		if sent := good.fake.commands[len(good.fake.commands)-1].Event.Verdict; sent != want {
-			t.Errorf("relay-verification of the rejected event is %s, want %s", sent, want)
-		}
+		is.Equal(t, good.fake.commands[len(good.fake.commands)-1].Event.Verdict, want,
+			"relay-verification of the rejected event is")
 	}
 	verdictSent(event.VerdictVerified)
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"verification":null}`).want(200)

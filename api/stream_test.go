@@ -162,9 +162,8 @@ func (w *openStream) next() (f frame) {
 func (w *openStream) described(item string) {
 	w.t.Helper()
 	c := must.Get(loadContract())(w.t)
-	if err := c.checkAnswer("GET", w.resp.Request.URL.Path, w.resp.StatusCode, w.resp.Header, []byte(item)); err != nil {
-		w.t.Errorf("the document and the stream differ: %v", err)
-	}
+	is.OK(w.t, c.checkAnswer("GET", w.resp.Request.URL.Path, w.resp.StatusCode, w.resp.Header, []byte(item)),
+		"the document and the stream differ")
 }
 
 func (w *openStream) ready() *openStream {

@@ -43,9 +43,8 @@ func TestDownloadCSV(t *testing.T) {
 		a.header.Get("Content-Type") != "text/csv; charset=utf-8" {
 		t.Errorf("%s, %s", got, a.header.Get("Content-Type"))
 	}
-	if q := r.api.calls[len(r.api.calls)-2].Query.Encode(); q != "action=endpoint.%2A&actor=usr_1&limit=100" {
-		t.Errorf("the API is asked for %s", q)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-2].Query.Encode(), "action=endpoint.%2A&actor=usr_1&limit=100",
+		"the API is asked for")
 	r.people.person.Scope = config.Read
 	r.api.on("GET /v1/recoveries/rec_1/items", http.StatusOK, strings.Replace(recoveryItemsJSON, `"c2"`, `""`, 1))
 	if lines := b.get("/app/csv/recovery-items?id=rec_1&state=failed").lines(); lines[1][3] != "a<b>" {

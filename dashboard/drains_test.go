@@ -36,9 +36,8 @@ func TestSetUpADrain(t *testing.T) {
 	page = b.get("/app/drains/drn_1").want(200, "https://relay.example.com/drain/drn_1/tok", "Waiting for the first line",
 		`data-live="/app/drains/drn_1"`, `<a href="/app/drains/drn_1">Reload this page</a>`,
 		"the present URL then answers 404 at once")
-	if strings.Contains(page.body, "Only programs on this machine") {
-		t.Error("the page says of a public host name that nobody reaches it")
-	}
+	is.Lacks(t, page.body, "Only programs on this machine",
+		"the page says of a public host name that nobody reaches it")
 	_, key, _ := strings.Cut(page.body, "key=rly_test_")
 	if !apikey.IsTestKey("rly_test_" + key[:38]) {
 		t.Errorf("the page has no test key: %s", page.main())
@@ -54,9 +53,8 @@ func TestSetUpADrain(t *testing.T) {
 		"secrets seen 2\u00a0times", ", from Vercel",
 		"It was too large")
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, strings.ReplaceAll(received, "vercel", "generic"))
-	if body := b.get("/app/drains/drn_1").want(200, "Lines arrive").body; strings.Contains(body, ", from ") {
-		t.Error("the page names the format that every drain takes")
-	}
+	is.Lacks(t, b.get("/app/drains/drn_1").want(200, "Lines arrive").body, ", from ",
+		"the page names the format that every drain takes")
 	r.api.on("GET /v1/drains", http.StatusOK, `{"data":[`+received+`]}`)
 	body := b.get("/app/drains").want(200, `href="/app/drains/drn_1"`, "production").body
 	is.Lacks(t, body, "drn_1/tok", "the list shows the token of a drain, which only its page needs")
@@ -213,10 +211,8 @@ func TestProveADomain(t *testing.T) {
 	r.api.on("GET /v1/domains", http.StatusOK, `{"data":[`+verified+`,`+missed+`]}`)
 	b.get("/app/domains").want(200, `href="/app/domains/dom_1"`, " verified", "waits for its proof", "no proof found")
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, strings.Replace(oneDomain, `"pending"`, `"expired"`, 1))
-	if body := b.get("/app/domains/dom_1").want(200, "no proof was found in seven days").body; strings.Contains(
-		body, "Verify by DNS") {
-		t.Error("a domain that can only be deleted has another action")
-	}
+	is.Lacks(t, b.get("/app/domains/dom_1").want(200, "no proof was found in seven days").body, "Verify by DNS",
+		"a domain that can only be deleted has another action")
 }
 
 // A refused host name stands beside its reason; who may only read has no action; five domains are the most.
@@ -231,10 +227,8 @@ func TestDomainPages(t *testing.T) {
 		`value="co.uk"`)
 	r.api.on("GET /v1/domains", http.StatusOK,
 		`{"data":[`+strings.TrimSuffix(strings.Repeat(oneDomain+",", leak.MaxDomains), ",")+`]}`)
-	if body := b.get("/app/domains").want(200, "as many domains as there may be").body; strings.Contains(
-		body, "New domain") {
-		t.Error("a sixth domain is offered")
-	}
+	is.Lacks(t, b.get("/app/domains").want(200, "as many domains as there may be").body, "New domain",
+		"a sixth domain is offered")
 	r.api.on("GET /v1/domains/dom_1", http.StatusOK, oneDomain)
 	r.api.on("DELETE /v1/domains/dom_1", http.StatusOK, `{}`)
 	b.post("/app/domains/dom_1/delete", url.Values{"nonce": {nonce}}).wantRedirect("/app/domains")
@@ -417,9 +411,8 @@ func TestPageOfATripwire(t *testing.T) {
 	}
 	b.get("/app/tripwires/trw_2").want(404, "no such tripwire")
 	r.people.person.Scope = config.Read
-	if body := b.get("/app/tripwires/trw_1").want(200).body; strings.Contains(body, `action="/app/tripwires`) {
-		t.Error("an action is offered to a person who may only read")
-	}
+	is.Lacks(t, b.get("/app/tripwires/trw_1").want(200).body, `action="/app/tripwires`,
+		"an action is offered to a person who may only read")
 }
 
 // The actions of a tripwire make one call each; a rotation shows the new secrets.

@@ -294,9 +294,8 @@ func TestNewEndpointIsNotUnverifiedByAccident(t *testing.T) {
 	b := r.signedIn()
 	const path, again = "/app/endpoints/new", `id="f-verification.secret-again"`
 	form := b.get(path+"?provider=stripe").want(200, "Do not verify yet").fields(path)
-	if form.Get("verification.mode") != "off" {
-		t.Error("the form asks for a secret that Stripe shows only once it has the ingest URL")
-	}
+	is.Equal(t, form.Get("verification.mode"), "off",
+		"the form asks for a secret that Stripe shows only once it has the ingest URL")
 	form.Set("destinations", "https://a.example.com")
 	form.Set("verification.secret", "whsec_mine")
 	form.Set("verification.mode", "enforce")
@@ -491,9 +490,8 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	before := `value="2026-08-21T22:24:00Z"`
 	b.get(path+"/purge?before=2026-08-21T22:24").want(200, "Purge 2\u00a0deliveries</button>", before, ">Cancel<")
 	asked := r.api.calls[len(r.api.calls)-1].Query.Encode()
-	if asked != "destination_id=dst_1&limit=100&status=pending%2Cretrying&until=2026-08-21T22%3A24%3A00Z" {
-		t.Errorf("the count asks for %s", asked)
-	}
+	is.Equal(t, asked, "destination_id=dst_1&limit=100&status=pending%2Cretrying&until=2026-08-21T22%3A24%3A00Z",
+		"the count asks for")
 	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`],"next_cursor":"c"}`)
 	calls := len(r.api.calls)
 	b.get(path+"/purge").want(200, "Purge more than 10\u00a0deliveries</button>")

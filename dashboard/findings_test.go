@@ -26,9 +26,8 @@ func TestResolveAFinding(t *testing.T) {
 	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[`+oneFinding+`]}`)
 	b.get("/app/findings").want(200, `href="/app/findings/fnd_1"`, "Stripe live secret key", "sk_live_***aB3d",
 		"&lt;b&gt;checkout", "Log drain, since", "still leaking")
-	if got := r.api.calls[len(r.api.calls)-1].Query.Get("status"); got != "open,acknowledged" {
-		t.Errorf("the list asks for the status %q", got)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Query.Get("status"), "open,acknowledged",
+		"the list asks for the status")
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "first seen", "Rotate it at Stripe:",

@@ -124,9 +124,8 @@ func TestHostIsCheckedFirst(t *testing.T) {
 func TestDashboardHostIsWhatLinksName(t *testing.T) {
 	rig := newRig(t, func(c *frame.Config) { c.BaseURL, c.Host = "https://relay.example.com:8443", "app.example.com" })
 	rig.browser().get("/app", "Host", "relay.example.com:8443").want(400, `href="https://app.example.com:8443/app"`)
-	if got := frame.URL("https://relay.example.com", ""); got != "https://relay.example.com" {
-		t.Errorf("without a name of its own the dashboard is at %s", got)
-	}
+	is.Equal(t, frame.URL("https://relay.example.com", ""), "https://relay.example.com",
+		"without a name of its own the dashboard is at")
 }
 
 func TestForeignRequestsDoNothing(t *testing.T) {

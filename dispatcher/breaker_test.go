@@ -211,9 +211,8 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 		before := w.metric("relay_dispatch_attempts_total", "")
 		w.accept(w.newEvent(`{}`))
 		time.Sleep(time.Second)
-		if w.metric("relay_dispatch_attempts_total", "") != before+1 {
-			t.Error("it is still held after it was enabled again")
-		}
+		is.Equal(t, w.metric("relay_dispatch_attempts_total", ""), before+1,
+			"it is still held after it was enabled again")
 	})
 }
 
@@ -234,9 +233,8 @@ func TestDisablingResetsTheCountOf410(t *testing.T) {
 			t.Errorf("%s: the counts of %q start again", what, forgotten)
 		}
 		endpoint, _ := v.Endpoint(testEndpoint)
-		if got := endpoint != nil && endpoint.Destinations[0].StateReason == "gone_410"; got != disabled {
-			t.Errorf("%s: disabled: %v", what, got)
-		}
+		is.Equal(t, endpoint != nil && endpoint.Destinations[0].StateReason == "gone_410", disabled,
+			"%s: disabled", what)
 	}
 	destination := func(change func(*config.Destination)) func(*view) {
 		return func(v *view) {

@@ -306,9 +306,8 @@ func TestDeepTier(t *testing.T) {
 		if !paused || held > maxWaiting+maxPollRecords || bytes > 512<<10+maxPollRecords*2048 {
 			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)
 		}
-		if n := w.metric("relay_dispatch_tier_records", "retry.1m"); n != pending {
-			t.Errorf("the metric counts %v records in the tier, %d wait", n, pending)
-		}
+		is.Equal(t, w.metric("relay_dispatch_tier_records", "retry.1m"), pending,
+			"the metric counts: records in the tier, %d wait", pending)
 		before := time.Now()
 		w.accept(w.newEvent(`{"live":true}`))
 		w.outcomes(count(1, event.Delivered))

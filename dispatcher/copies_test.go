@@ -372,9 +372,8 @@ func TestRecoveryChain(t *testing.T) {
 		job := recoveryJob()
 		began := time.Now()
 		w.command(w.recoveryWork(job))
-		if got := fmt.Sprint(statuses(w.outcomes(count(3)))); got != "[retrying retrying failed attempts_exhausted]" {
-			t.Errorf("outcomes %s", got)
-		}
+		is.Equal(t, fmt.Sprint(statuses(w.outcomes(count(3)))), "[retrying retrying failed attempts_exhausted]",
+			"outcomes")
 		requests := s.all()
 		for i, after := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
 			if late := requests[i].at.Sub(began) - after; late < 0 || late > 3*time.Second ||

@@ -390,9 +390,8 @@ func TestSurvey(t *testing.T) {
 		if in := time.Until(o.LastDue); o.Immediate != 0 || o.Waiting != 2 || in < 7*time.Second || in > 10*time.Second {
 			t.Errorf("two wait for a retry: %+v, the last for %v", o, in)
 		}
-		if fresh, err := NewSurvey(reader, testEndpoint, []int32{0}).Refresh(t.Context()); err != nil || fresh != o {
-			t.Errorf("seen for the first time: %+v, %v; want %+v", fresh, err, o)
-		}
+		is.Equal(t, must.Get(NewSurvey(reader, testEndpoint, []int32{0}).Refresh(t.Context()))(t), o,
+			"seen for the first time")
 		w.outcomes(count(2, event.Delivered))
 		time.Sleep(time.Second)
 		if o := refresh(); o.Any() {

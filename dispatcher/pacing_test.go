@@ -243,9 +243,8 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 		if n := most.Load(); n > lane.FailingWindow {
 			t.Errorf("%d requests to a destination that does not answer", n)
 		}
-		if w.metric("relay_dispatch_lanes", "window_reduced") != 1 {
-			t.Error("the metrics do not count the lane with a reduced window")
-		}
+		is.Equal(t, w.metric("relay_dispatch_lanes", "window_reduced"), 1,
+			"the metrics do not count the lane with a reduced window")
 		hangs.Store(false)
 		w.outcomes(count(events, event.Delivered))
 		if n := most.Load(); n < 32 {

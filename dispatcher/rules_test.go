@@ -132,9 +132,8 @@ func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {
 		work.Event, work.Dest = &event.Event{ID: id.Lowest(began)}, testDest
 		rules := &rules{}
 		rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: testDest}, began.Add(2*clockMargin))
-		if got := rules.isSuperseded(&work); got != want {
-			t.Errorf("attempt %d, run %q, parked %q: %v, want %v", work.Attempt, work.Run, work.Parked, got, want)
-		}
+		is.Equal(t, rules.isSuperseded(&work), want,
+			"attempt %d, run %q, parked %q", work.Attempt, work.Run, work.Parked)
 	}
 	run, later := id.Lowest(began).Text(id.Run), id.Lowest(began.Add(2*clockMargin)).Text(id.Run)
 	f(event.Work{Attempt: 1}, false)

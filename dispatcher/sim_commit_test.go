@@ -118,9 +118,8 @@ func TestCommitWithoutGaps(t *testing.T) {
 					w.accept(w.newEvent(fmt.Sprint(i)))
 					time.Sleep(200 * time.Millisecond)
 				}
-				if w.metric("relay_dispatch_commits_without_gaps_total", "") != counted {
-					t.Error("commits that need no metadata are counted as well")
-				}
+				is.Equal(t, w.metric("relay_dispatch_commits_without_gaps_total", ""), counted,
+					"commits that need no metadata are counted as well")
 			})
 		})
 	}

@@ -122,9 +122,8 @@ func TestFailingTransformation(t *testing.T) {
 		if got := s.all(); len(all) != 41 || len(got) != 1 || string(got[0].body) != `{"kept":2}` {
 			t.Fatalf("%d outcomes, %d requests", len(all), len(got))
 		}
-		if n := w.metric("relay_dispatch_outcomes_total", string(event.TransformFailed)); n != 40 {
-			t.Errorf("%v outcomes are counted", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_outcomes_total", string(event.TransformFailed)), 40,
+			"outcomes are counted")
 
 		// Within a recovery job it is a failure too, not a skipped delivery, so it stops the job (TestFailureStopsJob).
 		w.command(w.recoveryWork(recoveryJob()))

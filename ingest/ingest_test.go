@@ -55,9 +55,8 @@ func TestEventIsStoredAsItCame(t *testing.T) {
 		},
 	}
 	is.Same(t, e, want, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
-	if got := w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")); got != 1 {
-		t.Errorf("%v accepted are counted", got)
-	}
+	is.Equal(t, w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")), 1,
+		"accepted are counted")
 }
 
 func TestBodiesAreStoredByteForByte(t *testing.T) {

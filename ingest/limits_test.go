@@ -326,9 +326,8 @@ func TestIngestLimit(t *testing.T) {
 	}
 	is.Equal(t, len(w.stored()), 8, "events are stored")
 	for limit, want := range map[string]float64{"events": 3, "bytes": 1} {
-		if n := w.metric(w.ingest.metrics.limited.WithLabelValues(limit)); n != want {
-			t.Errorf("%v over the limit of %s are counted, want %v", n, limit, want)
-		}
+		is.Equal(t, w.metric(w.ingest.metrics.limited.WithLabelValues(limit)), want,
+			"over the limit of %s are counted", limit)
 	}
 }
 

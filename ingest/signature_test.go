@@ -158,9 +158,8 @@ func TestProviderLibrarySignatures(t *testing.T) {
 		if e.Verdict != x.verdict || e.Reason != x.reason || string(e.Body) != x.body {
 			t.Errorf("%s: stored as %s %q with %q", x.name, e.Verdict, e.Reason, e.Body)
 		}
-		if delivered := len(e.Dests) > 0; delivered != (x.verdict != event.VerdictRejected) {
-			t.Errorf("%s: %s with destinations %v", x.name, e.Verdict, e.Dests)
-		}
+		is.Equal(t, len(e.Dests) > 0, x.verdict != event.VerdictRejected,
+			"%s: %s with destinations %v", x.name, e.Verdict, e.Dests)
 	}
 	t.Logf("%d requests of %d vectors", len(want), len(all))
 }

@@ -92,9 +92,7 @@ func compareGolden(t *testing.T, name, got string) {
 		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want := must.Get(os.ReadFile(path))(t)
-	if string(want) != got {
-		t.Errorf("%s is not what is sent now; look at the difference after: go test ./api/mcp -update\n%s", path, got)
-	}
+	is.Equal(t, got, string(want), "%s is not what is sent now: go test ./api/mcp -update shows the difference", path)
 }
 
 // What the SDK's client of 2026-07-28 sends and gets, with a key that reads, one of an agent, and one of a program that

@@ -124,10 +124,8 @@ func TestRefusals(t *testing.T) {
 	}))
 	defer service.Close()
 	l := must.Get(New(Options{BaseURL: service.URL, Key: "k", Endpoint: "ep_1", Target: "http://localhost:1"}))(t)
-	if err := l.Run(t.Context(), &Plain{Out: t.Output(), Err: t.Output()}); err == nil ||
-		!strings.Contains(err.Error(), "401: the API key is unknown") {
-		t.Errorf("ended with %v", err)
-	}
+	is.Failed(t, l.Run(t.Context(), &Plain{Out: t.Output(), Err: t.Output()}), "401: the API key is unknown",
+		"ended with")
 	l.cursor = "another"
 	if err := l.follow(t.Context(), func() {}); err == nil || l.cursor != "" {
 		t.Errorf("an unknown position: %v, %q", err, l.cursor)

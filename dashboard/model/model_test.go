@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -46,8 +47,7 @@ func TestDestinationsOnOneHostDiffer(t *testing.T) {
 		"https://a.example.com/" + strings.Repeat("p", 100): "a.example.com/" + strings.Repeat("p", 43) + "…",
 		"::": "dst_1",
 	} {
-		if got := (&Destination{wire.Destination{ID: "dst_1", URL: address}}).Title(); got != want {
-			t.Errorf("%s is shown as %q, want %q", address, got, want)
-		}
+		is.Equal(t, (&Destination{wire.Destination{ID: "dst_1", URL: address}}).Title(), want,
+			"%s is shown as", address)
 	}
 }

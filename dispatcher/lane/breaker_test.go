@@ -247,9 +247,8 @@ func TestProbeWaitsForTheBestDelivery(t *testing.T) {
 	retried, best, newer := park(5), park(1), park(1)
 	lt.now = l.breaker.openUntil
 	for _, delivery := range []*Delivery{retried, newer} {
-		if reason := lt.enqueue(delivery); reason != event.BreakerOpen {
-			t.Errorf("attempt %d is admitted before the best delivery: %q", delivery.Work.Attempt, reason)
-		}
+		is.Equal(t, lt.enqueue(delivery), event.BreakerOpen,
+			"attempt %d is admitted before the best delivery", delivery.Work.Attempt)
 	}
 	is.Equal(t, lt.enqueue(best), "", "the best delivery is parked")
 	is.Equal(t, lt.enqueue(lt.delivery("d", "")), "", "another one waits although the best has come")

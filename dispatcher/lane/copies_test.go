@@ -41,9 +41,8 @@ func TestCopiesEnd(t *testing.T) {
 		lt.ForgetCopies(sent.Delivery)
 		is.Equal(t, admit(work).Action, Queued, "%+v: action … of its follow-up", work)
 		lt.Release(sent.Delivery)
-		if action := admit(work).Action; action != End {
-			t.Errorf("%+v: action %d after the first was recorded, while its follow-up waits", work, action)
-		}
+		is.Equal(t, admit(work).Action, End,
+			"%+v: action … after the first was recorded, while its follow-up waits", work)
 		for next := l.Next(t.Context(), Result{Delivery: sent.Delivery}); next.Action == Send; {
 			lt.Release(next.Delivery)
 			next = l.Next(t.Context(), Result{Delivery: next.Delivery})

@@ -86,9 +86,8 @@ func TestDecisions(t *testing.T) {
 					t.Errorf("parked for %v", wait)
 				}
 				known := got.Err == nil && (got.Status == event.Pending || got.Status == event.Retrying)
-				if known != got.EarliestSend.Equal(got.Due) {
-					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
-				}
+				is.Equal(t, known, got.EarliestSend.Equal(got.Due),
+					"due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
 				parkedBy := lt.byDest["d"].parking.laneID
 				if got.Err == nil && (got.ParkedBy != parkedBy || parkedBy == 0) || !errors.Is(got.Err, lt.err) {
 					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)

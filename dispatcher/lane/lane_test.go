@@ -431,15 +431,13 @@ func TestLaneFollowsItsPartition(t *testing.T) {
 	delivery := lt.next(l, nil, NotSent)
 	lt.part = after
 	lt.fill("d", 1)
-	if l.partitionIndex != before.ID.Index {
-		t.Errorf("the lane belongs to partition %d while it has deliveries of %d", l.partitionIndex, before.ID.Index)
-	}
+	is.Equal(t, l.partitionIndex, before.ID.Index,
+		"the lane belongs to partition: while it has deliveries of %d", before.ID.Index)
 	lt.next(l, lt.next(l, delivery, NotSent), NotSent)
 	parked := lt.parkOne(&Delivery{Slot: &testSlot{before}, Work: &event.Work{Dest: "d"}}, event.LaneFull)
 	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
-	if l.partitionIndex != before.ID.Index {
-		t.Errorf("the lane belongs to partition %d while it has parked deliveries of %d", l.partitionIndex, before.ID.Index)
-	}
+	is.Equal(t, l.partitionIndex, before.ID.Index,
+		"the lane belongs to partition: while it has parked deliveries of %d", before.ID.Index)
 	for _, part := range []*testPartition{before, after} {
 		work := *parked.Delivery.Work
 		work.Parked, work.ParkedBy = event.LaneFull, parked.ParkedBy
@@ -590,9 +588,8 @@ func TestGoneAfterThreeEventsInARow(t *testing.T) {
 	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
 	f := func(code int, e id.ID, url string, want bool) {
 		t.Helper()
-		if got := g.recordAnswer(code, &event.Work{Event: &event.Event{ID: e}}, url); got != want {
-			t.Errorf("%d of %v at %s: %v", code, e, url, got)
-		}
+		is.Equal(t, g.recordAnswer(code, &event.Work{Event: &event.Event{ID: e}}, url), want,
+			"%d of %v at %s", code, e, url)
 	}
 	same := newID()
 	f(200, newID(), "a", false)

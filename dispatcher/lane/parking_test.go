@@ -18,9 +18,8 @@ import (
 func TestRecheckInterval(t *testing.T) {
 	f := func(parked, lanes int, want time.Duration) {
 		t.Helper()
-		if got := RecheckInterval(stream.Tiers(), parked, lanes, RecheckBudget); got != want {
-			t.Errorf("%d parked in one of %d lanes: %v, want %v", parked, lanes, got, want)
-		}
+		is.Equal(t, RecheckInterval(stream.Tiers(), parked, lanes, RecheckBudget), want,
+			"%d parked in one of %d lanes", parked, lanes)
 	}
 	f(1, 1, 5*time.Second)
 	f(20, 100, 5*time.Second)
@@ -99,9 +98,8 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 				}
 			}
 			if lt.now.After(start.Add(21 * time.Second)) {
-				if n := lt.Census().Parked[string(event.Manual)]; n != total {
-					t.Fatalf("seed %d: %d are counted, %d are parked", seed, n, total)
-				}
+				must.Equal(t, lt.Census().Parked[string(event.Manual)], total,
+					"seed %d: are counted, %d are parked", seed, total)
 			}
 		}
 		if rate := float64(passes) / 60; rate > RecheckBudget*1.05 || longest > MaxRecheck {

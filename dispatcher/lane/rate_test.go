@@ -146,9 +146,8 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), idleLane+sweepEvery)
 		defer cancel()
 		lt.Run(ctx)
-		if !slices.Equal(started, []time.Duration{400 * time.Millisecond}) {
-			t.Errorf("workers were started after %v, the token was there after 400 ms", started)
-		}
+		is.List(t, started, []time.Duration{400 * time.Millisecond},
+			"workers were started after … the token was there after 400 ms")
 		if lt.byDest["idle"] != nil || lt.byDest["d"] == nil {
 			t.Errorf("the lanes are %v", lt.byDest)
 		}
@@ -178,7 +177,6 @@ func TestLanesWakeInOrderOfTheirWait(t *testing.T) {
 		lt.now = lt.now.Add(time.Millisecond)
 	}
 	slices.Sort(waits)
-	if want := strings.Trim(fmt.Sprint(waits), "[]"); strings.ReplaceAll(strings.Join(woken, " "), "d", "") != want {
-		t.Errorf("woken in the order %v", woken)
-	}
+	is.Equal(t, strings.ReplaceAll(strings.Join(woken, " "), "d", ""), strings.Trim(fmt.Sprint(waits), "[]"),
+		"woken in the order %v", woken)
 }

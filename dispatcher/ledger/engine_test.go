@@ -133,9 +133,8 @@ func auditOneOfEachKind(t *testing.T, b *logFixture) {
 
 	want := ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 1, InFlight: 3, Duplicates: 1}
 	is.Same(t, b.audit(ledger.Span{}).Counts, want)
-	if got := b.audit(ledger.Span{Partitions: []int32{1}}).Counts; got != (ledger.Counts{Accepted: 1, InFlight: 1}) {
-		t.Errorf("partition 1: %v", got)
-	}
+	is.Equal(t, b.audit(ledger.Span{Partitions: []int32{1}}).Counts, ledger.Counts{Accepted: 1, InFlight: 1},
+		"partition 1")
 	is.Equal(t, b.audit(ledger.Span{Until: began}).Counts, ledger.Counts{}, "before anything was accepted")
 	if _, err := ledger.Audit(t.Context(), b.stream, ledger.Span{Limit: 5}); !errors.Is(err, ledger.ErrTooMany) {
 		t.Errorf("more than five things in one partition: %v", err)

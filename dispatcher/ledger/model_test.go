@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -414,10 +414,8 @@ func TestBookIsCompact(t *testing.T) {
 	if each > 100 {
 		t.Errorf("an event or delivery takes %d bytes, Span.Limit promises 100", each)
 	}
-	if err := b.addEvent((&event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}).Record()); !errors.Is(
-		err, ErrTooMany) {
-		t.Errorf("the book takes more than its limit: %v", err)
-	}
+	is.ErrorIs(t, b.addEvent((&event.Event{ID: id.Lowest(time.Now()), Endpoint: "ep_1"}).Record()), ErrTooMany,
+		"the book takes more than its limit")
 }
 
 // The use of a tripwire among the events is none of them.

@@ -243,9 +243,8 @@ func TestJobReturns(t *testing.T) {
 			t.Fatalf("the job is %+v", left)
 		}
 		edited := &jobRun{runner: r, deps: r.deps}
-		if err := edited.end(t.Context(), left, jobs.RecoveryStopped, ""); !errors.Is(err, errJobChanged) {
-			t.Errorf("a node that does not own the job has ended it: %v", err)
-		}
+		is.ErrorIs(t, edited.end(t.Context(), left, jobs.RecoveryStopped, ""), errJobChanged,
+			"a node that does not own the job has ended it")
 		r.SetOwned([]int32{3})
 		w.waitForState(job, jobs.RecoveryCompleted, time.Minute)
 		if items, times := w.submitted(job); items != 1000 || times != 1000 {

@@ -344,9 +344,8 @@ func TestSumsOutlastTheLog(t *testing.T) {
 func TestTakeIsExact(t *testing.T) {
 	f := func(counted, n, most, want int) {
 		t.Helper()
-		if got := take(t.Context(), &countedWindow{n: counted}, "k", n, most); got != want {
-			t.Errorf("%d of %d after %d: %d, want %d", n, most, counted, got, want)
-		}
+		is.Equal(t, take(t.Context(), &countedWindow{n: counted}, "k", n, most), want,
+			"%d of %d after %d", n, most, counted)
 	}
 	f(0, 3, 5, 3)
 	f(3, 3, 5, 2)

@@ -310,9 +310,8 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 		d := r.triage(1)
 		stop := r.run(d.Run)
 		until(d, 30, 30)
-		if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues("opened")); got != 15 {
-			t.Errorf("%v findings were opened again", got)
-		}
+		is.Equal(t, testutil.ToFloat64(d.metrics.transitions.WithLabelValues("opened")), 15,
+			"findings were opened again")
 		is.Equal(t, testutil.ToFloat64(d.metrics.undecodable), 1, "undecodable records")
 		time.Sleep(3 * time.Second) // commits are made every second
 		stop()

@@ -398,9 +398,8 @@ func TestQueueIsBounded(t *testing.T) {
 		for range maxQueued/2 + 3 {
 			quiet.CheckKey("canary", request())
 		}
-		if n := testutil.ToFloat64(quiet.metrics.dropped.WithLabelValues("queue_full")); n != 3 {
-			t.Errorf("%v are counted as dropped", n)
-		}
+		is.Equal(t, testutil.ToFloat64(quiet.metrics.dropped.WithLabelValues("queue_full")), 3,
+			"are counted as dropped")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := quiet.Run(ctx); err != nil || len(r.topic.take()) != maxQueued/2 {

@@ -345,10 +345,8 @@ func TestRewrapSealsTheLogSecret(t *testing.T) {
 	}
 	n.stop()
 	node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, young))).stop()
-	if err := stoppedWith(t, start(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, old)))); !errors.Is(
-		err, ErrLogSecret) {
-		t.Errorf("stopped with %v", err)
-	}
+	is.ErrorIs(t, stoppedWith(t, start(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, old)))), ErrLogSecret,
+		"stopped with")
 }
 
 // TestNoSecretOfTheLogIsExported: neither the secret of the log nor anything sealed with it.

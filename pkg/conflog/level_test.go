@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -182,10 +183,8 @@ func TestLevelAboveTheProgramStopsTheNode(t *testing.T) {
 	again := start(t, conf, Config{Node: "a"})
 	<-again.stopped
 	for _, err := range []error{n.stop(), again.stop()} {
-		if err == nil || !strings.Contains(
-			err.Error(), fmt.Sprintf("level %d, this version supports up to %d", newestLevel+1, newestLevel)) {
-			t.Errorf("stopped with %v", err)
-		}
+		is.Failed(t, err, fmt.Sprintf("level %d, this version supports up to %d", newestLevel+1, newestLevel),
+			"stopped with")
 	}
 	if _, err := finalize(t, conf); err == nil {
 		t.Error("finalized a log of a newer program")

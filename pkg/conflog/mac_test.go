@@ -243,9 +243,8 @@ func TestForgedHeartbeats(t *testing.T) {
 		if nodes := a.Nodes(); len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
 			t.Errorf("nodes %+v", nodes)
 		}
-		if n := testutil.ToFloat64(a.metrics.unauthentic.WithLabelValues(stream.Nodes)); n != 3 {
-			t.Errorf("counted %v forged heartbeats", n)
-		}
+		is.Equal(t, testutil.ToFloat64(a.metrics.unauthentic.WithLabelValues(stream.Nodes)), 3,
+			"counted … forged heartbeats")
 	})
 }
 

@@ -66,9 +66,8 @@ func FuzzClassifyAddr(f *testing.F) {
 		if prefix.Contains(addr) {
 			want = Allowed
 		}
-		if got := (Policy{Allow: []netip.Prefix{prefix}}).ClassifyAddr(addr); got != want {
-			t.Fatalf("%s with %s allowed is %s, want %s", addr, prefix, got, want)
-		}
+		must.Equal(t, (Policy{Allow: []netip.Prefix{prefix}}).ClassifyAddr(addr), want,
+			"%s with %s allowed is", addr, prefix)
 	})
 }
 

@@ -105,9 +105,8 @@ func TestOwnURLsAreRefused(t *testing.T) {
 		}
 		_, err := policy.CheckURL(target)
 		var rejected *URLError
-		if got := errors.As(err, &rejected) && strings.Contains(rejected.Reason, "points to this relay"); got != own {
-			t.Errorf("%s of %s, saved: %v", target, base, err)
-		}
+		is.Equal(t, errors.As(err, &rejected) && strings.Contains(rejected.Reason, "points to this relay"), own,
+			"%s of %s, saved: %v", target, base, err)
 		if !own {
 			return
 		}

@@ -121,9 +121,8 @@ func TestWindowIsShared(t *testing.T) {
 		}
 		// A release of a window that has ended counts below zero nowhere, and leaves no key without an end.
 		two.Release(ctx, "c")
-		if n := one.limiter.client.Exists(ctx, windowKey(sha256.Sum256([]byte("c"))).inRedis("test")).Val(); n != 0 {
-			t.Error("a release left a key")
-		}
+		is.Equal(t, one.limiter.client.Exists(ctx, windowKey(sha256.Sum256([]byte("c"))).inRedis("test")).Val(), 0,
+			"a release left a key")
 	})
 }
 
@@ -222,7 +221,6 @@ func TestSignInsOfAClientAreLimited(t *testing.T) {
 	for range 4 * maxClientSignIns { // most are refused for their pair, and do not count for the client
 		s.Claim(t.Context(), "ops@example.com", client)
 	}
-	if wait := s.Claim(t.Context(), "new@example.com", client); wait != 0 {
-		t.Errorf("after attempts with one address the client waits for %s", wait)
-	}
+	is.Equal(t, s.Claim(t.Context(), "new@example.com", client), 0,
+		"after attempts with one address the client waits for")
 }

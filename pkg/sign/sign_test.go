@@ -132,9 +132,8 @@ func TestSignOddIDsAndTimes(t *testing.T) {
 		t.Helper()
 		wh := must.Get(standardwebhooks.NewWebhook(knownSecret))(t)
 		want := must.Get(wh.Sign(id, time.Unix(unix, 0), []byte(knownBody)))(t)
-		if got := Sign([]Secret{s}, id, time.Unix(unix, 0), []byte(knownBody)); got != want {
-			t.Errorf("id of %d bytes, time %d: got %q, want %q", len(id), unix, got, want)
-		}
+		is.Equal(t, Sign([]Secret{s}, id, time.Unix(unix, 0), []byte(knownBody)), want,
+			"id of %d bytes, time %d: got", len(id), unix)
 	}
 	f("", 0)
 	f("x", -1)

@@ -261,9 +261,8 @@ func TestUntracedEventsCostNothing(t *testing.T) {
 		e, h, hooks, result, now := newEvent(t, event.SourceProvider), http.Header{}, &httptrace.ClientTrace{},
 			&event.Attempt{}, time.Now()
 		work := &event.Work{Event: e, Dest: "dst_1", Attempt: 1}
-		if n := testing.AllocsPerRun(100, func() { path(r, e, work, h, hooks, result, now) }); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
+		is.Equal(t, testing.AllocsPerRun(100, func() { path(r, e, work, h, hooks, result, now) }), 0,
+			"%s: allocations", name)
 		if len(h) != 0 || hooks.DNSStart != nil || e.Trace != "" || result.Trace != "" {
 			t.Errorf("%s: %v, %q, %q", name, h, e.Trace, result.Trace)
 		}

@@ -71,9 +71,8 @@ func TestWaitForRoom(t *testing.T) {
 	hasRoom(sized(200)) // beside 700 of 1000 buffered bytes
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if err := p.WaitForRoom(ctx, sized(201)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("beside 700 of 1000 buffered bytes there is room for 301: %v", err)
-	}
+	is.ErrorIs(t, p.WaitForRoom(ctx, sized(201)), context.DeadlineExceeded,
+		"beside 700 of 1000 buffered bytes there is room for 301")
 	accept()
 	hasRoom(sized(201))
 	is.OK(t, <-taken)

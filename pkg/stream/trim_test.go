@@ -220,9 +220,8 @@ func TestTopicsThatAreTrimmed(t *testing.T) {
 	}
 	delete(forEver, Control)
 	delete(forEver, ControlSnapshots)
-	if d := cmp.Diff(slices.Sorted(maps.Keys(forEver)), slices.Sorted(slices.Values(ReadTopics()))); d != "" {
-		t.Errorf("topics without retention, and trimmed topics: %s", d)
-	}
+	is.Equal(t, cmp.Diff(slices.Sorted(maps.Keys(forEver)), slices.Sorted(slices.Values(ReadTopics()))), "",
+		"topics without retention, and trimmed topics")
 }
 
 // Only the owner trims: at once when it becomes the owner, and then at every interval.

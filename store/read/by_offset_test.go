@@ -230,9 +230,8 @@ func TestReadsOfAKeyTakeSlots(t *testing.T) {
 	for name, read := range reads {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := read(event.WithCaller(t.Context(), "key_a", "")); !errors.Is(err, event.ErrOverloaded) {
-				t.Errorf("read beside eight others of the key: %v", err)
-			}
+			is.ErrorIs(t, read(event.WithCaller(t.Context(), "key_a", "")), event.ErrOverloaded,
+				"read beside eight others of the key")
 			if err := read(event.WithCaller(t.Context(), "key_b", "")); errors.Is(err, event.ErrOverloaded) {
 				t.Errorf("read of another key: %v", err)
 			}

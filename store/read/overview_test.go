@@ -66,9 +66,8 @@ func TestOverviewCountsRequests(t *testing.T) {
 		"ep_2 0 0 0 0 0, 20 h ago 0 of 1"}
 	is.Same(t, list(o.Busiest), busiest)
 	is.Same(t, list(o.Worst), []string{busiest[1], busiest[0]})
-	if got := fmt.Sprint(o.Busiest[0].Destinations); got != "[{dst_a {2 1 1}} {dst_b {2 2 0}}]" {
-		t.Errorf("the destinations of the busiest endpoint have %s", got)
-	}
+	is.Equal(t, fmt.Sprint(o.Busiest[0].Destinations), "[{dst_a {2 1 1}} {dst_b {2 2 0}}]",
+		"the destinations of the busiest endpoint have")
 	d := must.Get(r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", event.TrafficDay, now))(t)
 	if diff := cmp.Diff([]string{"dst_a 2 1 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 2", "dst_b 2 2 0 0 0, 0 h ago 0 of 2"},
 		list(d.Destinations)); diff != "" {

@@ -333,9 +333,8 @@ func TestWindowsMeetWithinAMillisecond(t *testing.T) {
 			return ids
 		},
 	} {
-		if diff := gocmp.Diff([]id.ID{all[1].ID, all[0].ID}, ids(before)); diff != "" {
-			t.Errorf("%s until %s (-want +got):\n%s", name, before.Until, diff)
-		}
+		is.Equal(t, gocmp.Diff([]id.ID{all[1].ID, all[0].ID}, ids(before)), "",
+			"%s until %s (-want +got)", name, before.Until)
 		is.Equal(t, gocmp.Diff([]id.ID{all[2].ID}, ids(after)), "", "%s since %s (-want +got)", name, after.Since)
 	}
 }

@@ -72,9 +72,8 @@ func TestExpandThenFinalize(t *testing.T) {
 		t.Errorf("ran %v, %v, want %v", ran, err, want)
 	}
 	insert()
-	if n := b.QuerySum("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"); n != 2 {
-		t.Errorf("%d rows of the previous version and of this one, want 2", n)
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"), 2,
+		"rows of the previous version and of this one")
 	if ran, err := migrate(t, b.URL, all, true); err != nil || len(ran) != 0 {
 		t.Errorf("a second migration before finalizing ran %v, %v; want none", ran, err)
 	}
@@ -131,9 +130,8 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 			t.Errorf("only %d runs were interrupted, want 20 at least", n)
 		}
 		is.Equal(t, gocmp.Diff(want, b.TableDefinitions()), "", "tables after faults %v (-want +got)", f)
-		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != steps(t, all) {
-			t.Errorf("after faults %v: %d steps are recorded", f, n)
-		}
+		is.Equal(t, b.QuerySum("SELECT uniqExact(version) FROM schema_version"), steps(t, all),
+			"after faults %v … steps are recorded", f)
 	}
 }
 

@@ -39,9 +39,8 @@ func TestClusterDDL(t *testing.T) {
 		must.Do(t, os.WriteFile(goldenDDL, []byte(got), 0o600))
 	}
 	want := must.Get(os.ReadFile(goldenDDL))(t)
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("check the difference, then run go test ./store/schema -run ClusterDDL -update (-want +got):\n%s", diff)
-	}
+	is.Equal(t, gocmp.Diff(string(want), got), "",
+		"check the difference, then run go test ./store/schema -run ClusterDDL -update (-want +got)")
 }
 
 // TestClusterDDLRules: every statement runs on the whole cluster, every table is replicated and has a Distributed table
@@ -110,9 +109,8 @@ func TestClusterDDLRules(t *testing.T) {
 				version, _, _ = strings.Cut(version, ")")
 				engine += "('/clickhouse/tables/{shard}/" + b.Database() + "/" + name + "', '{replica}', " + version + ")"
 			}
-			if !strings.Contains(s, "ENGINE = Replicated"+engine) {
-				t.Errorf("table %s of a single server has no cluster table with engine Replicated%s", name, engine)
-			}
+			is.Has(t, s, "ENGINE = Replicated"+engine,
+				"table %s of a single server has no cluster table with engine Replicated%s", name, engine)
 			if name != "schema_version" && name != "shard" && !distributed[name] {
 				t.Errorf("table %s has no Distributed table", name)
 			}
@@ -135,9 +133,8 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 	for _, s := range statements {
 		if _, key, ok := strings.Cut(s, "'relay', 'events', "); ok {
 			key = strings.TrimSuffix(key, ")")
-			if n := b.QuerySum("SELECT count() FROM events WHERE " + key + " = kafka_partition"); n != 9 {
-				t.Errorf("%d of 9 events are in the partition that %s computes", n, key)
-			}
+			is.Equal(t, b.QuerySum("SELECT count() FROM events WHERE "+key+" = kafka_partition"), 9,
+				"of 9 events are in the partition that %s computes", key)
 			is.Equal(t, b.QuerySum("SELECT uniqExact("+key+") FROM events"), storetest.Partitions, "partitions")
 			return
 		}

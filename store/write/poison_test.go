@@ -211,9 +211,8 @@ func TestServerFaultMakesNoDeadLetters(t *testing.T) {
 		if dead := append(b.DeadLetters(0), b.DeadLetters(1)...); len(dead) > 0 || failed < 12 {
 			t.Errorf("%d dead letters after %d faults: %s", len(dead), failed, dead[0].Headers)
 		}
-		if n := b.QuerySum("SELECT uniqExact(id) FROM receipts WHERE account = '" + storetest.Account + "'"); n != 4 {
-			t.Errorf("%d of 4 receipts are stored", n)
-		}
+		is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM receipts WHERE account = '"+storetest.Account+"'"), 4,
+			"of 4 receipts are stored")
 	})
 	duringBisection := func(t *testing.T, from, until int) {
 		b := newBench(t)

@@ -70,9 +70,8 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b.Exec("OPTIMIZE TABLE events FINAL")
 	b.WaitCaughtUp(r)
 	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM events"), uint64(n), "of %d events are stored", n)
-	if got := b.QuerySum("SELECT count() FROM events"); got != uint64(n) {
-		t.Errorf("%d rows of %d events: rejected inserts have left rows", got, n)
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), uint64(n),
+		"rows of %d events: rejected inserts have left rows", n)
 	b.Exec("OPTIMIZE TABLE events_by_endpoint FINAL")
 	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_throttled") == 0 })
 	for message, want := range map[string]int{

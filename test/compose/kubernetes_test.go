@@ -235,9 +235,8 @@ func (k *kubernetes) failedJob(t *testing.T) {
 	if err == nil || !strings.Contains(out, "migrate tables") {
 		t.Errorf("an upgrade with a wrong password: %v\n%s", err, out)
 	}
-	if is := k.kubectl("get", "pods", "-l", "app.kubernetes.io/component!=migrate", "-o", "name"); is != was {
-		t.Errorf("nodes were replaced: %s, before %s", is, was)
-	}
+	is.Equal(t, k.kubectl("get", "pods", "-l", "app.kubernetes.io/component!=migrate", "-o", "name"), was,
+		"nodes were replaced: before %s", was)
 }
 
 // loseMachine cuts a machine off. Its pods are replaced once its Node is deleted, and nothing is lost, also when the

@@ -295,9 +295,8 @@ func TestBackupFaults(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	_ = p.awaitExit(arrival)
 	_ = backup.Wait()
-	if backup.ProcessState.ExitCode() != command.ExitRefused {
-		t.Errorf("relay backup of a node that was killed ended with %d", backup.ProcessState.ExitCode())
-	}
+	is.Equal(t, backup.ProcessState.ExitCode(), command.ExitRefused,
+		"relay backup of a node that was killed ended with")
 	p.start()
 	whole, next := filepath.Join(above, "whole"), t.TempDir()
 	if out, code := runToEnd(t, p.command("backup", whole, "--data-dir", dir)); code != command.ExitDone {

@@ -277,7 +277,6 @@ func payloadIsErased(t *testing.T, c client) {
 	if got := dest.received(); len(got) > 0 {
 		t.Errorf("%d deliveries of an erased payload", len(got))
 	}
-	if audit := fmt.Sprint(c.must(http.StatusOK, "GET", "/v1/audit", nil)); !strings.Contains(audit, "erasure.created") {
-		t.Errorf("the audit log has no entry for the erasure: %s", audit)
-	}
+	is.Has(t, fmt.Sprint(c.must(http.StatusOK, "GET", "/v1/audit", nil)), "erasure.created",
+		"the audit log has no entry for the erasure")
 }

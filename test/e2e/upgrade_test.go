@@ -182,9 +182,8 @@ func testMigrate(t *testing.T, c *cluster) {
 	}
 
 	n.start()
-	if out := migrate(command.ExitDone, "--finalize"); !strings.Contains(out, "the newest, already; no step") {
-		t.Errorf("migrate --finalize of a log that is at the newest level:\n%s", out)
-	}
+	is.Has(t, migrate(command.ExitDone, "--finalize"), "the newest, already; no step",
+		"migrate --finalize of a log that is at the newest level")
 	dest := newSink(t, nil)
 	ep, _, _ := n.forTest(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
 	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 1), "delivered", arrival)

@@ -345,9 +345,8 @@ func (w *watched) spoilFiles(t *testing.T) (fired []string) {
 	}
 	alerts := []string{"RelayCertificateExpiryCritical", "RelayDeadLetters", "RelayTopicsWrittenByOthers"}
 	w.awaitFiring(alerts...)
-	if days := w.series("(relay_certificate_expiry_timestamp_seconds - time()) / 86400 < 0"); days != 1 {
-		t.Errorf("%d certificates have expired", days)
-	}
+	is.Equal(t, w.series("(relay_certificate_expiry_timestamp_seconds - time()) / 86400 < 0"), 1,
+		"certificates have expired")
 	end, err := exec.Command("openssl", "x509", "-noout", "-enddate", "-subject", "-in", w.caFile).CombinedOutput()
 	if err != nil || !strings.Contains(string(end), "notAfter=") {
 		t.Errorf("openssl: %v %s", err, end)
@@ -440,9 +439,8 @@ func TestDevPipeline(t *testing.T) {
 	t.Run("a payload is erased", func(t *testing.T) { payloadIsErased(t, p.forTest(t)) })
 	t.Run("the log is trimmed", func(t *testing.T) {
 		is.Has(t, p.admin("/metrics"), "relay_log_unread_age_ratio{group=\"store\"} 0\n", "the ledger does not run")
-		if !strings.Contains(p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n") {
-			t.Error("the retention does not run")
-		}
+		is.Has(t, p.admin("/metrics"), "relay_store_dropped_partitions_total{table=\"events\"} 0\n",
+			"the retention does not run")
 		eventually(t, time.Minute, func() string {
 			if p.metric("relay_log_trim_last_timestamp_seconds") == 0 {
 				return "the log has not been checked yet"

@@ -230,9 +230,8 @@ func TestRebuildContinuesAfterAnError(t *testing.T) {
 			failures = int(read + 10 - trim)
 		}
 		must.Do(t, r.rebuild(t.Context(), arrived, unread))
-		if got := r.partitions[0].destinations[testDest].failures; got != failures {
-			t.Errorf("trimmed to %d: %d failures in a row, want %d", trim, got, failures)
-		}
+		is.Equal(t, r.partitions[0].destinations[testDest].failures, failures,
+			"trimmed to %d … failures in a row", trim)
 		if at := r.partitions[0].completeSince; trim > 0 && at.UnixMilli() != written[trim].UnixMilli() || trim == 0 &&
 			!at.IsZero() {
 			t.Errorf("trimmed to %d: complete since %v", trim, at)

@@ -69,9 +69,8 @@ func TestDeliveryLoopEnds(t *testing.T) {
 				t.Fatal("the loop does not end")
 			}
 			work = cameBack(t, work, c.endpoints[deliveries%len(c.endpoints)], c.without)
-			if got := work.Event.HeaderValue(event.HeaderHops); got != strconv.Itoa(deliveries) {
-				t.Fatalf("delivery %d has the path %q", deliveries, got)
-			}
+			must.Equal(t, work.Event.HeaderValue(event.HeaderHops), strconv.Itoa(deliveries),
+				"delivery %d has the path", deliveries)
 		}
 		if deliveries != c.want || work.Event.Reason != event.DeliveryLoop {
 			t.Errorf("%v: ended after %d deliveries, %q", c.endpoints, deliveries, work.Event.Reason)

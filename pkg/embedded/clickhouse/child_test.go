@@ -102,9 +102,8 @@ func TestKillsLoseNothing(t *testing.T) {
 		t.Errorf("%d restarts, want %d", child.Restarts(), kills)
 	}
 	for _, n := range acknowledged {
-		if got := count(t, conn, fmt.Sprintf("SELECT count() FROM d.t WHERE n = %d", n)); got != size {
-			t.Errorf("batch %d: %d rows of %d", n, got, size)
-		}
+		is.Equal(t, count(t, conn, fmt.Sprintf("SELECT count() FROM d.t WHERE n = %d", n)), size,
+			"batch %d: rows of %d", n, size)
 	}
 	t.Logf("%d batches acknowledged", len(acknowledged))
 	pid := child.PID()

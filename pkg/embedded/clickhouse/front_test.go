@@ -83,9 +83,8 @@ func TestSchemaInsertAndRead(t *testing.T) {
 		driver.Named("a", "acc")); n != rows {
 		t.Errorf("%d events, want %d: rows with equal ids are merged", n, rows)
 	}
-	if n := count(t, conn, "SELECT uniqExact(id) FROM "+db+".events_by_endpoint WHERE endpoint = 'ep'"); n != rows {
-		t.Errorf("%d rows through the materialized view, want %d", n, rows)
-	}
+	is.Equal(t, count(t, conn, "SELECT uniqExact(id) FROM "+db+".events_by_endpoint WHERE endpoint = 'ep'"), rows,
+		"rows through the materialized view")
 }
 
 func TestColumnTypes(t *testing.T) {

@@ -50,8 +50,7 @@ func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 		for _, release := range append(reads, writes...) {
 			release()
 		}
-		if len(s.all)+len(s.reads)+len(s.ping) != 0 {
-			t.Errorf("%d, %d and %d slots were not released", len(s.all), len(s.reads), len(s.ping))
-		}
+		is.Equal(t, len(s.all)+len(s.reads)+len(s.ping), 0,
+			"%d, %d and %d slots were not released", len(s.all), len(s.reads), len(s.ping))
 	})
 }
