@@ -1,13 +1,13 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -36,9 +37,7 @@ func alertsClient(t *testing.T, setup ...func(*api.Config, *api.Deps)) *client {
 			x.Budget = nil // reset what other tests have used
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	reset()
 	t.Cleanup(func() {
@@ -74,9 +73,7 @@ func TestStoredPercentsAreNoFault(t *testing.T) {
 		s.Rules.Usage.Percent = []int{90, 80, 80}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	after := c.do("PATCH", "/v1/alerts", `{"rules":{"recovery":{"enabled":false}}}`).want(200)
 	if got := after.get("rules.usage.percent"); fmt.Sprint(got) != fmt.Sprint(stored.Rules.Usage.Percent) {
 		t.Errorf("%v", got)
@@ -134,9 +131,7 @@ func TestAlertURLsAreMasked(t *testing.T) {
 	for _, nested := range []string{`{"slack":{"webhook_url":` + ops + `}}`, `{"slack":null}`} {
 		a := c.do("PATCH", "/v1/alerts", `{"channels":`+nested+`,`+other+`}`).wantError(
 			400, "invalid_request", "slack_webhook_url")
-		if !strings.Contains(a.text("error.message"), "means the same as channels.slack") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "means the same as channels.slack", "%s", a.raw)
 	}
 	c.do("PATCH", "/v1/alerts", `{"channels":{"webhook":{"url":`+ops+`}},"webhook_url":null}`).wantError(
 		400, "invalid_request", "webhook_url")
@@ -341,9 +336,7 @@ func TestAlertTestReportsEachChannel(t *testing.T) {
 			t.Errorf("no duration: %v", got)
 		}
 		delete(got, "duration_ms")
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("result %d:\n%s", i, diff)
-		}
+		is.Equal(t, gocmp.Diff(want, got), "", "result %d", i)
 	}
 	secret := must.Get(sign.ParseSecret(created.text("channels.webhook.secret")))(t)
 	var at int64
@@ -501,9 +494,7 @@ func TestAlertMailsOnlyToAllowedDomains(t *testing.T) {
 		`\"ops@example.com\"@evil.example`, "ops%evil.example@example.com", "evil.example!ops@example.com"} {
 		a := c.do("PATCH", "/v1/alerts", `{"channels":{"email":{"to":["ops@example.com","`+to+`"]}}}`).wantError(400,
 			"invalid_request", "channels.email.to[1]")
-		if !strings.Contains(a.text("error.message"), "example.com") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "example.com", "%s", a.raw)
 	}
 	c.do("PATCH", "/v1/alerts", `{"email":["a@example.com","b@elsewhere.example"]}`).wantError(400, "invalid_request",
 		"email[1]")
@@ -535,9 +526,7 @@ func TestAlertsThatReachNobodyAreWarnedOf(t *testing.T) {
 				got = append(got, p)
 			}
 		}
-		if !slices.Equal(got, params) {
-			t.Errorf("%s: warnings of %v", body, got)
-		}
+		is.List(t, got, params, "%s: warnings of", body)
 	}
 	const slack = "https://hooks.slack.com/services/T0/B0/planted-a1b2"
 	f(target, `{"alerts":{"channels":["webhook","slack"]}}`, "alerts.channels[0]", "alerts.channels[1]")
@@ -560,9 +549,7 @@ func TestEndpointAlerts(t *testing.T) {
 	const none = `"alerts":{"enabled":true,"channels":null,"consecutive_failures":null,"failure_rate_percent":null,` +
 		`"muted_until":null}`
 	created := c.endpoint(nil)
-	if !strings.Contains(string(created.raw), none) {
-		t.Errorf("%s", created.raw)
-	}
+	is.Has(t, string(created.raw), none, "%s", created.raw)
 	target := "/v1/endpoints/" + created.text("id")
 	a := c.do("PATCH", target,
 		`{"alerts":{"channels":["slack"],"consecutive_failures":5,"muted_until":"2030-01-01T02:00:00+02:00","mute":1}}`).
@@ -580,4 +567,61 @@ func TestEndpointAlerts(t *testing.T) {
 	if a = c.do("PATCH", target, `{"alerts":null}`).want(200); !strings.Contains(string(a.raw), none) {
 		t.Errorf("%s", a.raw)
 	}
+}
+
+// The list has the alerts that fire and the resolved ones, page by page, and no record that is not an alert.
+func TestAlertHistory(t *testing.T) {
+	c := newClient(t)
+	endpoint := "ep_alert_history"
+	at := time.Date(2026, 9, 1, 12, 0, 0, 123e6, time.UTC)
+	save := func(name string, alter func(*alerting.Alert)) {
+		t.Helper()
+		_, err := configuration.ChangeAlert(t.Context(), name, func(x *alerting.Alert) error {
+			x.Endpoint = endpoint
+			alter(x)
+			return nil
+		})
+		must.Do(t, err)
+		t.Cleanup(func() {
+			is.OK(t, configuration.ForgetAlert(context.WithoutCancel(t.Context()), name))
+		})
+	}
+	save("destination.failing/"+endpoint+"/dst_one", func(x *alerting.Alert) {
+		x.Rule, x.Destination, x.Firing = "consecutive_failures", "dst_one", true
+		x.Since, x.FiredAt, x.Value, x.Threshold = at, at, 22, 20
+	})
+	save("destination.held/"+endpoint+"/dst_one", func(x *alerting.Alert) {
+		x.Rule, x.Destination, x.FiredAt, x.Since = "destination_state", "dst_one", at, at.Add(time.Minute)
+		x.Value = "breaker_open"
+	})
+	save("recovery.ended/"+endpoint+"/rec_one", func(x *alerting.Alert) {
+		x.Rule, x.Subject, x.FiredAt, x.Since, x.Value = "recovery", "rec_one", at, at, "stopped"
+	})
+	save("finding/77", func(x *alerting.Alert) { x.Rule, x.Since, x.FiredAt = "finding", at, at })
+
+	all := c.do("GET", "/v1/alerts/history?endpoint_id="+endpoint, nil).want(200)
+	must.Equal(t, len(all.get("data").([]any)), 3, "alerts: %s", all.raw)
+	firing := c.do("GET", "/v1/alerts/history?state=firing&endpoint="+endpoint, nil).want(200)
+	want := `"object":"alert","type":"alert.destination.failing","rule":"consecutive_failures",` +
+		`"endpoint_id":"` + endpoint + `","destination_id":"dst_one","recovery_id":null,"state":"firing",` +
+		`"value":22,"threshold":20,"fired_at":"2026-09-01T12:00:00.123Z","resolved_at":null}]}`
+	if !strings.HasPrefix(string(firing.raw), `{"data":[{"id":"alrt_`) || !strings.Contains(string(firing.raw), want) {
+		t.Errorf("got  %s\nwant %s", firing.raw, want)
+	}
+	var states []string
+	for query := "?limit=1&state=resolved&endpoint=" + endpoint; query != ""; {
+		page := c.as(readKey).do("GET", "/v1/alerts/history"+query, nil).want(200)
+		states = append(states, page.text("data.0.type")+" "+page.text("data.0.resolved_at"))
+		cursor, more := page.get("next_cursor").(string)
+		if query = ""; more {
+			query = "?limit=1&state=resolved&endpoint=" + endpoint + "&cursor=" + cursor
+		}
+	}
+	if got := strings.Join(states, ", "); got != "alert.recovery.ended 2026-09-01T12:00:00.123Z, "+
+		"alert.destination.held 2026-09-01T12:01:00.123Z" {
+		t.Error(got)
+	}
+	c.do("GET", "/v1/alerts/history?state=open", nil).wantError(400, "invalid_request", "state")
+	c.do("GET", "/v1/alerts/history?rule=finding", nil).wantError(400, "invalid_request", "rule")
+	c.do("GET", "/v1/alerts/history?status=firing", nil).wantError(400, "invalid_request", "status")
 }

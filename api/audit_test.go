@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // An entry is readable as soon as its change was answered, with its actor, request, address and changed members.
@@ -44,12 +46,8 @@ func TestAuditShowsChanges(t *testing.T) {
 		"endpoint.deleted[]", "endpoint.updated[destinations." + dst + ".enabled]",
 		"endpoint.updated[name retry_policy.max_attempts]", "endpoint.created[]",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
-	if a.text("data.1.request_id") != patched.Header.Get("X-Request-Id") {
-		t.Errorf("%s", a.raw)
-	}
+	is.List(t, got, want)
+	is.Equal(t, a.text("data.1.request_id"), patched.Header.Get("X-Request-Id"), "%s", a.raw)
 	if strings.Contains(string(a.raw), "planted") || strings.Contains(string(a.raw), "next_cursor") {
 		t.Errorf("%s", a.raw)
 	}
@@ -64,9 +62,7 @@ func TestAuditPages(t *testing.T) {
 		c.do("PATCH", "/v1/endpoints/"+ep, fmt.Sprintf(`{"name":"n%d"}`, i)).want(200)
 	}
 	waiting := configuration.Outbox(audit.Query{Account: configuration.Account().ID, Entities: []string{ep}, Limit: 100})
-	if len(waiting) != 5 {
-		t.Fatalf("%d entries", len(waiting))
-	}
+	must.Equal(t, len(waiting), 5, "entries")
 	old := waiting[4]
 	old.At = old.At.Add(-time.Hour)
 	old.ID = audit.NewID(old.At, 1, "old")
@@ -91,9 +87,7 @@ func TestAuditPages(t *testing.T) {
 	for _, e := range append(waiting, old) {
 		want = append(want, e.ID.Text(audit.Prefix))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	is.List(t, got, want)
 	c.do("GET", strings.Replace(target, ep, "ep_other", 1), nil).wantError(400, "invalid_request", "cursor")
 }
 
@@ -153,7 +147,5 @@ func TestKeyUsesAreRecorded(t *testing.T) {
 	id := c.do("GET", "/v1/me", nil).want(200).text("key_id")
 	c.do("GET", "/v1/nope", nil).want(404)
 	c.as("no-such-key-anywhere").do("GET", "/v1/me", nil).want(401)
-	if want := []string{id + " from 192.0.2.1", id + " from 192.0.2.1"}; !slices.Equal(c.fake.uses, want) {
-		t.Errorf("%q", c.fake.uses)
-	}
+	is.List(t, c.fake.uses, []string{id + " from 192.0.2.1", id + " from 192.0.2.1"})
 }

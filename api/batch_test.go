@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -35,9 +36,7 @@ func TestBatch(t *testing.T) {
 		"JSON":   c.do("POST", target, batchOf(items...)).want(202),
 		"NDJSON": c.do("POST", target, strings.Join(items, "\r\n")+"\n\n", "Content-Type", lines+"; charset=utf-8").want(202),
 	} {
-		if n := len(a.get("data").([]any)); n != 3 {
-			t.Fatalf("%s: %d lines", name, n)
-		}
+		must.Equal(t, len(a.get("data").([]any)), 3, "%s: lines", name)
 		for i, want := range []string{`{"n":0}`, `{"n": 1}`, `{"n":2}`} {
 			line := fmt.Sprintf("data.%d.", i)
 			if a.get(line+"index") != float64(i) || a.get(line+"status") != "pending" || a.get(line+"error") != nil {
@@ -53,9 +52,7 @@ func TestBatch(t *testing.T) {
 				t.Errorf("%s: source %s, content type %s", name, e.Source, e.ContentType())
 			}
 		}
-		if a.text("warnings.0.param") != "events[2].extra" {
-			t.Errorf("%s: %s", name, a.raw)
-		}
+		is.Equal(t, a.text("warnings.0.param"), "events[2].extra", "%s: %s", name, a.raw)
 	}
 	if row := c.do("POST", "/v1/endpoints/"+
 		c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com", "enabled": false}}}).
@@ -142,9 +139,7 @@ func TestBatchEnvelope(t *testing.T) {
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/x-ndjson-2"} {
 		c.do("POST", target, batchOf(good), "Content-Type", kind).wantError(400, "invalid_request", "content-type")
 	}
-	if len(c.fake.events) != 0 {
-		t.Fatalf("%d events of refused batches were stored", len(c.fake.events))
-	}
+	must.Equal(t, len(c.fake.events), 0, "events of refused batches were stored")
 	if a := c.do("POST", target, batchOf(many(1000))).want(202); len(a.get("data").([]any)) != 1000 ||
 		len(c.fake.events) != 1000 {
 		t.Errorf("%d events", len(c.fake.events))
@@ -187,14 +182,10 @@ func TestBatchWhileTheLogIsUnavailable(t *testing.T) {
 		a.get("data.2.error.type") != "unavailable" || a.get("data.2.error.param") != "events[2]" {
 		t.Errorf("%s", a.raw)
 	}
-	if strings.Contains(c.log.String(), "level=ERROR") {
-		t.Errorf("an outage fills the log:\n%s", c.log)
-	}
+	is.Lacks(t, c.log.String(), "level=ERROR", "an outage fills the log:\n%s", c.log)
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return errors.New("no answer") }
-	if text := c.do("POST", target, batchOf(good)).want(503).text("error.message"); !strings.Contains(
-		text, "may or may not") {
-		t.Errorf("an unknown outcome is called %q", text)
-	}
+	is.Has(t, c.do("POST", target, batchOf(good)).want(503).text("error.message"), "may or may not",
+		"an unknown outcome is called")
 }
 
 func TestBatchItemIdempotencyKeys(t *testing.T) {
@@ -209,14 +200,10 @@ func TestBatchItemIdempotencyKeys(t *testing.T) {
 		a.get("data.3.error.param") != "events[3].idempotency_key" {
 		t.Errorf("%s", a.raw)
 	}
-	if len(c.fake.events) != 2 {
-		t.Fatalf("%d events", len(c.fake.events))
-	}
+	must.Equal(t, len(c.fake.events), 2, "events")
 	first, _ := id.Parse(id.Event, a.text("data.0.id"))
 	c.fake.details[first] = func(x *event.Detail) { x.Status = event.Delivered }
-	if c.fake.events[first].IdempotencyKey != "k1" {
-		t.Errorf("stored with the key %q", c.fake.events[first].IdempotencyKey)
-	}
+	is.Equal(t, c.fake.events[first].IdempotencyKey, "k1", "stored with the key")
 	b := c.do("POST", target, strings.Join([]string{item("k3", 3), item("k2", 2), item("k1", 1), item("k2", 9)}, "\n"),
 		"Content-Type", lines).want(202)
 	if b.get("data.2.id") != a.get("data.0.id") || b.get("data.2.status") != "delivered" ||
@@ -288,9 +275,7 @@ func TestParallelBatchesWithOneKey(t *testing.T) {
 			t.Errorf("%d %.300s", a.Status, a.raw)
 		}
 	}
-	if len(c.fake.events) != len(items) {
-		t.Errorf("%d events", len(c.fake.events))
-	}
+	is.Equal(t, len(c.fake.events), len(items), "events")
 }
 
 func TestBatchCountsAsOneSend(t *testing.T) {

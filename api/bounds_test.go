@@ -1,13 +1,24 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -346,12 +357,8 @@ func TestUnknownMembersAreWarnings(t *testing.T) {
 	for _, w := range a.get("warnings").([]any) {
 		params = append(params, w.(map[string]any)["param"].(string))
 	}
-	if got := strings.Join(params, " "); got != "retry_policy.max_attempt nmae" {
-		t.Errorf("warnings for %s", got)
-	}
-	if got := a.text("warnings.1.message"); !strings.Contains(got, "did you mean name?") {
-		t.Errorf("%s", got)
-	}
+	is.Equal(t, strings.Join(params, " "), "retry_policy.max_attempt nmae", "warnings for")
+	is.Has(t, a.text("warnings.1.message"), "did you mean name?")
 	misplaced := c.do("POST", "/v1/endpoints", `{"name":"x","destinations":[{"url":"https://example.com",`+
 		`"retry_policy":{"strategy":"none"}}]}`).want(201)
 	if misplaced.text("warnings.0.param") != "destinations[0].retry_policy" ||
@@ -359,7 +366,242 @@ func TestUnknownMembersAreWarnings(t *testing.T) {
 		t.Errorf("%s", misplaced.raw)
 	}
 	sent := c.do("POST", "/v1/endpoints/"+a.text("id")+"/events", `{"type":"a","data":{},"dta":1}`).want(202)
-	if sent.text("warnings.0.param") != "dta" {
-		t.Errorf("%s", sent.raw)
+	is.Equal(t, sent.text("warnings.0.param"), "dta", "%s", sent.raw)
+}
+
+// bodyLength is the length of the bodies below, without the bytes around the repeated part.
+const bodyLength = 1<<20 - 300
+
+// repeated returns a text many times, separated by commas; %06x in it becomes the number of the repetition.
+func repeated(unit string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < bodyLength-len(unit); i++ {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, unit, i)
+	}
+	return b.String()
+}
+
+// validCost is the processor time of json.Valid for a flat body of bodyLength.
+func validCost(t testing.TB, flat []byte) time.Duration {
+	t.Helper()
+	start := kit.CPUTime(t)
+	if !json.Valid(flat) {
+		t.Fatal("the flat body is not JSON")
+	}
+	return kit.CPUTime(t) - start
+}
+
+var flatBody = sync.OnceValue(func() []byte { return []byte("{" + repeated(`"%06x":0`) + "}") })
+
+// wantLinearCost posts a body and fails if the route needs more than ten times the processor time of json.Valid for a
+// flat body of the same length.
+func (c *client) wantLinearCost(method, path, contentType, body string) {
+	c.t.Helper()
+	const maxCost = 10
+	valid, took := time.Hour, time.Hour
+	for range 10 { // the fastest run of each counts: other programs only slow them down
+		r := httptest.NewRequestWithContext(c.t.Context(), method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+c.key)
+		r.Header.Set("Content-Type", contentType)
+		valid = min(valid, validCost(c.t, flatBody()))
+		start := kit.CPUTime(c.t)
+		c.api.Handler().ServeHTTP(httptest.NewRecorder(), r)
+		if took = min(took, kit.CPUTime(c.t)-start); took <= maxCost*valid {
+			return
+		}
+	}
+	c.t.Errorf("%s %s of %.60s… took %v, json.Valid %v", method, path, body, took, valid)
+}
+
+// The cost of a body of a mebibyte depends on its length only, whatever it contains.
+func TestBodyCostIsLinear(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(nil)
+	ep := "/v1/endpoints/" + created.text("id")
+	dst := ep + "/destinations/" + created.text("destinations.0.id")
+	sent := "/v1/events/" + c.send(created.text("id"))
+	f := func(method, path, body string) {
+		t.Helper()
+		c.wantLinearCost(method, path, "application/json", body)
+	}
+	// The longest names for which a similar name is searched.
+	misspelt := `"destinatoins-` + strings.Repeat("x", 45) + `%06x":0`
+	unknown := repeated(misspelt)
+	deep, escapes := strings.Repeat("[", bodyLength), strings.Repeat(`\u00e9`, bodyLength/6)
+	bodies := []string{"{" + repeated(`"%06x":0`) + "}", "{" + unknown + "}", `{"a":` + deep, `{"a":[` +
+		repeated(`{"%x":{}}`) + "]}"}
+	for _, route := range []string{
+		"POST /v1/endpoints", "PATCH " + ep, "POST " + ep + "/rotate-token", "POST " + ep + "/test", "POST " + ep + "/events",
+		"POST " + ep + "/events/batch", "PATCH " + dst, "POST " + dst + "/rotate_secret", "POST " + dst + "/purge",
+		"POST /v1/replays", "POST /v1/recoveries", "POST " + sent + "/replay", "POST " + sent + "/processing",
+		"PATCH /v1/alerts", "POST /v1/alerts/test",
+	} {
+		method, path, _ := strings.Cut(route, " ")
+		for _, body := range bodies {
+			f(method, path, body)
+		}
+	}
+	// Known members of an endpoint and of its parts.
+	names, ids, digits := repeated(`"%06x"`), repeated(`{"id":"%06x"}`), strings.Repeat("9", bodyLength)
+	for _, name := range []string{"headers", "filter", "signing", "rate_limit", "name", "url"} {
+		f("PATCH", dst, `{"`+name+`":{`+unknown+"}}")
+		f("PATCH", dst, `{"`+name+`":[`+names+"]}")
+		f("PATCH", dst, `{"`+name+`":`+digits+"}")
+	}
+	for _, name := range []string{
+		"metadata", "verification", "retry_policy", "destinations", "alerts", "dedup", "response", "type_source",
+	} {
+		f("PATCH", ep, `{"`+name+`":{`+unknown+"}}")
+		f("PATCH", ep, `{"`+name+`":[`+ids+"]}")
+		f("PATCH", ep, `{"`+name+`":"`+escapes+`"}`)
+	}
+	for _, name := range []string{"reference", "details"} {
+		f("POST", sent+"/processing", `{"state":"failed","`+name+`":{`+unknown+"}}")
+		f("POST", sent+"/processing", `{"state":"failed","`+name+`":"`+escapes+`"}`)
+	}
+	f("PATCH", dst, `{"filter":{"body":{`+repeated(`"a.%06x":1`)+"}}}")
+	f("PATCH", dst, `{"filter":{"types":[`+repeated(`"a.%06x"`)+"]}}")
+	f("POST", ep+"/events/batch", `{"events":[`+repeated("{"+misspelt+"}")+"]}")
+	f("POST", ep+"/events/batch", `{"events":[`+digits[:1000]+strings.Repeat(",1", bodyLength/2-1000)+"]}")
+	lines := strings.Repeat("{"+unknownMembers(15)+`"type":"a.b"}`+"\n", 999)
+	c.wantLinearCost("POST", ep+"/events/batch", "application/x-ndjson", lines)
+}
+
+// unknownMembers returns n unknown members, each followed by a comma.
+func unknownMembers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"x%03d":%d,`, i, i)
+	}
+	return b.String()
+}
+
+// Only the first twenty unknown members get a warning.
+func TestWarningsAreBounded(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(nil)
+	ep := "/v1/endpoints/" + created.text("id")
+	unknown := unknownMembers
+	f := func(method, path, body string, want int) {
+		t.Helper()
+		got, _ := c.do(method, path, body).get("warnings").([]any)
+		is.Equal(t, len(got), want, "%s %s: warnings", method, path)
+	}
+	f("POST", ep+"/events", "{"+unknown(900)+`"type":"a.b","data":{}}`, 20)
+	f("POST", ep+"/events", "{"+unknown(3)+`"type":"a.b","data":{}}`, 3)
+	item := "{" + unknown(15) + `"type":"a.b","data":{}}`
+	f("POST", ep+"/events/batch", `{"events":[`+item+","+item+"]}", 20)
+	f("POST", ep+"/events/batch", "{"+unknown(900)+`"events":[{"type":"a.b","data":{}}]}`, 20)
+	f("PATCH", ep, "{"+unknown(900)+`"name":"x"}`, 20)
+	f("PATCH", ep, "{"+unknown(15)+`"retry_policy":{`+unknown(15)+`"jitter":0.1},"name":"x"}`, 20)
+	// Other warnings are added to them.
+	f("PATCH", ep, "{"+unknown(30)+`"destinations":["https://example.com/other"]}`, 21)
+	f("PATCH", "/v1/alerts", "{"+unknown(30)+`"cooldown_seconds":900}`, 20)
+	long := strings.Repeat("n", 5000)
+	got := c.do(http.MethodPatch, ep, `{"`+long+`":1}`).want(200).text("warnings.0.param")
+	if len(got) > 210 || !strings.HasPrefix(long, strings.TrimSuffix(got, "…")) {
+		t.Errorf("a name of 5000 bytes is repeated with %d", len(got))
+	}
+}
+
+// Bodies that hardly arrive take a part of the memory for bodies: those of one key, which may only read, leave room for
+// others, and all of them together are bounded. What they have taken is free when they end.
+func TestBodiesThatStallAreBounded(t *testing.T) {
+	c := newClient(t)
+	e := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	const part = 40 << 10
+	held := api.BoundBodies(c.api, 5*part/2, 3*part/2) // a few kilobytes of each are not counted
+	// stall sends a part of a body, and returns what the answer is as soon as there is one, and how to end the body.
+	stall := func(key, path string) (status <-chan int, end func()) {
+		body, rest := io.Pipe()
+		r := httptest.NewRequest(http.MethodPost, e+path, body)
+		r.Header.Set("Authorization", "Bearer "+key)
+		answered := make(chan int, 1)
+		before := held()
+		awaitLease()
+		go func() {
+			w := httptest.NewRecorder()
+			c.api.Handler().ServeHTTP(w, r)
+			body.Close()
+			answered <- w.Code
+		}()
+		go rest.Write([]byte(`{"data":"` + strings.Repeat("a", part)))
+		kit.WaitFor(t, "the body has arrived, or is answered", func() bool {
+			return held() >= before+part-4<<10 || len(answered) > 0
+		})
+		return answered, func() { rest.CloseWithError(io.ErrUnexpectedEOF) }
+	}
+	want := func(what string, answered <-chan int, want int) {
+		t.Helper()
+		got, patience := 0, time.Minute
+		if want == 0 { // no answer
+			patience = 100 * time.Millisecond
+		}
+		select {
+		case got = <-answered:
+		case <-time.After(patience):
+		}
+		is.Equal(t, got, want, "%s: status", what)
+	}
+	const preview = "/transformation/preview"
+	first, end := stall(readKey, preview)
+	want("the first body", first, 0)
+	more, _ := stall(readKey, preview)
+	want("another of that key", more, http.StatusTooManyRequests)
+	other, endOther := stall(writeKey, "/events")
+	want("one of another key", other, 0)
+	api.BoundBodies(c.api, 5*part/2, 5*part)
+	more, _ = stall(writeKey, "/test")
+	want("one more than the node has room for", more, http.StatusServiceUnavailable)
+	end()
+	endOther()
+	want("a body that was cut off", first, http.StatusBadRequest)
+	want("one of another key that was cut off", other, http.StatusBadRequest)
+	kit.WaitFor(t, "no bytes and keys stay", func() bool { return held() == 0 })
+}
+
+// discardingAccepter accepts events and drops them.
+type discardingAccepter struct{}
+
+func (discardingAccepter) Accept(context.Context, *event.Event, *config.Endpoint) error { return nil }
+
+func (discardingAccepter) AcceptAll(_ context.Context, es []*event.Event, _ *config.Endpoint) []error {
+	return make([]error, len(es))
+}
+
+// BenchmarkSend1KB measures one send of 1 KB from the router to the answer, without net/http's server and without
+// the log.
+func BenchmarkSend1KB(b *testing.B) {
+	benchmarkSend(b, "off")
+}
+
+// BenchmarkSend1KBValidated is the same with a schema of the type.
+func BenchmarkSend1KBValidated(b *testing.B) { benchmarkSend(b, "reject") }
+
+func benchmarkSend(b *testing.B, validate string) {
+	c := newClient(b, func(_ *api.Config, d *api.Deps) { d.Accept = discardingAccepter{} })
+	ep := c.endpoint(map[string]any{"validate": validate}).text("id")
+	c.do("PUT", "/v1/event_types/order.paid", `{"schema":{"type":"object","required":["items"],"properties":{"items":{
+		"type":"array","items":{"type":"object","required":["sku"],"properties":{"sku":{"type":"string"},
+		"n":{"type":"integer"},"price":{"type":"number"}}}}}}}`).want(200)
+	body := `{"type":"order.paid","data":{"items":[` +
+		strings.TrimSuffix(strings.Repeat(`{"sku":"A-1009","n":2,"price":19.90},`, 26), ",") + `]}}`
+	h := c.api.Handler()
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := must.Get(
+			http.NewRequestWithContext(b.Context(), "POST", "/v1/endpoints/"+ep+"/events", strings.NewReader(body)))(b)
+		r.Host, r.RemoteAddr = "relay.example.com", "192.0.2.1:1234"
+		r.Header.Set("Authorization", "Bearer "+writeKey)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("User-Agent", "bench/1")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != 202 {
+			b.Fatal(w.Code, w.Body)
+		}
 	}
 }

@@ -2,10 +2,13 @@ package api_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -31,9 +35,7 @@ func person(t testing.TB, email string, scope config.Scope) *config.Key {
 		}
 	}
 	_, u, err := configuration.AddUser(t.Context(), email, scope)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: scope}
 }
 
@@ -62,9 +64,7 @@ func (c *client) callCtx(ctx context.Context, who *config.Key, method, target st
 	if id := w.Header().Get("X-Request-Id"); a.Header.Get("X-Request-Id") != id {
 		c.t.Errorf("%s: request id %s, the page has %s", a.call, a.Header.Get("X-Request-Id"), id)
 	}
-	if err := json.Unmarshal(a.raw, &a.Body); err != nil {
-		c.t.Fatalf("%s: %v\n%s", a.call, err, a.raw)
-	}
+	must.Do(c.t, json.Unmarshal(a.raw, &a.Body), "%s: %s", a.call, a.raw)
 	a.described(method, path)
 	return a
 }
@@ -138,18 +138,14 @@ func TestCallAnswersAsHTTPDoes(t *testing.T) {
 					t.Errorf("%s", me.raw)
 				}
 			case method == "GET":
-				if status := compare(method, filled(path, known), ""); status != 200 {
-					t.Errorf("%s %s: %d", method, path, status)
-				}
+				is.Equal(t, compare(method, filled(path, known), ""), 200, "%s %s", method, path)
 			case method != "DELETE":
 				if status := compare(method, filled(path, known), "{"); status != 400 && path != "/v1/alerts/test" {
 					t.Errorf("%s %s with half a body: %d", method, path, status)
 				}
 			}
 			if path != "/v1/endpoints/{endpoint}/stream" && method != "PUT" && strings.Contains(path, "{") {
-				if status := compare(method, filled(path, unknown), "{}"); status != 404 {
-					t.Errorf("%s %s of an unknown id: %d", method, path, status)
-				}
+				is.Equal(t, compare(method, filled(path, unknown), "{}"), 404, "%s %s of an unknown id", method, path)
 			}
 		}
 	}
@@ -200,9 +196,7 @@ func TestCallIsAudited(t *testing.T) {
 	}
 	job := c.call(who, "POST", "/v1/recoveries",
 		map[string]any{"endpoint_id": ep, "since": since(), "rate_per_second": 1}, "")
-	if job.want(201).text("created_by") != who.ID {
-		t.Errorf("%s", job.raw)
-	}
+	is.Equal(t, job.want(201).text("created_by"), who.ID, "%s", job.raw)
 }
 
 // A person with the scope read changes nothing and sees the masks of a read key.
@@ -235,9 +229,7 @@ func TestCallIsLimited(t *testing.T) {
 		who := &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.Read}
 		for range 2 {
 			h := c.call(who, "GET", "/v1/me", nil, "").want(200).Header
-			if h.Get("X-RateLimit-Limit") != "2" {
-				t.Errorf("%v", h)
-			}
+			is.Equal(t, h.Get("X-RateLimit-Limit"), "2", h)
 		}
 		a := c.call(who, "GET", "/v1/me", nil, "").wantError(429, "rate_limited", "")
 		if a.Header.Get("Retry-After") != "1" || !strings.HasPrefix(a.text("error.message"), "you may make 2 requests") {
@@ -312,4 +304,54 @@ func BenchmarkCall(b *testing.B) {
 			}
 		}
 	})
+}
+
+// Each tool has a plain and a versioned name and a checksum beside each; a browser saves it and never runs it.
+func TestToolsAreServed(t *testing.T) {
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) { cfg.Version = "1.2.3-dev+a6d2758" }).as("")
+	for file, source := range map[string]string{
+		"relay-forward.mjs":               "../sdk/forward/relay-forward.mjs",
+		"relay-forward-1.2.3-dev.mjs":     "../sdk/forward/relay-forward.mjs",
+		"relay-fixture-run.mjs":           "../sdk/fixture-run/relay-fixture-run.mjs",
+		"relay-fixture-run-1.2.3-dev.mjs": "../sdk/fixture-run/relay-fixture-run.mjs",
+	} {
+		want := must.Get(os.ReadFile(source))(t)
+		sum := fmt.Sprintf("%x  %s\n", sha256.Sum256(want), file)
+		for name, content := range map[string]string{file: string(want), file + ".sha256": sum} {
+			a := c.do("GET", "/tools/"+name, nil).want(http.StatusOK)
+			is.Equal(t, string(a.raw), content, "%s is served with other content: %.100q", name, a.raw)
+			again := c.do("GET", "/tools/"+name, nil, "If-None-Match", a.Header.Get("ETag")).want(http.StatusNotModified)
+			for _, h := range []http.Header{a.Header, again.Header} {
+				if h.Get("Content-Security-Policy") != "sandbox; default-src 'none'" ||
+					h.Get("X-Content-Type-Options") != "nosniff" ||
+					h.Get("Content-Disposition") != `attachment; filename="`+name+`"` {
+					t.Errorf("%s is served with %v", name, h)
+				}
+			}
+		}
+	}
+	for _, path := range []string{"/tools", "/tools/relay-forward-1.2.4.mjs", "/tools/../sdk/sdk.go"} {
+		c.do("GET", path, nil).want(http.StatusNotFound)
+	}
+}
+
+// The folder has a page that lists the files with their checksums. It is no page of the dashboard.
+func TestToolsAreListed(t *testing.T) {
+	c := newClient(t, func(cfg *api.Config, _ *api.Deps) { cfg.Version = "1.2.3" }).as("")
+	a := c.do("GET", "/tools/", nil).want(http.StatusOK)
+	sum, _, _ := strings.Cut(string(c.do("GET", "/tools/relay-forward-1.2.3.mjs.sha256", nil).want(200).raw), " ")
+	text := strings.ReplaceAll(string(a.raw), "<wbr>", "")
+	if !strings.Contains(text, `href="/tools/relay-forward-1.2.3.mjs"`) || !strings.Contains(text, sum) ||
+		a.Header.Get("Content-Security-Policy") != "sandbox; default-src 'none'" {
+		t.Errorf("%v %s", a.Header, a.raw)
+	}
+	for _, path := range []string{"/tools", "/tools/relay-forward-0.9.9.mjs"} {
+		if a := c.do("GET", path, nil).want(404); !strings.Contains(string(a.raw), "/tools/ lists") {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
+	missing := strings.Contains(text, "built without npm")
+	if tarball := c.do("GET", "/tools/eventrelay-sdk-1.2.3.tgz", nil); missing != (tarball.Status == 404) {
+		t.Errorf("the package of the SDK: %d\n%s", tarball.Status, a.raw)
+	}
 }

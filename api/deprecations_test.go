@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -126,9 +127,7 @@ func TestDeprecatedCallsSaySo(t *testing.T) {
 		}
 	}
 	_, call = deprecatedAPI(t)
-	if got := headersOf(call("GET", "/v1/old/7")); got != [3]string{} {
-		t.Errorf("nothing is deprecated: %q", got)
-	}
+	is.Equal(t, headersOf(call("GET", "/v1/old/7")), [3]string{}, "nothing is deprecated")
 }
 
 func TestDocumentMarksDeprecations(t *testing.T) {

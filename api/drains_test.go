@@ -133,3 +133,134 @@ func TestSecretsOfADrain(t *testing.T) {
 	f(`{"signing_secret":null,"platform":"heroku"}`, "", "s3cr-code", 5)
 	f(`{"verify_code":null}`, "", "", 6)
 }
+
+// dsn creates a DSN of a server with that name.
+func (c *client) dsn(name string) *answer {
+	c.t.Helper()
+	return c.do("POST", "/v1/dsns", map[string]any{"name": name, "platform": "server"}).want(201)
+}
+
+// reports reports whether reports with the DSN in an answer are accepted.
+func (a *answer) reports() bool {
+	_, rest, _ := strings.Cut(a.text("dsn"), "://")
+	key, rest, _ := strings.Cut(rest, "@")
+	id := rest[strings.LastIndexByte(rest, '/')+1:]
+	return configuration.DSNByKey(id, key) != nil
+}
+
+// A DSN is created, read, listed, changed, rotated and deleted.
+func TestDSNs(t *testing.T) {
+	c := newClient(t)
+	created := c.do("POST", "/v1/dsns", `{"name":"pages","platform":"browser","daily_quota":10,
+		"allowed_origins":["https://App.example.com:443","https://app.example.com","https://*.b.example"]}`).want(201)
+	id := created.text("id")
+	if created.text("platform") != "browser" || created.get("daily_quota") != 10.0 || created.get("version") != 1.0 ||
+		created.text("allowed_origins.0") != "https://app.example.com" ||
+		created.text("allowed_origins.1") != "https://*.b.example" || created.get("allowed_origins.2") != nil ||
+		created.get("last_received_at") != nil || created.get("reports_24h") != 0.0 || !created.reports() {
+		t.Errorf("%s", created.raw)
+	}
+	scheme, host, _ := strings.Cut(baseURL, "://")
+	if dsn := created.text("dsn"); !strings.HasPrefix(dsn, scheme+"://pk") || !strings.HasSuffix(dsn, "@"+host+"/"+id) ||
+		len(dsn) != len(baseURL)+len("pk@/")+44+len(id) {
+		t.Errorf("%s", dsn)
+	}
+	target := "/v1/dsns/" + id
+	if again := c.do("GET", target, nil).want(200); string(again.raw) != string(created.raw) {
+		t.Errorf("created %s\nread %s", created.raw, again.raw)
+	}
+	if seen := c.as(readKey).do("GET", target, nil).want(200); seen.text("dsn") != created.text("dsn") {
+		t.Errorf("a DSN is public: %s", seen.raw)
+	}
+	c.do("PATCH", target, string(created.raw)).want(200) // what was read can be sent back
+	changed := c.do("PATCH", target, `{"daily_quota":null,"allowed_origins":[],"name":"web","version":1}`).want(200)
+	if changed.text("name") != "web" || changed.get("daily_quota") != nil || changed.get("allowed_origins.0") != nil ||
+		changed.get("version") != 2.0 {
+		t.Errorf("%s", changed.raw)
+	}
+	c.do("PATCH", target, `{"name":"x","version":1}`).wantError(400, "conflict", "version")
+	c.do("PATCH", target, `{"platform":"server"}`).wantError(400, "invalid_request", "platform")
+	rotated := c.do("POST", target+"/rotate", nil).want(200)
+	if rotated.text("dsn") == created.text("dsn") || !rotated.reports() || created.reports() {
+		t.Errorf("%s, then %s", created.text("dsn"), rotated.text("dsn"))
+	}
+	second := c.dsn("second").text("id")
+	page := c.do("GET", "/v1/dsns?limit=1", nil).want(200)
+	next := c.do("GET", "/v1/dsns?limit=1&cursor="+page.text("next_cursor"), nil).want(200)
+	if page.text("data.0.id") != second || next.text("data.0.id") != id {
+		t.Errorf("%s\n%s", page.raw, next.raw)
+	}
+	if gone := c.do("DELETE", target, nil).want(200); gone.text("id") != id || gone.get("deleted") != true {
+		t.Errorf("%s", gone.raw)
+	}
+	if rotated.reports() {
+		t.Error("a deleted DSN works")
+	}
+	for _, method := range []string{"GET", "PATCH", "DELETE"} {
+		c.do(method, target, nil).wantError(404, "not_found", "")
+	}
+	c.do("POST", target+"/rotate", nil).wantError(404, "not_found", "")
+}
+
+// null and an empty list both remove the allowed origins.
+func TestAllowedOriginsAreRemoved(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/dsns/" + c.do("POST", "/v1/dsns", `{"platform":"browser"}`).want(201).text("id")
+	for _, none := range []string{"[]", "null"} {
+		c.do("PATCH", target, `{"allowed_origins":["https://app.example.com"]}`).want(200)
+		if a := c.do("PATCH", target, `{"allowed_origins":`+none+`}`).want(200); a.get("allowed_origins.0") != nil {
+			t.Errorf("allowed_origins %s: %s", none, a.raw)
+		}
+	}
+}
+
+// A DSN shows what it received. Without the store these members are null, and it can still be rotated.
+func TestDSNShowsWhatItReceived(t *testing.T) {
+	c := newClient(t)
+	id := c.dsn("shop").text("id")
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	c.fake.senders = map[string]finding.Received{id: {
+		Requests: 5, Lines: 40, Hits: 2, Rejected: 1, LastAt: at, Platform: "relay.javascript 0.1.0", LastError: "too_large"}}
+	got := c.do("GET", "/v1/dsns/"+id, nil).want(200)
+	if got.get("requests_24h") != 5.0 || got.get("reports_24h") != 40.0 || got.get("hits_24h") != 2.0 ||
+		got.get("rejected_24h") != 1.0 || got.text("sdk") != "relay.javascript 0.1.0" ||
+		got.text("last_received_at") != "2026-01-02T03:04:05.000Z" || got.text("last_error") != "too_large" {
+		t.Errorf("%s", got.raw)
+	}
+	c.fake.sendersErr = event.ErrUnavailable
+	got = c.do("POST", "/v1/dsns/"+id+"/rotate", nil).want(200)
+	if got.get("reports_24h") != nil || got.get("last_received_at") != nil || !got.reports() {
+		t.Errorf("%s", got.raw)
+	}
+}
+
+// Members of a DSN have bounds.
+func TestDSNInput(t *testing.T) {
+	c := newClient(t)
+	browser := func(members string) string { return `{"platform":"browser",` + members + `}` }
+	server := func(members string) string { return `{"platform":"server",` + members + `}` }
+	for body, param := range map[string]string{
+		`{}`:                    "platform",
+		`{"platform":"mobile"}`: "platform",
+		server(`"name":""`):     "name",
+		server(`"name":"` + strings.Repeat("x", 101) + `"`):                                  "name",
+		server(`"allowed_origins":["https://a.example"]`):                                    "allowed_origins",
+		browser(`"allowed_origins":"https://a.example"`):                                     "allowed_origins",
+		browser(`"allowed_origins":["https://a", 1]`):                                        "allowed_origins[1]",
+		browser(`"allowed_origins":["*"]`):                                                   "allowed_origins[0]",
+		browser(`"allowed_origins":[` + strings.Repeat(`"https://a",`, 20) + `"https://b"]`): "allowed_origins",
+		server(`"daily_quota":0`):                                                            "daily_quota",
+		server(`"daily_quota":10000001`):                                                     "daily_quota",
+		server(`"version":"1"`):                                                              "version",
+		`[]`:                                                                                 "",
+	} {
+		c.do("POST", "/v1/dsns", body).wantError(400, "invalid_request", param)
+	}
+	secret := "sk_" + "live_q8ZkT2vN4xW7yR1mB5cJ9dL3"
+	a := c.do("POST", "/v1/dsns", map[string]any{"platform": "server", "name": "prod " + secret}).want(201)
+	if strings.Contains(string(a.raw), secret[3:]) || !strings.HasPrefix(a.text("name"), "prod sk_live_***") ||
+		a.text("warnings.0.param") != "name" {
+		t.Errorf("%s", a.raw)
+	}
+	c.as(readKey).do("POST", "/v1/dsns", `{"platform":"server"}`).wantError(403, "insufficient_scope", "")
+}

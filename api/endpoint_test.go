@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -63,9 +64,7 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 	c := newClient(t)
 	created := c.endpoint(endpointMembers())
 	target := "/v1/endpoints/" + created.text("id")
-	if got := created.text("destinations.0.signing.secret"); got != "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" {
-		t.Errorf("created with %s", got)
-	}
+	is.Equal(t, created.text("destinations.0.signing.secret"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "created with")
 	e, _ := configuration.Endpoint(created.text("id"))
 	stored := must.Get(json.Marshal(e))(t)
 	list := c.do("GET", "/v1/endpoints", nil).want(200)
@@ -75,9 +74,7 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "verification-secret-1", "abcdefghijklmnop", "abcdefghijkl"} {
 		for where, text := range map[string][]byte{
 			"log": stored, "list": list.raw, "read": read.raw, "PATCH": patched.raw, "log lines": c.log.Bytes()} {
-			if strings.Contains(string(text), secret) {
-				t.Errorf("%s shows %s", where, secret)
-			}
+			is.Lacks(t, string(text), secret, "%s shows %s", where, secret)
 		}
 	}
 	token := strings.TrimPrefix(read.text("ingest_url"), baseURL+"/in/")
@@ -132,9 +129,7 @@ func TestStaleMaskOfAHeaderIsRefused(t *testing.T) {
 	refused := func(method, target, param string, body any) {
 		t.Helper()
 		a := c.do(method, target, body).wantError(400, "invalid_request", param)
-		if !strings.Contains(a.text("error.message"), "is masked and matches no existing value") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "is masked and matches no existing value", "%s", a.raw)
 	}
 	shown := map[string]any{"destinations": c.do("GET", target, nil).want(200).get("destinations")}
 	refused("POST", "/v1/endpoints", param, shown)
@@ -210,9 +205,7 @@ func TestDestinationMustNotBeTheRelay(t *testing.T) {
 	})
 	body := `{"destinations":["https://a.example/in/x",{"url":"https://hooks.example.com/in/tok"}]}`
 	refused := c.do("POST", "/v1/endpoints", body).wantError(400, "invalid_request", "destinations[1].url")
-	if !strings.Contains(refused.text("error.message"), "points to this relay") {
-		t.Errorf("%s", refused.raw)
-	}
+	is.Has(t, refused.text("error.message"), "points to this relay", "%s", refused.raw)
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/v1/endpoints/ep_1/test"}`).wantError(
 		400, "invalid_request", "url")
 	c.do("POST", "/v1/endpoints", `{"url":"https://relay.example.com/elsewhere"}`).want(201)
@@ -309,10 +302,7 @@ func TestRotateSecret(t *testing.T) {
 	secrets := func() (texts []string, until []time.Time) {
 		e, _ := configuration.Endpoint(ep)
 		for _, s := range e.Destination(dst).Secrets {
-			text, err := keyring().OpenString(dst, seal.FieldSecret, s.Secret)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(keyring().OpenString(dst, seal.FieldSecret, s.Secret))(t)
 			texts, until = append(texts, text), append(until, s.Until)
 		}
 		return texts, until
@@ -371,17 +361,13 @@ func TestSigningWithEd25519(t *testing.T) {
 				t.Errorf("%s", a.raw)
 			}
 			raw, err := base64.RawURLEncoding.DecodeString(a.text(at + "x"))
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 			x = append(x, "whpk_"+base64.StdEncoding.EncodeToString(raw))
 		}
 		return x
 	}
 	of := "?endpoint_id=" + ep
-	if got := keys(of); !slices.Equal(got, []string{first}) {
-		t.Errorf("the keys are %q", got)
-	}
+	is.List(t, keys(of), []string{first}, "the keys")
 	if got := keys(""); !slices.Contains(got, first) {
 		t.Errorf("all keys are %q", got)
 	}
@@ -396,9 +382,7 @@ func TestSigningWithEd25519(t *testing.T) {
 		back.text("signing.algorithm") != "hmac-sha256" {
 		t.Errorf("%s", back.raw)
 	}
-	if got := keys(of); !slices.Equal(got, []string{second}) {
-		t.Errorf("before the end of the overlap the keys are %q", got)
-	}
+	is.List(t, keys(of), []string{second}, "before the end of the overlap the keys")
 	now = now.Add(25 * time.Hour)
 	if got := keys(of); len(got) != 0 {
 		t.Errorf("after the overlap the keys are %q", got)
@@ -453,9 +437,7 @@ func TestFindEndpoints(t *testing.T) {
 		for _, row := range page.get("data").([]any) {
 			got = append(got, row.(map[string]any)["id"].(string))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q finds %q, want %q", q, got, want)
-		}
+		is.List(t, got, want, "%q finds", q)
 	}
 	c.do("PATCH", "/v1/endpoints/"+first.text("id"), map[string]any{"description": "posts to " + ingestURL}).want(200)
 	for _, x := range []struct {
@@ -463,9 +445,7 @@ func TestFindEndpoints(t *testing.T) {
 		rows int
 	}{{c, 1}, {c.as(readKey), 0}} { // the description masks the token for a key that may only read
 		found := x.c.do("GET", "/v1/endpoints?q=/in/"+token[:8], nil).want(200).get("data").([]any)
-		if len(found) != x.rows {
-			t.Errorf("the beginning of a token finds %d endpoints, want %d", len(found), x.rows)
-		}
+		is.Equal(t, len(found), x.rows, "the beginning of a token finds … endpoints")
 	}
 	stranger := &config.Key{ID: "usr_1", Account: "acc_1", Scope: config.Read}
 	a := c.call(stranger, "GET", "/v1/endpoints?q="+url.QueryEscape(ingestURL), nil, "").want(200)
@@ -574,9 +554,7 @@ func TestLimitRules(t *testing.T) {
 				want = 100
 			}
 		}
-		if got := c.fake.queries[len(c.fake.queries)-1].Limit; got != want {
-			t.Errorf("limit=%s asks for %d, want %d", good, got, want)
-		}
+		is.Equal(t, c.fake.queries[len(c.fake.queries)-1].Limit, want, "limit=%s asks for", good)
 	}
 	for _, bad := range []string{"0", "-1", "x", "1.5", "1e1", "+1", "%201", "1&limit=2"} {
 		c.do("GET", "/v1/events?limit="+bad, nil).wantError(400, "invalid_request", "limit")
@@ -597,9 +575,8 @@ func TestIdempotencyKey(t *testing.T) {
 		if got := a.Header.Get("Idempotency-Status"); (got == "unavailable") != (target == send) {
 			t.Errorf("%s: Idempotency-Status %q", target, got)
 		}
-		if got := c.do("POST", target, body).Header.Get("Idempotency-Status"); got != "" {
-			t.Errorf("%s without a key: Idempotency-Status %q", target, got)
-		}
+		is.Equal(t, c.do("POST", target, body).Header.Get("Idempotency-Status"), "",
+			"%s without a key: Idempotency-Status", target)
 		for _, bad := range []string{"", strings.Repeat("k", 256), "ä"} {
 			c.do("POST", target, body, "Idempotency-Key", bad).wantError(400, "invalid_request", "Idempotency-Key")
 		}
@@ -618,9 +595,7 @@ func TestDestinationResolvingToPrivateAddressWarns(t *testing.T) {
 	}
 	one := c.do("POST", "/v1/endpoints/"+a.text("id")+"/destinations", `{"url":"https://second.inside.example/h"}`).
 		want(201)
-	if one.text("warnings.0.param") != "url" {
-		t.Errorf("a warning about one destination: %s", one.raw)
-	}
+	is.Equal(t, one.text("warnings.0.param"), "url", "a warning about one destination: %s", one.raw)
 	again := c.do("PATCH", "/v1/endpoints/"+a.text("id"), `{"name":"x"}`).want(200)
 	if again.get("warnings") != nil {
 		t.Errorf("a name that was there before is looked up again: %s", again.raw)
@@ -678,9 +653,7 @@ func TestNewReportsEveryInvalidSetting(t *testing.T) {
 		}
 	}
 	for _, want := range all {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not name %s", err, want)
-		}
+		is.Failed(t, err, want, "does not name %s", want)
 	}
 }
 
@@ -809,5 +782,310 @@ func TestProviderDefaults(t *testing.T) {
 	id := f(`"provider":"generic"`, "")
 	if got := c.do("PATCH", "/v1/endpoints/"+id, `{"provider":"github"}`).want(200).get("dedup"); got != nil {
 		t.Errorf("a change turned deduplication on: %v", got)
+	}
+}
+
+// The secrets of a destination's settings are sealed, shown as masks, and kept by them. Nobody who does not know them
+// can have them sent to another address.
+func TestSettingsOfADestination(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h",
+		"auth": map[string]any{"type": "oauth2_client_credentials", "token_url": "https://login.example.com/token",
+			"client_id": "relay", "client_secret": "planted-secret-1", "username": "of another type"}}}})
+	endpoint := "/v1/endpoints/" + created.text("id")
+	dest := endpoint + "/destinations/" + created.text("destinations.0.id")
+	stored := func() string {
+		e, presence := configuration.Endpoint(created.text("id"))
+		must.Equal(t, presence, entity.Present)
+		return string(must.Get(json.Marshal(e.Destinations[0]))(t))
+	}
+	first := stored()
+	read := c.do("GET", endpoint, nil).want(200)
+	for where, text := range map[string]string{"log": first, "answer": string(read.raw), "lines": c.log.String()} {
+		if strings.Contains(text, "planted") || strings.Contains(text, "of another type") {
+			t.Errorf("%s: %s", where, text)
+		}
+	}
+	is.Equal(t, read.text("destinations.0.auth.client_secret"), "****et-1", "the secret is shown as")
+	for _, same := range []string{string(must.Get(json.Marshal(read.get("destinations.0")))(t)),
+		`{"auth":{"client_secret":"****et-1"}}`, `{"auth":{"client_secret":"planted-secret-1"}}`,
+		`{"auth":{"client_auth":"header"}}`} {
+		if c.do("PATCH", dest, same).want(200); stored() != first {
+			t.Errorf("%s has changed it", same)
+		}
+	}
+	f := func(body, param string) {
+		t.Helper()
+		c.do("PATCH", dest, body).wantError(400, "invalid_request", param)
+	}
+	f(`{"url":"https://elsewhere.example.com/h"}`, "auth.client_secret")
+	f(`{"auth":{"token_url":"https://elsewhere.example.com/token"}}`, "auth.client_secret")
+	f(`{"auth":{"token_url":"http://login.example.com/token"}}`, "auth.token_url")
+	f(`{"auth":{"token_url":"https://10.0.0.1/token"}}`, "auth.token_url")
+	f(`{"auth":{"client_secret":"****abcd"}}`, "auth.client_secret")
+	f(`{"auth":{"client_secret":null}}`, "auth.client_secret")
+	f(`{"auth":{"type":"digest"}}`, "auth.type")
+	f(`{"auth":{"type":"basic","username":"a"}}`, "auth.password")
+	f(`{"auth":{"type":"basic","username":"a:b","password":"c"}}`, "auth.username")
+	f(`{"auth":{"type":"mtls","certificate":"c","key":"k"}}`, "auth.key")
+	is.Equal(t, stored(), first, "a refused change was stored")
+	c.do("PATCH", dest, `{"auth":{"token_url":"https://elsewhere.example.com/token","client_secret":"planted-secret-2"}}`).
+		want(200)
+	c.do("PATCH", dest, `{"auth":{"type":"basic","username":"a","password":"short"}}`).want(200)
+	if read = c.do("GET", endpoint, nil).want(200); read.text("destinations.0.auth.password") != "****" ||
+		strings.Contains(string(read.raw), "token_url") {
+		t.Errorf("%s", read.raw)
+	}
+	c.do("PATCH", dest, `{"auth":null}`).want(200)
+	is.Lacks(t, stored(), "auth")
+}
+
+// A destination of another kind has the address of its settings in place of a URL, and stays of its kind.
+func TestKindsOfDestinations(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{"https://example.com/h", map[string]any{
+		"name": "topic", "kafka": map[string]any{"brokers": []string{"kafka.example.com:9093", "10.example.com:9093"},
+			"topic": "orders", "sasl": "plain", "username": "relay", "password": "planted-secret-1"}}}})
+	endpoint := "/v1/endpoints/" + created.text("id")
+	dest := func(i string) string { return endpoint + "/destinations/" + created.text("destinations."+i+".id") }
+	read := c.do("GET", endpoint, nil).want(200)
+	if url, kafka := read.text("destinations.1.url"), read.get("destinations.1.kafka").(map[string]any); url !=
+		"kafka://kafka.example.com:9093/orders" || kafka["password"] != "****et-1" || kafka["key"] != "event_id" ||
+		kafka["max_record_bytes"] != 1e6 || read.get("destinations.0.kafka") != nil {
+		t.Errorf("%s", read.raw)
+	}
+	before, _ := configuration.Endpoint(created.text("id"))
+	c.do("PATCH", endpoint, string(read.raw)).want(200)
+	c.do("PATCH", dest("1"), string(must.Get(json.Marshal(read.get("destinations.1")))(t))).want(200)
+	if after, _ := configuration.Endpoint(created.text("id")); after.Rev != before.Rev {
+		t.Error("a round trip has changed it")
+	}
+	if c.do("PATCH", dest("1"), `{"kafka":{"topic":"paid"}}`).want(200).text("url") !=
+		"kafka://kafka.example.com:9093/paid" {
+		t.Error("the address does not follow the topic")
+	}
+	f := func(path, body, param string) {
+		t.Helper()
+		c.do(map[bool]string{true: "POST", false: "PATCH"}[strings.HasSuffix(path, "destinations")], path, body).
+			wantError(400, "invalid_request", param)
+	}
+	f(dest("1"), `{"url":"https://example.com/h"}`, "url")
+	f(dest("1"), `{"kafka":null,"url":"https://example.com/h"}`, "kafka")
+	f(dest("0"), `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders"}}`, "kafka")
+	f(dest("1"), `{"auth":{"type":"basic","username":"a","password":"b"}}`, "auth")
+	f(dest("1"), `{"kafka":{"brokers":["elsewhere.example.com:9093"]}}`, "kafka.password")
+	f(dest("1"), `{"kafka":{"plaintext":true}}`, "kafka.brokers")
+	all := endpoint + "/destinations"
+	f(all, `{}`, "url")
+	f(all, `{"ordering":{"by":"endpoint"}}`, "url")
+	f(all, `{"kafka":{}}`, "kafka.brokers")
+	f(all, `{"kafka":{"brokers":["kafka.example.com"],"topic":"a"}}`, "kafka.brokers")
+	f(all, `{"kafka":{"brokers":["10.0.0.1:9092"],"topic":"a"}}`, "kafka.brokers")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"]}}`, "kafka.topic")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a b"}}`, "kafka.topic")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","key":"customer"}}`, "kafka.key")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","sasl":"plain"}}`, "kafka.password")
+	f(all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a","ca":"no PEM"}}`, "kafka.ca")
+	c.do("POST", all, `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"a"}}`).want(201)
+	const key = `"access_key_id":"a","secret_access_key":"planted-secret-1"`
+	f(all, `{"s3":{"bucket":"Events","region":"r",`+key+`}}`, "s3.bucket")
+	f(all, `{"s3":{"bucket":"events",`+key+`}}`, "s3.region")
+	f(all, `{"s3":{"bucket":"events","region":"r","access_key_id":"a"}}`, "s3.secret_access_key")
+	f(all, `{"s3":{"bucket":"events","region":"r","endpoint":"http://a.example.com",`+key+`}}`, "s3.endpoint")
+	f(all, `{"s3":{"bucket":"events","region":"r","endpoint":"https://a.example.com/b",`+key+`}}`, "s3.endpoint")
+	f(all, `{"s3":{"bucket":"events","region":"r","key":"all.ndjson",`+key+`}}`, "s3.key")
+	bucket := c.do("POST", all, `{"s3":{"bucket":"events","region":"eu-central-1",`+key+`}}`).want(201)
+	if bucket.text("url") != "s3://events" || bucket.text("s3.secret_access_key") != "****et-1" {
+		t.Errorf("%s", bucket.raw)
+	}
+	f(endpoint+"/destinations/"+bucket.text("id"), `{"s3":{"region":"elsewhere"}}`, "s3.secret_access_key")
+}
+
+// The order of a destination, of any kind.
+func TestOrderingOfADestination(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h",
+		"ordering": map[string]any{"by": "body:$.data.id"}}, map[string]any{
+		"kafka":    map[string]any{"brokers": []string{"kafka.example.com:9093"}, "topic": "orders"},
+		"ordering": map[string]any{"by": "endpoint", "when_failed": "skip"}}}})
+	if created.text("destinations.0.ordering.when_failed") != "block" ||
+		created.text("destinations.1.ordering.when_failed") != "skip" {
+		t.Errorf("%s", created.raw)
+	}
+	dest := "/v1/endpoints/" + created.text("id") + "/destinations/" + created.text("destinations.0.id")
+	for body, param := range map[string]string{
+		`{"ordering":{"by":"data.id"}}`:             "ordering.by",
+		`{"ordering":{"by":"body:$.a|header:X-B"}}`: "ordering.by",
+		`{"ordering":{"by":"header:no name"}}`:      "ordering.by",
+		`{"ordering":{"by":null}}`:                  "ordering.by",
+		`{"ordering":{"when_failed":"stop"}}`:       "ordering.when_failed",
+		`{"ordering":"endpoint"}`:                   "ordering",
+	} {
+		c.do("PATCH", dest, body).wantError(400, "invalid_request", param)
+	}
+	if c.do("PATCH", dest, `{"ordering":{"when_failed":"skip"}}`).want(200).text("ordering.by") != "body:$.data.id" {
+		t.Error("it was not merged")
+	}
+	if c.do("PATCH", dest, `{"ordering":null}`).want(200).get("ordering") != nil {
+		t.Error("null does not end it")
+	}
+}
+
+// The secrets of a source are sealed, masked and kept, and its brokers are checked. Its answer has the status.
+func TestSourceOfAnEndpoint(t *testing.T) {
+	c := newClient(t)
+	endpoint := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	f := func(source, param string) {
+		t.Helper()
+		c.do("PATCH", endpoint, `{"source":`+source+`}`).wantError(400, "invalid_request", param)
+	}
+	f(`{}`, "source.kafka")
+	f(`{"kafka":{}}`, "source.kafka.brokers")
+	f(`{"kafka":{"brokers":["10.0.0.1:9092"],"topic":"orders"}}`, "source.kafka.brokers")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"]}}`, "source.kafka.topic")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders","group":"a b"}}`, "source.kafka.group")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders","start":"now"}}`, "source.kafka.start")
+	f(`{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders","sasl":"plain"}}`, "source.kafka.password")
+	read := c.do("PATCH", endpoint, `{"source":{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders",
+		"sasl":"plain","username":"relay","password":"planted-secret-1"}}}`).want(200)
+	if k := read.get("source.kafka").(map[string]any); k["password"] != "****et-1" || k["start"] != "latest" ||
+		k["group"] != "eventrelay-"+read.text("id") || read.get("source_status.lag") != 7.0 ||
+		read.text("source_status.error") != "topic orders not found" {
+		t.Errorf("%s", read.raw)
+	}
+	before, _ := configuration.Endpoint(read.text("id"))
+	if stored := string(must.Get(json.Marshal(before))(t)); strings.Contains(stored+c.log.String(), "planted") {
+		t.Error(stored)
+	}
+	f(`{"kafka":{"brokers":["elsewhere.example.com:9093"]}}`, "source.kafka.password")
+	c.do("PATCH", endpoint, string(read.raw)).want(200)
+	c.do("PATCH", endpoint, `{"source":{"kafka":{"topic":"orders"}}}`).want(200)
+	if after, _ := configuration.Endpoint(read.text("id")); after.Rev != before.Rev {
+		t.Error("a round trip has changed it")
+	}
+	if c.do("PATCH", endpoint, `{"source":null}`).want(200).get("source") != nil {
+		t.Error("it has a source still")
+	}
+}
+
+// The credential of a provider's API is sealed, masked and kept, and its settings are checked. How the last look ended
+// can be read.
+func TestReconcileOfAnEndpoint(t *testing.T) {
+	c := newClient(t)
+	generic := "/v1/endpoints/" + c.endpoint(nil).text("id")
+	c.do("PATCH", generic, `{"reconcile":{"credential":"rk_test_1"}}`).wantError(400, "invalid_request", "reconcile")
+	stripe := "/v1/endpoints/" + c.endpoint(map[string]any{"provider": "stripe"}).text("id")
+	github := "/v1/endpoints/" + c.endpoint(map[string]any{"provider": "github"}).text("id")
+	for _, x := range [][3]string{
+		{stripe, `{}`, "reconcile.credential"},
+		{stripe, `{"credential":"rk_test_1","hook":"repos/a/b/hooks/1"}`, "reconcile.hook"},
+		{stripe, `{"credential":"rk_test_1","every_seconds":5}`, "reconcile.every_seconds"},
+		{stripe, `{"credential":"rk_test_1","since":"yesterday-ish"}`, "reconcile.since"},
+		{stripe, `{"credential":"rk_test_1","api_url":"http://10.0.0.1"}`, "reconcile.api_url"},
+		{github, `{"credential":"github_pat_1"}`, "reconcile.hook"},
+		{github, `{"credential":"github_pat_1","hook":"repos/a/../hooks/1?x="}`, "reconcile.hook"},
+	} {
+		c.do("PATCH", x[0], `{"reconcile":`+x[1]+`}`).wantError(400, "invalid_request", x[2])
+	}
+	c.do("PATCH", stripe, `{"dedup":null,"reconcile":{"credential":"rk_test_1"}}`).wantError(400, "invalid_request",
+		"reconcile")
+	none := c.do("GET", stripe+"/reconciliation", nil).want(200)
+	if none.get("at") != nil || none.get("last.found") != 0.0 {
+		t.Errorf("%s", none.raw)
+	}
+	read := c.do("PATCH", stripe, `{"reconcile":{"credential":"rk_test_planted","types":["invoice.paid"]}}`).want(200)
+	if k := read.get("reconcile").(map[string]any); k["credential"] != "****nted" || k["every_seconds"] != 300.0 ||
+		k["api_url"] != "https://api.stripe.com" || k["since"] == nil {
+		t.Errorf("%s", read.raw)
+	}
+	before, _ := configuration.Endpoint(read.text("id"))
+	if stored := string(must.Get(json.Marshal(before))(t)); strings.Contains(stored+c.log.String(), "planted") {
+		t.Error(stored)
+	}
+	is.Equal(t, before.DedupWindow(), 31*24*time.Hour, "events are remembered for")
+	c.do("PATCH", stripe, `{"reconcile":{"api_url":"https://elsewhere.example.com"}}`).wantError(400, "invalid_request",
+		"reconcile.credential")
+	c.do("PATCH", stripe, string(read.raw)).want(200)
+	if after, _ := configuration.Endpoint(read.text("id")); after.Rev != before.Rev {
+		t.Error("a round trip has changed it")
+	}
+	status := c.do("GET", stripe+"/reconciliation", nil).want(200)
+	if status.get("last.stored") != 1.0 || status.get("total.found") != 9.0 || status.get("failed_in_a_row") != 2.0 ||
+		status.text("error") != "api.stripe.com answers 500" || status.text("provider") != "stripe" {
+		t.Errorf("%s", status.raw)
+	}
+	c.do("PATCH", github, `{"reconcile":{"credential":"github_pat_1","hook":"orgs/example/hooks/7"}}`).want(200)
+	if c.do("PATCH", stripe, `{"reconcile":null}`).want(200).get("reconcile") != nil {
+		t.Error("null does not end it")
+	}
+}
+
+// What validation accepts and refuses is what the real request does; it creates and changes nothing.
+func TestValidateEndpoints(t *testing.T) {
+	c := newClient(t)
+	members := map[string]any{"name": "only-validated", "destinations": []any{map[string]any{
+		"url": "https://example.com/h", "headers": map[string]string{"Authorization": "Bearer 0123456789"}}}}
+	target := "/v1/endpoints/validate"
+	if a := c.do("POST", target, members).want(200); a.text("object") != "validation" {
+		t.Errorf("%s", a.raw)
+	}
+	c.do("POST", target, `{"url":"https://example.com","retry_policy":{"max_attempts":400}}`).wantError(
+		400, "invalid_request", "retry_policy.max_attempts")
+	a := c.do("POST", target, `{"url":"https://example.com","nmae":"x"}`).want(200)
+	is.Equal(t, a.text("warnings.0.param"), "nmae", "%s", a.raw)
+	if list := c.do("GET", "/v1/endpoints?q=only-validated", nil).want(200); len(list.get("data").([]any)) != 0 {
+		t.Errorf("%s", list.raw)
+	}
+
+	ep := c.do("POST", "/v1/endpoints", members).want(201)
+	read := func() *answer { return c.do("GET", "/v1/endpoints/"+ep.text("id"), nil).want(200) }
+	before := read()
+	target = "/v1/endpoints/" + ep.text("id") + "/validate"
+	dst := ep.text("destinations.0.id")
+	headers := func(value string) map[string]any {
+		return map[string]any{"destinations": []any{map[string]any{"id": dst,
+			"headers": map[string]string{"Authorization": value}}}}
+	}
+	for _, body := range []any{`{"name":"other"}`, string(before.raw), headers("Bearer 9876543210"),
+		headers("Bearer 0123456789")} {
+		a := c.do("POST", target, body, "If-Match", before.Header.Get("ETag")).want(200)
+		if len(a.Body) != 1 { // it does not say whether a guessed secret is right
+			t.Errorf("%v: %s", body, a.raw)
+		}
+	}
+	var large []any
+	for i := range 50 {
+		many := map[string]string{}
+		for j := range 9 {
+			many[fmt.Sprint("X-", j)] = strings.Repeat("x", 2040)
+		}
+		large = append(large, map[string]any{"url": fmt.Sprint("https://example.com/", i), "headers": many})
+	}
+	for path, method := range map[string]string{"/v1/endpoints": "POST", "/v1/endpoints/" + ep.text("id"): "PATCH"} {
+		body := map[string]any{"destinations": large}
+		real := c.do(method, path, body).want(400).text("error.message")
+		if a := c.do("POST", path+"/validate", body).want(400); a.text("error.message") != real {
+			t.Errorf("%s instead of %s", a.raw, real)
+		}
+	}
+	c.do("POST", target, `{"retry_policy":{"max_attempts":400}}`).wantError(
+		400, "invalid_request", "retry_policy.max_attempts")
+	c.do("POST", target, `{"name":"x"}`, "If-Match", `"0"`).wantError(400, "conflict", "if-match")
+	c.do("POST", "/v1/endpoints/ep_00000000000000000000000000/validate", `{}`).wantError(404, "not_found", "")
+	c.as(readKey).do("POST", target, `{"name":"x"}`).wantError(403, "insufficient_scope", "")
+	if after := read(); string(after.raw) != string(before.raw) || after.Header.Get("ETag") != before.Header.Get("ETag") {
+		t.Errorf("%s\n%s", before.raw, after.raw)
+	}
+}
+
+// A validation remembers no Idempotency-Key: the request for the change may come with the same one.
+func TestValidationRemembersNoKey(t *testing.T) {
+	c := newClient(t)
+	body := map[string]any{"url": "https://example.com/h"}
+	for _, target := range []string{"/v1/endpoints/validate", "/v1/endpoints"} {
+		a := c.do("POST", target, body, "Idempotency-Key", "one")
+		if a.Header.Get("Idempotent-Replayed") != "" || a.Status >= 300 {
+			t.Errorf("%s: %d %s", target, a.Status, a.raw)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // eventType creates an event type with a schema, and returns its name.
@@ -112,23 +114,17 @@ func TestEventsAreValidated(t *testing.T) {
 	c.do("POST", send, body(`{"amount":1}`)).want(202)
 	c.do("POST", send, `{"type":"not.in.it","data":{}}`).want(202)
 	batch := c.do("POST", send+"/batch", `{"events":[`+body(`{"amount":1}`)+","+body(wrong)+`]}`).want(202)
-	if batch.text("data.1.error.param") != "events[1].data.lines[1].sku" {
-		t.Errorf("%s", batch.raw)
-	}
+	is.Equal(t, batch.text("data.1.error.param"), "events[1].data.lines[1].sku", "%s", batch.raw)
 
 	set("warn")
 	warned := c.do("POST", send, body(wrong)).want(202)
-	if warned.text("warnings.0.param") != "data.lines[1].sku" {
-		t.Errorf("%s", warned.raw)
-	}
+	is.Equal(t, warned.text("warnings.0.param"), "data.lines[1].sku", "%s", warned.raw)
 	if got := c.do("GET", "/v1/events/"+warned.text("id"), nil).want(200); got.get("mismatch.version") != 1.0 ||
 		got.text("mismatch.pointer") != "/lines/1/sku" {
 		t.Errorf("%s", got.raw)
 	}
 	batch = c.do("POST", send+"/batch", `{"events":[`+body(wrong)+`]}`).want(202)
-	if batch.text("warnings.0.param") != "events[0].data.lines[1].sku" {
-		t.Errorf("%s", batch.raw)
-	}
+	is.Equal(t, batch.text("warnings.0.param"), "events[0].data.lines[1].sku", "%s", batch.raw)
 	set("off")
 	if got := c.do("POST", send, body(wrong)).want(202); got.get("warnings") != nil {
 		t.Errorf("%s", got.raw)
@@ -218,9 +214,7 @@ func TestImportOfAnExport(t *testing.T) {
 	} {
 		c.do("POST", "/v1/event_types/import", x.doc).wantError(400, "invalid_request", x.param)
 	}
-	if got := read(); got != want {
-		t.Errorf("a refused import has changed something:\n%s", got)
-	}
+	is.Equal(t, read(), want, "a refused import has changed something")
 }
 
 // The catalogue is public only if the account says so, without internal types, and draws what people have written as
@@ -244,9 +238,7 @@ func TestPublicCatalogue(t *testing.T) {
 	page := string(c.as("").do("GET", "/catalogue", nil).want(200).raw)
 	for _, want := range []string{"<h1>Example Ltd</h1>", "&lt;script&gt;x", "[l](javascript:x)", "&lt;i&gt;in cents",
 		`<code class="name">amount</code> <span class="type">integer</span>`, "shown.odd", "&lt;/pre&gt;"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %s in %s", want, page)
-		}
+		is.Has(t, page, want)
 	}
 	// References do not multiply a long text, nor a long name.
 	for _, def := range []string{`{"description":"%s"}`, `{"properties":{"%s":{}}}`} {

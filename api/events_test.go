@@ -3,10 +3,13 @@ package api_test
 import (
 	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -37,9 +41,7 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 	}
 	header := []event.Field{{Name: "Content-Type", Value: "application/json; charset=utf-8"},
 		{Name: "User-Agent", Value: "shop/1"}, {Name: "X-Tenant", Value: "de"}}
-	if diff := gocmp.Diff(header, e.Header); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, e.Header, header)
 	endpoint, _ := configuration.Endpoint(ep)
 	if e.Account != endpoint.Account || e.Endpoint != ep || e.Source != event.SourceAPI ||
 		e.Verdict != event.VerdictUnverified || e.Method != "POST" ||
@@ -58,9 +60,8 @@ func TestSendBuildsTheEnvelope(t *testing.T) {
 		}
 	}
 	bare := c.do("POST", "/v1/endpoints/"+ep+"/events", `{"type":"a","data":{}}`).want(202)
-	if got := c.do("GET", "/v1/events/"+bare.text("id"), nil).text("content_type"); got != "application/json" {
-		t.Errorf("content type %s", got)
-	}
+	is.Equal(t, c.do("GET", "/v1/events/"+bare.text("id"), nil).text("content_type"), "application/json",
+		"content type")
 }
 
 func TestSendValidatesItsBody(t *testing.T) {
@@ -136,9 +137,7 @@ func TestRowsShowVerificationAndDeliveries(t *testing.T) {
 		if row.text("data.0.verification") != want || single.text("verification") != want {
 			t.Errorf("want %s:\n%s\n%s", want, row.raw, single.raw)
 		}
-		if diff := gocmp.Diff(states, row.get("data.0.deliveries")); diff != "" {
-			t.Errorf("%s\n%s", diff, row.raw)
-		}
+		is.Equal(t, gocmp.Diff(states, row.get("data.0.deliveries")), "", "%s", row.raw)
 	}
 	other := "dst_" + strings.Repeat("0", 26)
 	f("sent", event.SourceTest, event.VerdictUnverified)
@@ -175,9 +174,7 @@ func TestSendWhileTheLogRefuses(t *testing.T) {
 			t.Errorf("%v: %v %s", err, a.Header, a.raw)
 		}
 	}
-	if len(c.fake.events) != 0 {
-		t.Error("an event was stored")
-	}
+	is.Equal(t, len(c.fake.events), 0, "an event was stored")
 }
 
 // An event is stored even if its client leaves before the log has answered.
@@ -205,9 +202,7 @@ func TestEventFilters(t *testing.T) {
 		for _, empty := range []*event.Query{&got, &want} {
 			*empty = normal(*empty)
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("%s:\n%s", query, diff)
-		}
+		is.Equal(t, gocmp.Diff(want, got), "", query)
 	}
 	day := func(d int) time.Time { return time.Date(2026, 8, d, 0, 0, 0, 0, time.UTC) }
 	f("", event.Query{})
@@ -243,13 +238,8 @@ func TestEventFilters(t *testing.T) {
 			t.Errorf("%s: param %q, want %q", query, got, param)
 		}
 	}
-	if m := c.do("GET", "/v1/events?since=2026-08-01&since=2026-08-02", nil).text("error.message"); !strings.Contains(
-		m, "is sent 2 times") {
-		t.Errorf("%s", m)
-	}
-	if m := c.do("GET", "/v1/events?type=*", nil).text("error.message"); !strings.Contains(m, "only after the last dot") {
-		t.Errorf("%s", m)
-	}
+	is.Has(t, c.do("GET", "/v1/events?since=2026-08-01&since=2026-08-02", nil).text("error.message"), "is sent 2 times")
+	is.Has(t, c.do("GET", "/v1/events?type=*", nil).text("error.message"), "only after the last dot")
 	a := c.do("GET", "/v1/events?stauts=failed", nil)
 	if m := a.text("error.message"); !strings.Contains(m, "did you mean status?") ||
 		!strings.Contains(m, "endpoint_id, destination_id, run_id, status, type, source, processing, tenant, since, until, "+
@@ -394,9 +384,7 @@ func TestReadEvent(t *testing.T) {
 		"attempts.1.run_id": nil, "attempts.1.error_code": "timeout",
 		"attempts.1.retry_after_seconds": nil, "attempts.1.next_attempt_at": nil, "attempts.1.remote_ip": nil,
 	} {
-		if got := a.get(path); got != want {
-			t.Errorf("%s is %v, want %v", path, got, want)
-		}
+		is.Equal(t, a.get(path), want, "%s is", path)
 	}
 	for _, member := range []string{"run_id", "recovery_id", "response", "response_status", "error_code", "error_message",
 		"remote_ip", "next_attempt_at", "retry_after_seconds", "trace_id"} {
@@ -460,12 +448,8 @@ func TestListAttempts(t *testing.T) {
 		cursor = "&cursor=" + next
 		c.do("GET", "/v1/events/"+other+"/attempts?limit=2"+cursor, nil).wantError(400, "invalid_request", "cursor")
 	}
-	if diff := gocmp.Diff([]float64{5, 4, 3, 2, 1}, numbers); diff != "" {
-		t.Error(diff)
-	}
-	if c.do("GET", "/v1/events/"+name+"/attempts", nil).text("data.0.endpoint_id") != ep {
-		t.Error("endpoint_id")
-	}
+	is.Same(t, numbers, []float64{5, 4, 3, 2, 1})
+	is.Equal(t, c.do("GET", "/v1/events/"+name+"/attempts", nil).text("data.0.endpoint_id"), ep, "endpoint_id")
 }
 
 func TestReplayOneEvent(t *testing.T) {
@@ -579,8 +563,280 @@ func TestBodyEncodings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if string(got) != string(body) {
-			t.Errorf("%q comes back as %q", body, got)
+		is.Equal(t, string(got), string(body), "%q comes back as %q", body, got)
+	}
+}
+
+// deliver_at and expires_at of sends, single and in batches.
+func TestTimesOfASend(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	send := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(time.RFC3339) }
+	day := 24 * time.Hour
+	f := func(deliver, expires any, param string) {
+		t.Helper()
+		item := map[string]any{"type": "a.b", "data": map[string]any{}, "deliver_at": deliver, "expires_at": expires}
+		c.do("POST", send, item).wantError(400, "invalid_request", param)
+		batch := c.do("POST", send+"/batch", map[string]any{"events": []any{item}}).want(202)
+		if got := batch.text("data.0.error.param"); got != "events[0]."+param {
+			t.Errorf("the batch has the parameter %q, want %q", got, param)
 		}
+	}
+	f(in(31*day), nil, "deliver_at")
+	const later = `{"type":"a.b","data":{},"deliver_at":"2126-01-01T00:00:00Z"}` // it may be valid at a repeat
+	for range 2 {
+		c.sendOnce(send, "later", later).replayed(false).wantError(400, "invalid_request", "deliver_at")
+	}
+	f("tomorrow", nil, "deliver_at")
+	f(17, nil, "deliver_at")
+	f(nil, in(-time.Hour), "expires_at")
+	f(in(2*day), in(day), "expires_at")
+	f(nil, "2026-13-01T00:00:00Z", "expires_at")
+	at := in(day)
+	sent := c.do("POST", send, map[string]any{"type": "a.b", "data": map[string]any{},
+		"deliver_at": at, "expires_at": in(2 * day)}, "Idempotency-Key", "one").want(202)
+	if sent.text("next_attempt_at")[:19] != at[:19] || sent.text("reason") != "scheduled" {
+		t.Errorf("%s", sent.raw)
+	}
+	c.do("POST", send, map[string]any{"type": "a.b", "data": map[string]any{},
+		"deliver_at": in(2 * day), "expires_at": in(3 * day)}, "Idempotency-Key", "one").
+		wantError(400, "idempotency_mismatch", "Idempotency-Key")
+}
+
+func TestTestEvents(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	ep := c.endpoint(map[string]any{"provider": "stripe"}).text("id")
+	target := "/v1/endpoints/" + ep + "/test"
+	for body, want := range map[string]string{
+		"": "stripe", "{}": "stripe", `{"provider":null,"type":null}`: "stripe", `{"provider":"slack"}`: "slack",
+		`{"provider":"shopify","type":"orders/create"}`: "orders/create", `{"type":"` + strings.Repeat("a", 128) +
+			`"}`: strings.Repeat("a", 128),
+	} {
+		a := c.do("POST", target, body).want(202)
+		if a.text("source") != "test" || a.text("status") != "pending" || a.text("type") != want ||
+			a.text("endpoint_id") != ep {
+			t.Errorf("%s: %s", body, a.raw)
+		}
+		if d := c.do("GET", "/v1/events/"+a.text("id"), nil).want(200); d.get("data") != nil ||
+			!strings.Contains(d.text("body"), `"data":{`) {
+			t.Errorf("%s", d.raw)
+		}
+	}
+	if a := c.do("POST", target, `{"provder":"slack"}`).want(202); !strings.Contains(
+		a.text("warnings.0.message"), "did you mean provider") {
+		t.Errorf("%s", a.raw)
+	}
+	for body, param := range map[string]string{
+		`{"provider":"nobody"}`: "provider", `{"provider":7}`: "provider", `{"provider":""}`: "provider",
+		`{"type":""}`: "type", `{"type":7}`: "type",
+		`{"type":"a b"}`: "type", `{"type":"` + strings.Repeat("a", 129) + `"}`: "type", `[]`: "", `{`: "",
+	} {
+		c.do("POST", target, body).wantError(400, "invalid_request", param)
+	}
+	add := func(enabled bool) string {
+		return c.do("POST", "/v1/endpoints/"+ep+"/destinations",
+			map[string]any{"url": "https://x.example/", "enabled": enabled}).want(201).text("id")
+	}
+	dest, off := add(true), add(false)
+	a := c.do("POST", target, map[string]any{"destination_id": dest}).want(202)
+	if a.text("deliveries.0.destination_id") != dest || a.get("destinations.total") != 1.0 {
+		t.Errorf("%s", a.raw)
+	}
+	for _, x := range []any{off, "dst_nope", "", 7} {
+		c.do("POST", target, map[string]any{"destination_id": x}).wantError(400, "invalid_request", "destination_id")
+	}
+	first := c.sendOnce(target, "k", `{}`).want(202).replayed(false)
+	if again := c.sendOnce(target, "k", `{}`).want(202).replayed(true); again.text("id") != first.text("id") {
+		t.Errorf("%s", again.raw)
+	}
+	c.sendOnce(target, "k", `{"provider":"slack"}`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
+	c.as(readKey).do("POST", target, nil).wantError(403, "insufficient_scope", "")
+	c.do("POST", "/v1/endpoints/ep_nope/test", nil).wantError(404, "not_found", "")
+	c.do("POST", "/v1/endpoints/"+c.endpoint(map[string]any{"enabled": false}).text("id")+"/test", nil).wantError(
+		400, "invalid_state", "")
+	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return stream.ErrBufferFull }
+	c.do("POST", target, nil).wantError(503, "unavailable", "")
+	d, _ := id.Parse(id.Event, first.text("id"))
+	if c.fake.events[d].IdempotencyKey != "k" {
+		t.Errorf("%+v", c.fake.events[d])
+	}
+}
+
+func TestSearchFilters(t *testing.T) {
+	c := newClient(t)
+	get := func(query ...string) *answer {
+		values := url.Values{}
+		for i := 0; i < len(query); i += 2 {
+			values.Add(query[i], query[i+1])
+		}
+		return c.do("GET", "/v1/events?"+values.Encode(), nil)
+	}
+	last := func() event.Query { return c.fake.queries[len(c.fake.queries)-1] }
+	a := get("q", "50% of_it", "body[data.order.id]", "4,2", "body[data.order.id]", "x", "body[$.a]", "1", "header[x-tag]",
+		"b, c", "status", "failed").want(200)
+	want := &event.Search{
+		Text: "50% of_it",
+		Body: []event.BodyMatch{
+			{Members: []string{"a"}, Values: []string{"1"}},
+			{Members: []string{"data", "order", "id"}, Values: []string{"4,2", "x"}}},
+		Header: []event.HeaderMatch{{Name: "x-tag", Values: []string{"b, c"}}},
+	}
+	q := last()
+	if !reflect.DeepEqual(q.Search, want) || len(q.Statuses) != 1 || a.get("scanned") != 0.0 || a.get("partial") != nil {
+		t.Errorf("%+v, %s", q.Search, a.raw)
+	}
+	if ago := time.Since(q.Since); ago < 24*time.Hour-time.Second || ago > 24*time.Hour+time.Minute || !q.Until.IsZero() {
+		t.Errorf("the search covers %v to %v", q.Since, q.Until)
+	}
+	if a.get("warnings") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	for _, path := range []string{"/data/n", "data.o.k.*.x", "items[0].id"} {
+		a := get("body["+path+"]", "1").want(200)
+		if a.text("warnings.0.param") != "body["+path+"]" || !strings.Contains(a.text("warnings.0.message"), "literal") {
+			t.Errorf("%s: %s", path, a.raw)
+		}
+	}
+	get("q", "", "body[a]", "", "header[b]", "").want(200)
+	if last().Search != nil || !last().Since.IsZero() {
+		t.Errorf("empty filters are %+v", last().Search)
+	}
+	if get("q", "x", "until", "2026-03-03T00:00:00Z").want(200); last().Since.Format(
+		time.RFC3339) != "2026-03-02T00:00:00Z" {
+		t.Errorf("the search starts at %v", last().Since)
+	}
+	if a := get().want(200); a.get("scanned") != nil {
+		t.Errorf("a list counts: %s", a.raw)
+	}
+	long := func(n int) string { return strings.Repeat("é", n) }
+	var many []string
+	for i := range 10 {
+		many = append(many, fmt.Sprintf("body[a%d]", i), "1")
+	}
+	get("q", long(200)).want(200)
+	get(many...).want(200)
+	get("body[a]", strings.Repeat("x", 256)).want(200)
+	get("q", "x", "since", "2026-01-01T00:00:00Z", "until", "2026-02-01T00:00:00Z").want(200)
+	for param, query := range map[string][]string{
+		"q": {"q", long(201)}, "header[z]": append([]string{"header[z]", "1"}, many...),
+		"body[a]": {"body[a]", strings.Repeat("x", 257)},
+		"body[]":  {"body[]", "1"}, "body": {"body", "1"}, "header": {"header", "1"}, "body[a..b]": {"body[a..b]", "1"},
+		"header[a b]": {"header[a b]", "1"},
+		"body[a":      {"body[a", "1"}, "q[]": {"q[]", "1"},
+		"since": {"q", "x", "since", "2025-12-31T23:59:59.999Z", "until", "2026-02-01T00:00:00Z"},
+		"start": {"q", "x", "start", "2026-01-01T00:00:00Z"}, "cursor": {"q", "x", "cursor", "x"},
+	} {
+		get(query...).wantError(400, "invalid_request", param)
+	}
+	get("q", "a", "q", "b").wantError(400, "invalid_request", "q")
+	is.Has(t, get("quer", "x").wantError(400, "invalid_request", "quer").text("error.message"), "body")
+	if text := get("statu", "x").wantError(400, "invalid_request", "statu").text("error.message"); !strings.Contains(
+		text, "did you mean status?") {
+		t.Errorf("%s", text)
+	}
+}
+
+// Malformed input is refused with the name of the parameter, or searched for literally.
+func TestSearchHostileInput(t *testing.T) {
+	c := newClient(t)
+	f := func(name, value, param string) {
+		t.Helper()
+		target := "/v1/events?" + url.Values{name: {value}}.Encode()
+		if name != "q" && !strings.Contains(name, "[") {
+			target += "&q=x"
+		}
+		if param != "" {
+			c.do("GET", target, nil).wantError(400, "invalid_request", param)
+			return
+		}
+		c.do("GET", target, nil).want(200)
+		s := c.fake.queries[len(c.fake.queries)-1].Search
+		values := []string{s.Text}
+		for _, m := range s.Body {
+			values = append(values, m.Values...)
+		}
+		for _, m := range s.Header {
+			values = append(values, m.Values...)
+		}
+		if !slices.Contains(values, value) {
+			t.Errorf("%s=%q searches for %q", name, value, values)
+		}
+	}
+	for _, letters := range []string{
+		"\x00", "a\x00b", "\x01\x1f\x7f", "\r\n\t", "\u202e\ufeff", "' OR 1=1 --", `\'; DROP TABLE events; --`, "{p1:String}",
+		"%_\\", "?", "$1", "(a+)+$", strings.Repeat("\x00", 200),
+	} {
+		f("q", letters, "")
+		f("body[a]", letters, "")
+		if strings.ContainsAny(letters, "\x00\x01\r") {
+			f("header[a]", letters, "header[a]")
+		} else {
+			f("header[a]", letters, "")
+		}
+	}
+	f("q", "\xff", "q")
+	f("q", "a\xc3", "q")
+	f("q", strings.Repeat("\x00", 201), "q")
+	f("q", strings.Repeat("x", 1<<15), "q")
+	f("body[a]", "\xff", "") // a body may contain it, although it is not UTF-8
+	f("body[a]", strings.Repeat("\x00", 257), "body[a]")
+	f("body["+strings.Repeat("a.", 40)+"a]", "1", "body["+strings.Repeat("a.", 40)+"a]")
+	f("body["+strings.Repeat("a", 257)+"]", "1", "body["+strings.Repeat("a", 192)+"…")
+	for _, name := range []string{"\x00", "a\nb", "a:b", "ü", "a b", `"`, ""} {
+		f("header["+name+"]", "1", "header["+name+"]")
+	}
+	for _, hostile := range []string{
+		"\x00", "\xff", "' OR 1=1 --", "0", "-1", "99999999999999999999", "2026-01-01T00:00:00Z\x00"} {
+		f("since", hostile, "since")
+		f("until", hostile, "until")
+		f("cursor", hostile, "cursor")
+		f("status", hostile, "status")
+		f("source", hostile, "source")
+		f("processing", hostile, "processing")
+		if strings.Trim(hostile, "123456789") != "" { // any number from 1 is valid
+			f("limit", hostile, "limit")
+		}
+	}
+	f("since", "0001-01-01T00:00:00Z", "since")
+	f("from", "1970-01-01T00:00:00Z", "from")
+}
+
+func TestSearchPages(t *testing.T) {
+	c := newClient(t)
+	edge := must.Get(id.NewGenerator(nil).New(1))(t)
+	page := event.Page{Partial: true, ResumeBefore: edge, Scanned: 12_345}
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return page, nil }
+	target := "/v1/events?q=x&since=" + time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05") + ".0004Z"
+	a := c.do("GET", target, nil).want(200)
+	first := c.fake.queries[len(c.fake.queries)-1]
+	if a.get("partial") != true || a.get("scanned") != 12345.0 || len(a.get("data").([]any)) != 0 {
+		t.Errorf("%s", a.raw)
+	}
+	cursor := a.text("next_cursor")
+	page = event.Page{}
+	if b := c.do("GET", target+"&cursor="+cursor, nil).want(200); b.get("partial") != nil || b.get("next_cursor") != nil {
+		t.Errorf("%s", b.raw)
+	}
+	second := c.fake.queries[len(c.fake.queries)-1]
+	if second.Before != edge || !second.Since.Equal(first.Since) {
+		t.Errorf("goes on below %s since %v, not %s since %v", second.Before, second.Since, edge, first.Since)
+	}
+	for _, other := range []string{
+		"/v1/events?q=y&cursor=" + cursor, "/v1/events?cursor=" + cursor, "/v1/events?q=x&cursor=" + cursor +
+			"&cursor=" + cursor} {
+		c.do("GET", other, nil).wantError(400, "invalid_request", "cursor")
+	}
+	// A forged cursor without a time limit searches no longer window than any other.
+	forged := must.Get(base64.RawURLEncoding.DecodeString(cursor))(t)
+	binary.BigEndian.PutUint64(forged[len(forged)-8:], 0)
+	c.do("GET", target+"&cursor="+base64.RawURLEncoding.EncodeToString(forged), nil).want(200)
+	if since := c.fake.queries[len(c.fake.queries)-1].Since; time.Since(since) > 31*24*time.Hour+time.Minute {
+		t.Errorf("a forged cursor searches back to %v", since)
+	}
+	c.fake.EventsFunc = func(context.Context, event.Query) (event.Page, error) { return event.Page{}, event.ErrOverloaded }
+	if a := c.do("GET", "/v1/events?q=x", nil).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
 	}
 }

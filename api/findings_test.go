@@ -10,11 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Findings, Finding and Occurrences answer from the rows of a test, newest first.
@@ -86,9 +91,7 @@ func (c *client) finding(change ...func(*leak.Finding)) string {
 		return f, nil
 	}
 	_, f, err := configuration.DecideFinding(c.t.Context(), name, open)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, err)
 	location := finding.Location{Source: finding.Drain, Label: "shop", DrainID: "drn_1"}
 	row := finding.Row{ID: name, Kind: f.Kind, Rule: f.Rule, Severity: f.Severity, Masked: f.Masked,
 		Fingerprint: f.Fingerprint, Sources: []finding.Source{finding.Drain}, FirstSeen: at, LastSeen: at.Add(time.Second),
@@ -184,9 +187,7 @@ func TestFindingIsMoved(t *testing.T) {
 		t.Errorf("%s", a.raw)
 	}
 	a = patch(`{"status":"ignored","ignore_reason":"accepted_risk","ignore_until":"2126-01-01"}`, 200)
-	if a.text("ignore_until") != "2126-01-01T00:00:00.000Z" {
-		t.Errorf("%s", a.raw)
-	}
+	is.Equal(t, a.text("ignore_until"), "2126-01-01T00:00:00.000Z", "%s", a.raw)
 	same := c.do("PATCH", target, string(a.raw)).want(200) // what was read can be sent back
 	if same.get("version") != a.get("version") || same.get("warnings") != nil {
 		t.Errorf("%s", same.raw)
@@ -215,18 +216,14 @@ func TestManyFindingsAreUpdated(t *testing.T) {
 	update := func(body string, want string) {
 		t.Helper()
 		a := c.do("POST", "/v1/findings/update", body).want(200)
-		if got := fmt.Sprint(a.get("updated"), a.get("unchanged"), a.get("more"), a.get("failed")); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
-		}
+		is.Equal(t, fmt.Sprint(a.get("updated"), a.get("unchanged"), a.get("more"), a.get("failed")), want, body)
 	}
 	const byRule = `{"drain_id":"drn_many","rule":"r","status":"resolved","resolution":"false_positive"}`
 	c.as(readKey).do("POST", "/v1/findings/update", byRule).want(403)
 	update(byRule, "100 0 true []")
 	update(byRule, "5 0 false []")
 	update(byRule, "0 0 false []")
-	if n := len(c.do("GET", "/v1/findings?status=open", nil).want(200).ids()); n != 2 {
-		t.Errorf("%d findings are open", n)
-	}
+	is.Equal(t, len(c.do("GET", "/v1/findings?status=open", nil).want(200).ids()), 2, "findings are open")
 	byID := func(status, ids string) string {
 		return `{"ids":["` + ids + `"],"status":"` + status + `","ignore_reason":"accepted_risk"}`
 	}
@@ -237,9 +234,7 @@ func TestManyFindingsAreUpdated(t *testing.T) {
 		return `{"ids":["` + own + `"],"status":"` + status + `","ignore_reason":null,"version":` + version + `}`
 	}
 	a := c.do("POST", "/v1/findings/update", with("open", "1")).want(200)
-	if a.text("failed.0.type") != "conflict" {
-		t.Errorf("an update of an earlier version: %s", a.raw)
-	}
+	is.Equal(t, a.text("failed.0.type"), "conflict", "an update of an earlier version: %s", a.raw)
 	update(with("open", version), "1 0 false []")
 	update(with("open", version), "0 1 false []") // it has taken effect
 	update(byID("ignored", own), "1 0 false []")
@@ -303,9 +298,7 @@ func TestListFindings(t *testing.T) {
 		c.finding() // arrives between two pages
 		target = "/v1/findings?limit=2&status=open&cursor=" + next
 	}
-	if !slices.Equal(got, all[1:]) {
-		t.Errorf("pages have %v, want %v", got, all[1:])
-	}
+	is.List(t, got, all[1:], "pages have")
 	cursor := c.do("GET", "/v1/findings?limit=1", nil).want(200).text("next_cursor")
 	for _, wrong := range []string{"cursor=" + cursor + "&status=open", "cursor=" + cursor[:20], "status=opened",
 		"severity=5", "source=log", "kind=key", "since=x", "since=2026-02-01&until=2026-01-01",
@@ -339,18 +332,12 @@ func TestFindingShowsNothingOfAnErasedEvent(t *testing.T) {
 		a := c.do("GET", target, nil).want(200)
 		return fmt.Sprintln(a.get("data.0.user_agent"), a.get("data.0.location.pointer"), a.get("data.0.method"))
 	}
-	if got := shown(); got != "Joe's client /joe.doe/note POST\n" {
-		t.Errorf("before: %s", got)
-	}
+	is.Equal(t, shown(), "Joe's client /joe.doe/note POST\n", "before")
 	c.do("DELETE", "/v1/events/"+ev+"/payload", nil).want(200)
-	if got := shown(); got != "<nil> <nil> POST\n" {
-		t.Errorf("after the erasure: %s", got)
-	}
+	is.Equal(t, shown(), "<nil> <nil> POST\n", "after the erasure")
 	old := id.Lowest(time.Now().AddDate(0, 0, -40)) // erasures are forgotten a day after the retention
 	c.fake.occurrences[0].Location.EventID = old.Text(id.Event)
-	if got := shown(); got != "<nil> <nil> POST\n" {
-		t.Errorf("after the retention: %s", got)
-	}
+	is.Equal(t, shown(), "<nil> <nil> POST\n", "after the retention")
 }
 
 func TestListOccurrences(t *testing.T) {
@@ -381,9 +368,371 @@ func TestListOccurrences(t *testing.T) {
 		}
 		target = "/v1/findings/" + name + "/occurrences?limit=2&cursor=" + next
 	}
-	if want := []string{"app4", "app3", "app2", "app1", "app0"}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	is.List(t, got, []string{"app4", "app3", "app2", "app1", "app0"})
 	c.do("GET", "/v1/findings/"+name+"/occurrences?source=drain", nil).want(400)
 	c.do("GET", "/v1/findings/"+name+"/occurrences?cursor=xyz", nil).want(400)
+}
+
+const detectionPath = "/v1/settings/detection"
+
+// noRules removes the account's own rules. Tests that make some defer it: all share one account.
+func (c *client) noRules() { c.do("PATCH", detectionPath, `{"rules":[]}`).want(200) }
+
+func TestDetectionRules(t *testing.T) {
+	c := newClient(t)
+	defer c.noRules()
+	before := int(c.do("GET", detectionPath, nil).want(200).get("version").(float64))
+	a := c.do("PATCH", detectionPath, map[string]any{"version": before, "rules": []any{map[string]any{
+		"id": "custom:inv", "name": "Key of inventory", "prefixes": []string{"inv_live_"}}}}).want(200)
+	if a.text("rules.0.id") != "custom:inv" || a.text("rules.0.charset") != "alnum" || a.get("rules.0.min") != 16.0 ||
+		a.get("rules.0.max") != 128.0 || a.text("rules.0.left") != "word" || a.text("rules.0.right") != "word" ||
+		a.text("rules.0.severity") != "medium" || a.get("rules.0.docs_url") != nil || a.get("rules.0.entropy") != 0.0 ||
+		a.get("version") != float64(before+1) || a.text("updated_by") == "" || a.text("updated_at") == "" {
+		t.Errorf("answer %s", a.raw)
+	}
+	if again := c.do("GET", detectionPath, nil).want(200); string(again.raw) != string(a.raw) {
+		t.Errorf("read %s, want %s", again.raw, a.raw)
+	}
+	// what was read can be sent back and changes nothing
+	if again := c.do("PATCH", detectionPath, string(a.raw)).want(200); again.get("version") != a.get("version") {
+		t.Errorf("sent back: %s", again.raw)
+	}
+	c.do("PATCH", detectionPath, map[string]any{"version": before, "rules": []any{}}).wantError(400, "conflict", "version")
+	c.as(readKey).do("PATCH", detectionPath, `{}`).wantError(403, "insufficient_scope", "")
+	c.as(readKey).do("GET", detectionPath, nil).want(200)
+	a = c.do("PATCH", detectionPath, `{"rulse":1}`).want(200)
+	is.Has(t, a.text("warnings.0.message"), "rules", "warnings of %s", a.raw)
+}
+
+// Errors name the member of the rule.
+func TestDetectionRulesAreValidated(t *testing.T) {
+	c := newClient(t)
+	defer c.noRules()
+	key := "gh" + "p_" + strings.Repeat("Q7w8E9r0t", 4)
+	for rule, param := range map[string]string{
+		`{"name":"x","prefixes":["inv_"]}`:                                                    "rules[0].id",
+		`{"id":"custom:x","prefixes":["inv_"]}`:                                               "rules[0].name",
+		`{"id":"custom:x","name":"x"}`:                                                        "rules[0].prefixes",
+		`{"id":"custom:x","name":"x","prefixes":[]}`:                                          "rules[0].prefixes",
+		`{"id":"inv","name":"x","prefixes":["inv_"]}`:                                         "rules[0].id",
+		`{"id":"custom:x","name":"x","prefixes":["inv_",7]}`:                                  "rules[0].prefixes[1]",
+		`{"id":"custom:x","name":"x","prefixes":["inv_","i"]}`:                                "rules[0].prefixes[1]",
+		`{"id":"custom:x","name":"x","prefixes":["` + key + `"]}`:                             "rules[0].prefixes[0]",
+		`{"id":"custom:x","name":"x","prefixes":["req_"],"min":8}`:                            "rules[0].prefixes",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"charset":"alphanum"}`:               "rules[0].charset",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"min":4}`:                            "rules[0].min",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"max":12}`:                           "rules[0].max",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"left":"any"}`:                       "rules[0].left",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"entropy":7}`:                        "rules[0].entropy",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"severity":"urgent"}`:                "rules[0].severity",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"docs_url":"http://a.b"}`:            "rules[0].docs_url",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"]},"custom:y"`:                         "rules[1]",
+		`{"id":"custom:x","name":"x","prefixes":["inv_"],"docs_url":"https://a/` + key + `"}`: "rules[0].docs_url",
+	} {
+		c.do("PATCH", detectionPath, `{"rules":[`+rule+`]}`).wantError(400, "invalid_request", param)
+	}
+	a := c.do("PATCH", detectionPath, `{"rules":[{"id":"custom:x","name":"x `+key+`","prefixes":["inv_"]}]}`).want(200)
+	if strings.Contains(string(a.raw), key) || a.text("warnings.0.param") != "rules[0].name" {
+		t.Errorf("a secret in a name: %s", a.raw)
+	}
+}
+
+// A text is tried with the saved rules, or with those of the request. The answer has no secret. A reader may not ask.
+func TestTryDetectionRules(t *testing.T) {
+	c := newClient(t)
+	defer c.noRules()
+	own, known := "inv_live_"+strings.Repeat("a1B2c3d4", 4), "gh"+"p_"+strings.Repeat("Q7w8E9r0", 5)
+	text := map[string]any{"text": "first\n" + own + "\n" + known}
+	try := func() *answer { return c.do("POST", detectionPath+"/try", text).want(200) }
+	c.as(readKey).do("POST", detectionPath+"/try", "{").wantError(403, "insufficient_scope", "")
+	if a := try(); a.get("total") != 1.0 || a.text("matches.0.rule") != "github-token" || a.get("matches.0.line") != 3.0 {
+		t.Errorf("before there is a rule: %s", a.raw)
+	}
+	rules := []any{map[string]any{"id": "custom:inv", "name": "Key of inventory", "prefixes": []string{"inv_live_"},
+		"severity": "low"}}
+	text["rules"] = rules
+	a := try()
+	delete(text, "rules")
+	c.do("PATCH", detectionPath, map[string]any{"rules": rules}).want(200)
+	if saved := try(); string(saved.raw) != string(a.raw) {
+		t.Errorf("with saved rules %s, with rules of the request %s", saved.raw, a.raw)
+	}
+	if a.get("total") != 2.0 || a.text("matches.0.rule") != "custom:inv" ||
+		a.text("matches.0.name") != "Key of inventory" || a.text("matches.0.severity") != "low" ||
+		a.get("matches.0.line") != 2.0 || a.text("matches.1.severity") != "high" ||
+		!strings.HasPrefix(a.text("masked"), "first\ninv_live***") || strings.Contains(string(a.raw), own[10:20]) ||
+		strings.Contains(string(a.raw), known[5:15]) {
+		t.Errorf("answer %s", a.raw)
+	}
+	many := c.do("POST", detectionPath+"/try", map[string]any{"text": strings.Repeat(known+" ", 60)}).want(200)
+	if many.get("total") != 60.0 || len(many.get("matches").([]any)) != 50 {
+		t.Errorf("60 secrets: %.200s", many.raw)
+	}
+	c.do("POST", detectionPath+"/try", `{"text":"x","rules":[{}]}`).wantError(400, "invalid_request", "rules[0].id")
+	c.do("POST", detectionPath+"/try", `{}`).wantError(400, "invalid_request", "text")
+	c.do("POST", detectionPath+"/try", map[string]any{"text": strings.Repeat("a", 17000)}).
+		wantError(400, "invalid_request", "text")
+	c.do("POST", detectionPath+"/try", text, "Idempotency-Key", "once").want(200)
+	if a := c.do("POST", detectionPath+"/try", text, "Idempotency-Key", "once").want(200); a.Header.Get(
+		"Idempotent-Replayed") == "true" {
+		t.Error("the answer was remembered")
+	}
+}
+
+// A finding has the present name of its rule, and the last known one when the rule is deleted.
+func TestFindingsKeepTheNameOfADeletedRule(t *testing.T) {
+	c := newClient(t)
+	defer c.noRules()
+	name := c.finding(func(f *leak.Finding) { f.Rule, f.RuleName, f.Fingerprint = "custom:inv", "Old name", "" })
+	c.do("PATCH", detectionPath, map[string]any{"rules": []any{map[string]any{"id": "custom:inv", "name": "New name",
+		"prefixes": []string{"inv_live_"}, "docs_url": "https://wiki.example.com/keys"}}}).want(200)
+	if a := c.do("GET", "/v1/findings/"+name, nil).want(200); a.text("name") != "New name" ||
+		a.text("docs_url") != "https://wiki.example.com/keys" {
+		t.Errorf("finding %s", a.raw)
+	}
+	c.do("PATCH", detectionPath, `{"rules":null}`).want(200)
+	if a := c.do("GET", "/v1/findings/"+name, nil).want(200); a.text("name") != "Old name" || a.get("docs_url") != nil {
+		t.Errorf("after the rule was deleted: %s", a.raw)
+	}
+}
+
+// scan creates a verified domain and a scan of it, which ends with the test: one runs at a time.
+func (c *client) scan(hostname string) *answer {
+	c.t.Helper()
+	name := c.verifiedDomain(hostname)
+	return c.do("POST", "/v1/scans", map[string]any{"domain_id": name}).want(201)
+}
+
+func (c *client) verifiedDomain(hostname string) string {
+	c.t.Helper()
+	name := c.domain(hostname).text("id")
+	c.do("POST", "/v1/domains/"+name+"/verify", nil).want(200)
+	return name
+}
+
+// endScan ends the scan that is open.
+func (c *client) endScan(trigger string, change func(*leak.Scan)) {
+	c.t.Helper()
+	open := configuration.OpenScan()
+	if open == nil {
+		return
+	}
+	_, err := configuration.UpdateScan(context.Background(), open.ID, open.Try, time.Minute, func(s *leak.Scan) {
+		s.Status, s.Trigger = leak.ScanCompleted, trigger
+		change(s)
+	})
+	is.OK(c.t, err)
+}
+
+// A scan of a verified domain is queued, read, listed, and has its report in the end. One runs at a time.
+func TestScans(t *testing.T) {
+	c := newClient(t)
+	created := c.scan("scans.example.com")
+	name := created.text("id")
+	if created.text("status") != "queued" || created.text("trigger") != "manual" ||
+		created.text("hostname") != "scans.example.com" || created.get("started_at") != nil {
+		t.Errorf("%s", created.raw)
+	}
+	c.do("POST", "/v1/scans", map[string]any{"domain_id": created.text("domain_id")}).wantError(400, "invalid_state", "")
+	c.endScan(leak.ScanWeekly, func(s *leak.Scan) {
+		s.Pages, s.Budget, s.FindingsNew, s.FindingsOld, s.SkippedMore = 50, "pages", 2, 1, 9
+		s.Skipped, s.ThirdParty = []leak.ScanSkipped{{Path: "/a", Reason: "query"}}, []string{"cdn.example.com"}
+	})
+	a := c.do("GET", "/v1/scans/"+name, nil).want(200)
+	if a.text("status") != "completed" || a.get("pages") != 50.0 || a.text("budget_exhausted") != "pages" ||
+		a.text("skipped.0.reason") != "query" || a.text("third_party.0") != "cdn.example.com" ||
+		a.get("findings_new") != 2.0 || a.get("findings_seen") != 1.0 || a.get("finished_at") == nil {
+		t.Errorf("%s", a.raw)
+	}
+	second := c.do("POST", "/v1/scans", map[string]any{"domain_id": created.text("domain_id")}).want(201).text("id")
+	page := c.do("GET", "/v1/scans?limit=1", nil).want(200)
+	next := c.do("GET", "/v1/scans?limit=1&cursor="+page.text("next_cursor"), nil).want(200)
+	if page.text("data.0.id") != second || next.text("data.0.id") != name {
+		t.Errorf("%s\n%s", page.raw, next.raw)
+	}
+	for query, want := range map[string]int{
+		"domain_id=" + created.text("domain_id"): 2, "domain_id=dom_1," + created.text("domain_id"): 2, "domain_id=dom_1": 0,
+	} {
+		if list := c.do("GET", "/v1/scans?"+query, nil).want(200); len(list.get("data").([]any)) != want {
+			t.Errorf("%s, want %d: %s", query, want, list.raw)
+		}
+	}
+	c.do("GET", "/v1/scans?domain=dom_1", nil).wantError(400, "invalid_request", "domain")
+	c.do("GET", "/v1/scans/scn_1", nil).wantError(404, "not_found", "")
+}
+
+// Only verified domains are scanned, five times in 24 hours by hand.
+func TestScansAreRefused(t *testing.T) {
+	c := newClient(t)
+	for body, param := range map[string]string{`{}`: "domain_id", `{"domain_id":1}`: "domain_id",
+		`{"domain_id":"dom_1"}`: "domain_id"} {
+		c.do("POST", "/v1/scans", body).wantError(400, "invalid_request", param)
+	}
+	pending := map[string]any{"domain_id": c.domain("unproven.example.com").text("id")}
+	if a := c.do("POST", "/v1/scans", pending).wantError(400, "invalid_state", "domain_id"); !strings.Contains(
+		a.text("error.message"), "pending") {
+		t.Errorf("%s", a.raw)
+	}
+	body := map[string]any{"domain_id": c.verifiedDomain("often.example.com")}
+	for range leak.MaxScansPerDay {
+		c.do("POST", "/v1/scans", body).want(201)
+		c.endScan(leak.ScanManual, func(*leak.Scan) {})
+	}
+	if a := c.do("POST", "/v1/scans", body).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") == "" {
+		t.Errorf("%v", a.Header)
+	}
+	later := newClient(t, func(_ *api.Config, deps *api.Deps) {
+		deps.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
+	})
+	later.do("POST", "/v1/scans", body).want(201)
+}
+
+// domain creates a domain, which is deleted at the end of the test: there may be five.
+func (c *client) domain(hostname string) *answer {
+	c.t.Helper()
+	c.forgetDomains()
+	return c.do("POST", "/v1/domains", map[string]any{"hostname": hostname}).want(201)
+}
+
+// forgetDomains deletes all domains, and ends the scan that is open, at the end of the test.
+func (c *client) forgetDomains() {
+	c.t.Cleanup(func() {
+		c.endScan(leak.ScanWeekly, func(*leak.Scan) {}) // it counts for nothing then
+		all, _ := configuration.Domains(configuration.Account().ID, 0, 100)
+		for _, d := range all {
+			is.OK(c.t, entity.Delete[leak.Domain](context.Background(), configuration, d.ID))
+		}
+	})
+}
+
+// A domain is created, read, listed, verified and deleted. The answer names the exact record and file.
+func TestDomains(t *testing.T) {
+	c := newClient(t)
+	created := c.domain("Shop.Example.com.")
+	id, token := created.text("id"), created.text("token")
+	if created.text("hostname") != "shop.example.com" || created.text("status") != "pending" ||
+		created.text("dns_record") != "_relay-challenge.shop.example.com TXT relay-verify="+token ||
+		created.text("http_url") != "https://shop.example.com/.well-known/relay-verify.txt" ||
+		created.get("method") != nil || created.get("last_error") != nil || created.get("advice") != nil ||
+		created.get("verified_at") != nil || created.get("checked_at") != nil || created.get("expires_at") == nil {
+		t.Fatalf("%s", created.raw)
+	}
+	if a := c.do("GET", "/v1/domains/"+id, nil).want(200); a.text("token") != token {
+		t.Errorf("%s", a.raw)
+	}
+	second := c.domain("second.example.com").text("id")
+	page := c.do("GET", "/v1/domains?limit=1", nil).want(200)
+	next := c.do("GET", "/v1/domains?limit=1&cursor="+page.text("next_cursor"), nil).want(200)
+	if page.text("data.0.id") != second || next.text("data.0.id") != id || next.get("next_cursor") != nil {
+		t.Errorf("%s\n%s", page.raw, next.raw)
+	}
+	if a := c.do("POST", "/v1/domains/"+id+"/verify", nil).want(200); a.text("status") != "verified" ||
+		a.text("method") != "dns" || a.get("verified_at") == nil || a.get("expires_at") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	c.as(readKey).do("POST", "/v1/domains/"+id+"/verify", nil).wantError(403, "insufficient_scope", "")
+	c.do("DELETE", "/v1/domains/"+id, nil).want(200)
+	c.do("GET", "/v1/domains/"+id, nil).wantError(404, "not_found", "")
+	c.do("POST", "/v1/domains/"+id+"/verify", nil).wantError(404, "not_found", "")
+	c.do("DELETE", "/v1/domains/"+id, nil).wantError(404, "not_found", "")
+}
+
+// Each check says what was found instead and what to do; the eleventh in an hour is refused.
+func TestVerifyDomain(t *testing.T) {
+	c := newClient(t)
+	target := "/v1/domains/" + c.domain("verify.example.com").text("id")
+	for _, x := range []struct{ method, wrong, seen, advice string }{
+		{"dns", "not_found", "", "no TXT record at _relay-challenge.verify.example.com. Add it with the value relay-verify="},
+		{"dns", "mismatch", "v=spf1", "have other values"},
+		{"dns", "unreachable", "", "gave no answer about _relay-challenge.verify.example.com"},
+		{"http", "not_found", "HTTP status 404", "verify.example.com/.well-known/relay-verify.txt did not answer with"},
+		{"http", "mismatch", "<html>", "the token alone"},
+		{"http", "redirected", "a redirect to www.example.com", "add the name that it redirects to"},
+		{"http", "blocked", "", "not public"},
+		{"http", "tls", "", "certificate"},
+		{"http", "unreachable", "", "within 10 seconds"},
+	} {
+		c.fake.VerifyFunc = func(check *leak.DomainCheck) time.Duration {
+			check.Error, check.Seen = x.wrong, x.seen
+			return 0
+		}
+		a := c.do("POST", target+"/verify", map[string]any{"method": x.method}).want(200)
+		seen := ""
+		if a.get("seen") != nil {
+			seen = a.text("seen")
+		}
+		if a.text("status") != "pending" || a.text("last_error") != x.wrong || a.text("last_method") != x.method ||
+			seen != x.seen || !strings.Contains(a.text("advice"), x.advice) || a.get("checked_at") == nil {
+			t.Errorf("%s %s: %s", x.method, x.wrong, a.raw)
+		}
+	}
+	c.do("POST", target+"/verify", `{"method":"mail"}`).wantError(400, "invalid_request", "method")
+	c.fake.VerifyFunc = func(*leak.DomainCheck) time.Duration { return time.Minute }
+	if a := c.do("POST", target+"/verify", `{}`).wantError(429, "rate_limited", ""); a.Header.Get("Retry-After") != "60" {
+		t.Errorf("%v", a.Header)
+	}
+}
+
+// A verified domain whose proof is missing says when it expires. One that was not proven in a week can only be deleted.
+func TestDomainsExpire(t *testing.T) {
+	c := newClient(t)
+	verified := "/v1/domains/" + c.domain("verified.example.com").text("id")
+	pending := "/v1/domains/" + c.domain("pending.example.com").text("id")
+	c.do("POST", verified+"/verify", `{"method":"http"}`).want(200)
+	c.fake.VerifyFunc = func(check *leak.DomainCheck) time.Duration { check.Error = "mismatch"; return 0 }
+	if a := c.do("POST", verified+"/verify", `{}`).want(200); a.text("last_method") != "http" ||
+		a.text("status") != "verified" || a.get("expires_at") == nil {
+		t.Errorf("%s", a.raw)
+	}
+	c.fake.VerifyFunc = func(check *leak.DomainCheck) time.Duration {
+		check.Error, check.At = "not_found", check.At.Add(25*time.Hour)
+		return 0
+	}
+	if a := c.do("POST", verified+"/verify", `{}`).want(200); a.text("status") != "expired" || a.get("expires_at") != nil {
+		t.Errorf("%s", a.raw)
+	}
+	later := newClient(t, func(_ *api.Config, deps *api.Deps) {
+		deps.Now = func() time.Time { return time.Now().Add(8 * 24 * time.Hour) }
+	})
+	if a := later.do("GET", pending, nil).want(200); a.text("status") != "expired" ||
+		!strings.Contains(a.text("advice"), "Delete it") {
+		t.Errorf("%s", a.raw)
+	}
+	later.do("POST", pending+"/verify", nil).wantError(400, "invalid_state", "")
+	later.do("POST", verified+"/verify", nil).want(200)
+}
+
+// Host names that many owners share or that are the relay's own are refused, so is one that is there, and a sixth.
+func TestDomainInput(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, deps *api.Deps) {
+		deps.Egress = egress.Policy{OwnURLs: egress.NewOwnURLs(baseURL, []string{"dash.example.com"})}
+	})
+	c.forgetDomains()
+	for body, message := range map[string]string{
+		`{}`: "required", `{"hostname":""}`: "", `{"hostname":1}`: "", `{"hostname":"*.example.com"}`: "wildcard",
+		`{"hostname":"co.uk"}`: "public suffix", `{"hostname":"https://example.com/"}`: "without https://",
+		`{"hostname":"relay.example.com"}`: "of this relay", `{"hostname":"dash.example.com"}`: "of this relay",
+		`{"hostname":"10.0.0.1"}`: "IP address", `{"hostname":"example.com:8443"}`: "port",
+	} {
+		if a := c.do("POST", "/v1/domains", body).wantError(400, "invalid_request", "hostname"); !strings.Contains(
+			a.text("error.message"), message) {
+			t.Errorf("%s: %s", body, a.raw)
+		}
+	}
+	c.domain("bücher.example.com")
+	c.do("POST", "/v1/domains", `{"hostname":"xn--bcher-kva.example.com"}`).wantError(400, "invalid_state", "hostname")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.domain(name + ".example.com")
+	}
+	c.do("POST", "/v1/domains", `{"hostname":"sixth.example.com"}`).wantError(400, "invalid_state", "hostname")
+
+	local := newClient(t, func(_ *api.Config, deps *api.Deps) {
+		deps.Egress = egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	})
+	all, _ := configuration.Domains(configuration.Account().ID, 0, 1)
+	local.do("DELETE", "/v1/domains/"+all[0].ID, nil).want(200)
+	if a := local.domain("shop.test:8443"); a.text("http_url") != "https://shop.test:8443/.well-known/relay-verify.txt" ||
+		!strings.HasPrefix(a.text("dns_record"), "_relay-challenge.shop.test TXT ") {
+		t.Errorf("%s", a.raw)
+	}
 }

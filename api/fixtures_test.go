@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -60,9 +61,7 @@ func TestFixtures(t *testing.T) {
 		t.Errorf("created %s\nread %s", created.raw, again.raw)
 	}
 	same := c.do("PATCH", target, string(created.raw)).want(200) // what was read can be sent back
-	if string(same.raw) != string(created.raw) {
-		t.Errorf("created %s\nsent back %s", created.raw, same.raw)
-	}
+	is.Equal(t, string(same.raw), string(created.raw), "created %s\nsent back %s", created.raw, same.raw)
 	changed := c.do("PATCH", target, `{"name":"paid","expected_status":201,"version":1,
 		"required":[{"pointer":"/ok","equals":true},{"pointer":"/n","equals":null},{"pointer":"","type":"object"}]}`).
 		want(200)
@@ -102,9 +101,7 @@ func TestExportFixtures(t *testing.T) {
 		!strings.Contains(string(a.raw), `"body":[1.50]`) {
 		t.Errorf("%d %s", a.Status, a.raw)
 	}
-	if got := a.Header.Get("Content-Disposition"); got != `attachment; filename="fixtures.json"` {
-		t.Error(got)
-	}
+	is.Equal(t, a.Header.Get("Content-Disposition"), `attachment; filename="fixtures.json"`)
 	if len(c.fake.commands) > 0 {
 		t.Error("the export has sent something")
 	}
@@ -133,9 +130,7 @@ func TestLargeSuitesAreRefused(t *testing.T) {
 		ids = append(ids, large.ID)
 	}
 	a := c.do("GET", "/v1/fixtures/export?ids="+strings.Join(ids, ","), nil).wantError(400, "invalid_request", "ids")
-	if !strings.Contains(a.text("error.message"), "5 MiB") {
-		t.Errorf("%s", a.raw)
-	}
+	is.Has(t, a.text("error.message"), "5 MiB", "%s", a.raw)
 }
 
 // What is kept stays, one by one, but never a secret; what is no longer kept is replaced again.
@@ -153,9 +148,7 @@ func TestKeepValuesOfAFixture(t *testing.T) {
 		kept.get("keep.0") != "/email" || kept.get("removed") != a.get("removed").(float64)-1 {
 		t.Errorf("%s", kept.raw)
 	}
-	if strings.Contains(string(kept.raw), stripeKey()) {
-		t.Errorf("%s", kept.raw)
-	}
+	is.Lacks(t, string(kept.raw), stripeKey(), "%s", kept.raw)
 	c.do("PATCH", target, string(kept.raw)).want(200)
 	keep("/token").wantError(400, "invalid_request", "keep[0]")
 	keep("/email", "/redacted-secret-1").wantError(400, "invalid_request", "keep[1]")
@@ -232,9 +225,7 @@ func TestFixtureInput(t *testing.T) {
 	was.Type = "invite jane@acme.io"
 	c.fake.events[named] = &was
 	unnamed := c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`"}`).want(201)
-	if unnamed.text("name") != "invite user1@example.com" {
-		t.Errorf("%s", unnamed.raw)
-	}
+	is.Equal(t, unnamed.text("name"), "invite user1@example.com", "%s", unnamed.raw)
 	c.do("POST", "/v1/fixtures", `{"name":"x"}`).wantError(400, "invalid_request", "event_id")
 	c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`","name":"x","body":1,"keep":["/a"]}`).
 		wantError(400, "invalid_request", "keep")
@@ -242,9 +233,7 @@ func TestFixtureInput(t *testing.T) {
 	c.do("PATCH", target, `{"event_id":"`+ev+`"}`).wantError(400, "invalid_request", "event_id")
 	c.do("PATCH", target, `{"version":0}`).wantError(400, "invalid_request", "version")
 	a := c.do("POST", "/v1/fixtures", `{"event_id":"`+ev+`","name":"x","exprected_status":1}`).want(201)
-	if !strings.Contains(a.text("warnings.0.message"), "expected_status") {
-		t.Errorf("%s", a.raw)
-	}
+	is.Has(t, a.text("warnings.0.message"), "expected_status", "%s", a.raw)
 	for status, warned := range map[int]bool{101: true, 200: false, 302: true, 404: false} {
 		a := c.do("PATCH", target, fmt.Sprintf(`{"expected_status":%d}`, status)).want(200)
 		if (a.get("warnings") != nil) != warned || warned && a.text("warnings.0.param") != "expected_status" {
@@ -356,9 +345,7 @@ func TestNothingOfAnEventIsStored(t *testing.T) {
 		stored(t, made.text("id"))}
 	for _, p := range append(planted, "correct horse", "Jane Roe", "4012888888881881") {
 		for i, text := range all {
-			if strings.Contains(string(text), p) {
-				t.Errorf("%q is in text %d: %.300s", p, i, text)
-			}
+			is.Lacks(t, string(text), p, "%q is in text %d: %.300s", p, i, text)
 		}
 	}
 }
@@ -382,9 +369,7 @@ func TestTooManyFixtures(t *testing.T) {
 		c := newClient(t, withConfig(fullOfFixtures{configuration, limit}))
 		a := c.do("POST", "/v1/fixtures", map[string]any{"event_id": c.received(`{}`), "name": "x"}).
 			wantError(400, "invalid_state", "")
-		if !strings.Contains(a.text("error.message"), "delete some") {
-			t.Errorf("%s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "delete some", "%s", a.raw)
 	}
 }
 

@@ -44,6 +44,7 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -618,9 +619,7 @@ func (c *client) serve(r *http.Request) *answer {
 		c.t.Errorf("%s: %d bytes with Content-Length %s, which ends the connection", a.call, len(a.raw), n)
 	}
 	if w.Header().Get("Content-Type") == "application/json" {
-		if err := json.Unmarshal(a.raw, &a.Body); err != nil {
-			c.t.Fatalf("%s: answer is not JSON: %v\n%s", a.call, err, a.raw)
-		}
+		must.Do(c.t, json.Unmarshal(a.raw, &a.Body), "%s: answer is not JSON: %s", a.call, a.raw)
 	}
 	a.described(r.Method, r.URL.EscapedPath())
 	return a
@@ -629,9 +628,7 @@ func (c *client) serve(r *http.Request) *answer {
 // want ends the test unless the answer has the status.
 func (a *answer) want(status int) *answer {
 	a.t.Helper()
-	if a.Status != status {
-		a.t.Fatalf("%s: status %d, want %d\n%s", a.call, a.Status, status, a.raw)
-	}
+	must.Equal(a.t, a.Status, status, "%s: status: %s", a.call, a.raw)
 	return a
 }
 
@@ -711,9 +708,7 @@ func equalEndpoints(t *testing.T, a, b *answer) {
 		}
 		return out
 	}
-	if diff := gocmp.Diff(strip(a.Body), strip(b.Body)); diff != "" {
-		t.Errorf("%s, then %s:\n%s", a.call, b.call, diff)
-	}
+	is.Equal(t, gocmp.Diff(strip(a.Body), strip(b.Body)), "", "%s, then %s", a.call, b.call)
 }
 
 type ctxT = context.Context

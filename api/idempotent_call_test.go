@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -109,9 +110,7 @@ func TestRepeatGetsTheFirstAnswer(t *testing.T) {
 		403, "insufficient_scope", "")
 	c.sendOnce("/v1/endpoints", "large", `{"url":"`+strings.Repeat("x", 1<<20)+`"}`).wantError(
 		400, "payload_too_large", "")
-	if strings.Contains(c.log.String(), "whsec_") {
-		t.Error("a secret in the log")
-	}
+	is.Lacks(t, c.log.String(), "whsec_", "a secret in the log")
 }
 
 // What the path names is checked before the body on every route, with an Idempotency-Key too.
@@ -125,9 +124,7 @@ func TestUnknownPathComesBeforeTheBody(t *testing.T) {
 		target := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(path, "nope")
 		for _, headers := range [][]string{nil, {"Idempotency-Key", "unknown path"}} {
 			a := c.do("POST", target, tooLarge, headers...)
-			if a.Status != 404 {
-				t.Errorf("%s %q: %d %s", a.call, headers, a.Status, a.raw)
-			}
+			is.Equal(t, a.Status, 404, "%s %q: %s", a.call, headers, a.raw)
 		}
 	}
 }
@@ -136,9 +133,7 @@ func TestUnknownPathComesBeforeTheBody(t *testing.T) {
 func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	c := newClient(t)
 	text, _, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "other", Scope: config.ReadWrite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ep := c.endpoint(nil)
 	path := "/v1/endpoints/" + ep.text("id") + "/destinations/" + ep.text("destinations.0.id") + "/rotate_secret"
 	first := c.sendOnce(path, "rotation", `{}`).want(200).replayed(false)
@@ -164,9 +159,7 @@ func TestAnswerWithoutRoomIsReported(t *testing.T) {
 	c.sendOnce("/v1/endpoints", "full memory", `{"url":"https://a.example"}`).want(201).replayed(false)
 	again := c.sendOnce("/v1/endpoints", "full memory", `{"url":"https://a.example"}`)
 	again.wantError(400, "conflict", "Idempotency-Key")
-	if !strings.Contains(again.text("error.message"), "the status 201") {
-		t.Errorf("%s", again.raw)
-	}
+	is.Has(t, again.text("error.message"), "the status 201", "%s", again.raw)
 }
 
 // Parallel calls on two nodes create one endpoint and get the same answer.
@@ -292,9 +285,8 @@ func TestRepeatAfterCrash(t *testing.T) {
 		key := fmt.Sprint("killed", i)
 		dead.Store(true)
 		first := c.sendOnce(x.target, key, x.body).want(x.status)
-		if first.Header.Get("Idempotency-Status") != "unavailable" {
-			t.Errorf("%s: an answer that is not remembered does not say so", x.target)
-		}
+		is.Equal(t, first.Header.Get("Idempotency-Status"), "unavailable",
+			"%s: an answer that is not remembered does not say so", x.target)
 		dead.Store(false)
 		commands, count := len(c.fake.commands), endpoints(t)
 		ahead.Add(int64(31 * time.Second))
@@ -307,9 +299,7 @@ func TestRepeatAfterCrash(t *testing.T) {
 		equal(first, third, x.same...)
 	}
 	e, _ := configuration.Endpoint(name)
-	if n := len(e.Destination(dest).Secrets); n != 2 {
-		t.Errorf("%d secrets after one rotation", n)
-	}
+	is.Equal(t, len(e.Destination(dest).Secrets), 2, "secrets after one rotation")
 }
 
 // A repeat of an interrupted run gets the run's id and its queued deliveries, and queues nothing, however often it
@@ -344,9 +334,7 @@ func TestRepeatOfAnInterruptedRun(t *testing.T) {
 			r.State, r.Queued = jobs.RunInterrupted, 3
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		is.OK(t, err)
 	})
 	defer all.Wait()
 	for i := range 3 {
@@ -513,9 +501,7 @@ func TestRepeatOfUnknownOutcomeConflicts(t *testing.T) {
 			t.Fatalf("after its life: %v", err)
 		}
 	}
-	if calls != 1 {
-		t.Fatalf("%d calls", calls)
-	}
+	must.Equal(t, calls, 1, "calls")
 }
 
 // A key expires after a day, whether its record was removed or not.
@@ -551,9 +537,7 @@ func TestReplaysDuringAnUpgrade(t *testing.T) {
 		t.Errorf("%s, %d commands, %v", a.raw, len(c.fake.commands), a.Header)
 	}
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantError(503, "unavailable", "")
-	if len(c.fake.commands) != 1 {
-		t.Errorf("%d commands", len(c.fake.commands))
-	}
+	is.Equal(t, len(c.fake.commands), 1, "commands")
 }
 
 // Of an answer that is too large to remember, the repeat learns the status.
@@ -619,4 +603,37 @@ func TestRequestsOfActionsAreCheckedAgain(t *testing.T) {
 		t.Errorf("%d checks: %s", checks, a.raw)
 	}
 	c.do("DELETE", "/v1/drains/"+made.text("id"), nil).want(200)
+}
+
+// A parameter that is not a list of alternatives in the document is refused by its name if it is sent twice, an empty
+// one too: the client and a proxy might each mean another of the two.
+func TestRepeatedParametersAreRefused(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil)
+	name := ep.text("id")
+	in := strings.NewReplacer("{endpoint_id}", name, "{destination_id}", ep.text("destinations.0.id"),
+		"{event_id}", c.send(name), "{recovery_id}", c.recovery(name).text("id"),
+		"{tenant_name}", c.tenant("repeated"), "{event_type_name}", c.eventType("repeated"),
+		"{issue_id}", c.issue("http_503"),
+		"{finding_id}", c.finding())
+	document := &contract{source: readYAML(t, documentFile(t))}
+	tried := 0
+	for path, item := range members(document.source["paths"]) {
+		all, _ := at(item, "get", "parameters").([]any)
+		for _, p := range all {
+			p := document.deref(p)
+			kind, name := document.deref(p["schema"])["type"], p["name"].(string)
+			if p["in"] != "query" || kind == "array" || kind == "object" {
+				continue
+			}
+			tried++
+			for _, value := range []string{"", "2026-01-01"} {
+				target := in.Replace(path) + "?" + name + "=&" + name + "=" + value
+				c.do("GET", target, nil).wantError(400, "invalid_request", name)
+			}
+		}
+	}
+	if tried < 30 {
+		t.Errorf("%d parameters were tried", tried)
+	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -73,9 +74,7 @@ func TestRepeatedSend(t *testing.T) {
 		t.Errorf("%s\nthen %s, %d events", first.raw, again.raw, len(c.fake.events))
 	}
 	d, _ := id.Parse(id.Event, first.text("id"))
-	if c.fake.events[d].IdempotencyKey != key {
-		t.Errorf("stored with the key %q", c.fake.events[d].IdempotencyKey)
-	}
+	is.Equal(t, c.fake.events[d].IdempotencyKey, key, "stored with the key")
 	c.fake.details[d] = func(x *event.Detail) { x.Status = event.Delivered }
 	if later := c.sendOnce(target, key, paid).want(202).replayed(true); later.text("status") != "delivered" ||
 		later.text("id") != first.text("id") {
@@ -87,9 +86,7 @@ func TestRepeatedSend(t *testing.T) {
 	c.sendOnce(target, "k", paid).want(202).replayed(false)
 	c.sendOnce("/v1/endpoints/"+c.endpoint(nil).text("id")+"/events", key, paid).want(202).replayed(false) // another path
 	c.do("POST", target, paid).want(202).replayed(false)
-	if len(c.fake.events) != 4 {
-		t.Errorf("%d events", len(c.fake.events))
-	}
+	is.Equal(t, len(c.fake.events), 4, "events")
 	warned := c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202)
 	if c.sendOnce(target, "w", `{"type":"a","data":{},"dta":1}`).want(202).replayed(true).
 		text("warnings.0.param") != warned.text("warnings.0.param") {
@@ -119,9 +116,7 @@ func TestRefusedSendIsRepeated(t *testing.T) {
 		key := fmt.Sprint("bad", i)
 		first := c.sendOnce(target, key, bad.body).wantError(400, bad.kind, bad.param).replayed(false)
 		again := c.sendOnce(target, key, bad.body).wantError(400, bad.kind, bad.param).replayed(true)
-		if first.text("error.message") != again.text("error.message") {
-			t.Errorf("%s, then %s", first.raw, again.raw)
-		}
+		is.Equal(t, first.text("error.message"), again.text("error.message"), "%s, then %s", first.raw, again.raw)
 		c.sendOnce(target, key, paid).wantError(400, "idempotency_mismatch", "Idempotency-Key")
 	}
 	c.do("PATCH", "/v1/endpoints/"+name, `{"enabled":false}`).want(200)
@@ -211,9 +206,7 @@ func TestSendWithoutRedis(t *testing.T) {
 	// between the steps
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { redis.SetError("LOADING"); return nil }
 	unavailable(c.sendOnce(target, "half", paid).want(202))
-	if len(c.fake.events) != 2 {
-		t.Errorf("%d events", len(c.fake.events))
-	}
+	is.Equal(t, len(c.fake.events), 2, "events")
 }
 
 // stillRunning is a limiter store in which another call has claimed every key.
@@ -257,10 +250,7 @@ func TestIdempotencyClaimsHaveTheKeysOfEarlierVersions(t *testing.T) {
 	c.sendOnce(events, "k", paid).want(202)
 	c.sendOnce(events+"/batch", "k", `{"events":[`+paid+`]}`).want(202)
 	prefix := "idempotency\x00" + configuration.Account().ID + "\x00" + events
-	if want := []string{prefix + "\x00k", prefix + "/batch\x00k\x00", prefix + "/batch\x00k/0"}; !slices.Equal(
-		memory.keys, want) {
-		t.Errorf("%q, want %q", memory.keys, want)
-	}
+	is.List(t, memory.keys, []string{prefix + "\x00k", prefix + "/batch\x00k\x00", prefix + "/batch\x00k/0"})
 }
 
 // frozenConfiguration is a copy of the configuration, for tests in fake time.

@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // makeKey creates a key in the shared configuration.
@@ -18,9 +20,7 @@ func makeKey(t *testing.T, scope config.Scope, agent bool, expires time.Time) (t
 	t.Helper()
 	text, k, err := configuration.CreateKey(t.Context(), config.NewKey{
 		Name: t.Name(), Scope: scope, Agent: agent, ExpiresAt: expires})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return text, k
 }
 
@@ -126,7 +126,5 @@ func TestKeyUsedFromABrowser(t *testing.T) {
 		t.Error("another key is marked")
 	}
 	a := c.do("GET", "/v1/audit?action=key.updated&entity_id="+marked.ID, nil).want(200)
-	if n := strings.Count(string(a.raw), `"used_from_browser"`); n != 1 {
-		t.Errorf("%d entries of the audit log: %s", n, a.raw)
-	}
+	is.Equal(t, strings.Count(string(a.raw), `"used_from_browser"`), 1, "entries of the audit log: %s", a.raw)
 }

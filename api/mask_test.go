@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -147,9 +148,7 @@ func (x capabilities) in(text string) (found []string) {
 func TestCapabilitiesAreMaskedForReaders(t *testing.T) {
 	agent, _, err := configuration.CreateKey(t.Context(), config.NewKey{
 		Name: "agent", Scope: config.ReadWrite, Agent: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := newStreamServer(t, withJobsOf(3))
 	c := s.client
 	ep, evt, x := c.createWithCapabilities()
@@ -326,9 +325,7 @@ func TestRotateToken(t *testing.T) {
 	until := func(want time.Time, old string) {
 		t.Helper()
 		e, _ := configuration.Endpoint(name)
-		if want.IsZero() != (e.FormerToken == nil) {
-			t.Fatalf("the former token is %+v", e.FormerToken)
-		}
+		must.Equal(t, want.IsZero(), e.FormerToken == nil, "the former token is %+v", e.FormerToken)
 		if e.FormerToken == nil {
 			return
 		}
@@ -361,9 +358,7 @@ func TestRotateToken(t *testing.T) {
 		c.do("POST", target, `{"overlap_seconds":`+bad+`}`).wantError(400, "invalid_request", "overlap_seconds")
 	}
 	entry := c.do("GET", "/v1/audit?entity_id="+name+"&limit=1", nil).want(200)
-	if changes := fmt.Sprint(entry.get("data.0.changes")); !strings.Contains(changes, "token") {
-		t.Errorf("the audit log names %s", changes)
-	}
+	is.Has(t, fmt.Sprint(entry.get("data.0.changes")), "token", "the audit log names")
 }
 
 // A caller who changes the URL of a destination does not take its credential headers to the new server.
@@ -380,9 +375,7 @@ func TestCredentialHeadersDoNotFollowANewOrigin(t *testing.T) {
 	for _, elsewhere := range []string{
 		"https://evil.example.com/h", "https://example.com:8443/h", "https://example.com.evil.example/h"} {
 		a := c.do("PATCH", one, map[string]any{"url": elsewhere}).wantError(400, "invalid_request", "headers.Authorization")
-		if !strings.Contains(a.text("error.message"), "Authorization, X-Api-Key") {
-			t.Errorf("not all are named: %s", a.raw)
-		}
+		is.Has(t, a.text("error.message"), "Authorization, X-Api-Key", "not all are named: %s", a.raw)
 		c.do("PATCH", one, map[string]any{"url": elsewhere, "headers": masked}).wantError(
 			400, "invalid_request", "headers.Authorization")
 		entry := map[string]any{"id": dst, "url": elsewhere,
@@ -397,9 +390,7 @@ func TestCredentialHeadersDoNotFollowANewOrigin(t *testing.T) {
 	moved := map[string]any{"url": "https://new.example.com/h",
 		"headers": map[string]any{"authorization": "Bearer a-secret-token", "x-api-key": nil}}
 	a := c.do("PATCH", one, moved).want(200)
-	if diff := fmt.Sprint(a.get("headers")); diff != "map[Authorization:****oken X-Plain:plain]" {
-		t.Errorf("headers are %s", diff)
-	}
+	is.Equal(t, fmt.Sprint(a.get("headers")), "map[Authorization:****oken X-Plain:plain]", "headers")
 	entry := c.do("GET", "/v1/audit?entity_id="+ep.text("id")+"&limit=1", nil).want(200)
 	if changes := fmt.Sprint(entry.get("data.0.changes")); !strings.Contains(changes, dst+".url") ||
 		!strings.Contains(changes, "X-Api-Key") {
@@ -418,9 +409,7 @@ func TestVerificationWarnings(t *testing.T) {
 		for _, w := range warnings {
 			got = append(got, w.(map[string]any)["param"].(string))
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: warnings about %v, want %v\n%s", a.call, got, want, a.raw)
-		}
+		is.List(t, got, want, "%s: warnings about: %s", a.call, a.raw)
 	}
 	verified := func(members string) string {
 		return `{"url":"https://example.com/h","provider":"stripe","verification":{"type":"stripe",` + members + `}}`

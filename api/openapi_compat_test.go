@@ -8,6 +8,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -30,9 +31,7 @@ func TestCompatDocument(t *testing.T) {
 				t.Errorf("%s is missing", name)
 			}
 		}
-		if len(got) != len(want) {
-			t.Errorf("%d entries, want %d", len(got), len(want))
-		}
+		is.Equal(t, len(got), len(want), "entries")
 	}
 	checkCompatible(t, "", schemasOf(compatible))
 	if compatible["openapi"] != "3.0.3" || compatible["webhooks"] != nil {
@@ -97,8 +96,6 @@ func TestCompatSchema(t *testing.T) {
 		var in, expected any
 		must.Do(t, json.Unmarshal([]byte(schema), &in))
 		must.Do(t, json.Unmarshal([]byte(want), &expected))
-		if diff := gocmp.Diff(expected, any(c.schema(in))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", schema, diff)
-		}
+		is.Equal(t, gocmp.Diff(expected, any(c.schema(in))), "", "%s (-want +got)", schema)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -21,9 +22,7 @@ func TestDocumentIsServed(t *testing.T) {
 			a.Header.Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s: %v", target, a.Header)
 		}
-		if again := c.do("GET", target, nil).Header.Get("ETag"); again != etag {
-			t.Errorf("%s: %s, then %s", target, etag, again)
-		}
+		is.Equal(t, c.do("GET", target, nil).Header.Get("ETag"), etag, "%s: %s, then", target, etag)
 		for match, want := range map[string]int{
 			etag: 304, "W/" + etag: 304, `"x", ` + etag: 304, "*": 304, `"x"`: 200, "": 200} {
 			a := c.do("GET", target, nil, "If-None-Match", match).want(want)

@@ -15,6 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // measured are requests of which some failed.
@@ -64,9 +66,7 @@ func TestOverview(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := configuration.ForgetAlert(context.WithoutCancel(t.Context()), alert); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, configuration.ForgetAlert(context.WithoutCancel(t.Context()), alert))
 	})
 	critical := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Critical, finding.Open })
 	medium := c.finding(func(f *leak.Finding) { f.Severity, f.Status = finding.Medium, finding.Open })
@@ -110,9 +110,7 @@ func TestOverview(t *testing.T) {
 	if i := strings.Index(string(a.raw), critical); i < 0 || i > strings.Index(string(a.raw), high) {
 		t.Error("findings of high severity come before critical ones")
 	}
-	if strings.Contains(string(a.raw), "/a\"") {
-		t.Error("the overview shows a URL, which a key that may only read must not see")
-	}
+	is.Lacks(t, string(a.raw), "/a\"", "the overview shows a URL, which a key that may only read must not see")
 	c.do("GET", "/v1/overview?limit=1", nil).wantError(400, "invalid_request", "limit")
 
 	away := newClient(t)
@@ -173,14 +171,10 @@ func TestOverviewIsReadOncePerTenSeconds(t *testing.T) {
 	}
 	close(finish)
 	callers.Wait()
-	if n := reads.Load(); n != 1 {
-		t.Errorf("%d reads of the store for ten callers", n)
-	}
+	is.Equal(t, reads.Load(), 1, "reads of the store for ten callers")
 	offset.Store(int64(11 * time.Second))
 	c.do("GET", "/v1/overview", nil).want(200)
-	if n := reads.Load(); n != 2 {
-		t.Errorf("%d reads of the store after eleven seconds", n)
-	}
+	is.Equal(t, reads.Load(), 2, "reads of the store after eleven seconds")
 }
 
 func TestEndpointTraffic(t *testing.T) {
@@ -189,9 +183,7 @@ func TestEndpointTraffic(t *testing.T) {
 	waiting := c.send(ep)
 	at := time.Now().UTC().Truncate(time.Hour)
 	c.fake.TrafficFunc = func(endpoint string) (event.DestinationTraffic, error) {
-		if endpoint != ep {
-			t.Error(endpoint)
-		}
+		is.Equal(t, endpoint, ep)
 		return event.DestinationTraffic{Destinations: []event.MeasuredGroup{{ID: "dst_a", Hour: measured(3, 1),
 			Day: []event.MeasuredStep{{At: at, Measured: measured(9, 2)}}}}}, nil
 	}
@@ -266,8 +258,6 @@ func TestTimesAgo(t *testing.T) {
 	c.do("GET", "/v1/events?since=1w", nil).wantError(400, "invalid_request", "since")
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": "yesterday", "dry_run": true}).want(200)
 	job := c.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": ep, "since": "24h", "rate_per_second": 1})
-	at, err := time.Parse(time.RFC3339, job.text("since"))
-	if err != nil || time.Since(at).Round(time.Hour) != 24*time.Hour {
-		t.Errorf("%s", job.raw)
-	}
+	at := must.Get(time.Parse(time.RFC3339, job.text("since")))(t)
+	is.Equal(t, time.Since(at).Round(time.Hour), 24*time.Hour, "%s", job.raw)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -102,9 +103,7 @@ func TestPortalLinks(t *testing.T) {
 		t.Errorf("%s", created.raw)
 	}
 	for range 2 { // a program that previews links opens them, too
-		if page := p.open("GET", path, http.StatusOK); strings.Contains(page, "data-open") {
-			t.Error("a preview would open the link")
-		}
+		is.Lacks(t, p.open("GET", path, http.StatusOK), "data-open", "a preview would open the link")
 	}
 	for from, opens := range map[string]bool{owner + "/webhooks": true, "https://evil.example/": false} {
 		r := p.request("GET", path)
@@ -123,9 +122,7 @@ func TestPortalLinks(t *testing.T) {
 		!strings.Contains(h.Get("Content-Security-Policy"), "frame-ancestors "+owner+";") {
 		t.Errorf("in a frame: %v %s", h, w.Body)
 	}
-	if page := p.open("GET", "/portal", http.StatusUnauthorized); strings.Contains(page, `"/app`) {
-		t.Error("the page leads to the dashboard")
-	}
+	is.Lacks(t, p.open("GET", "/portal", http.StatusUnauthorized), `"/app`, "the page leads to the dashboard")
 	foreign := p.request("POST", path)
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	w = httptest.NewRecorder()
@@ -209,9 +206,7 @@ func TestPortalRights(t *testing.T) {
 			case right != can && right != "view":
 				p.open(method, path, http.StatusForbidden)
 			case method == http.MethodGet:
-				if page := p.open(method, path, http.StatusOK); strings.Contains(page, `"/app`) {
-					t.Errorf("%s leads to the dashboard", operation)
-				}
+				is.Lacks(t, p.open(method, path, http.StatusOK), `"/app`, "%s leads to the dashboard", operation)
 			}
 		}
 		for _, page := range []string{"/portal/events/" + other.of["event"], "/portal/events/" + account,
@@ -219,9 +214,7 @@ func TestPortalRights(t *testing.T) {
 			"/portal/endpoints/" + p.tenant.of["endpoint"] + "/destinations/" + other.of["destination"],
 			"/portal/endpoints/" + of.text("id") + "/destinations/" + of.text("destinations.0.id"),
 			"/portal/requests/act_nope", "/portal/endpoints/" + other.of["endpoint"] + "/destinations/x"} {
-			if text := p.open("GET", page, http.StatusNotFound); strings.Contains(text, other.name) {
-				t.Errorf("%s names what belongs to others", page)
-			}
+			is.Lacks(t, p.open("GET", page, http.StatusNotFound), other.name, "%s names what belongs to others", page)
 		}
 		for _, list := range []string{"/portal", "/portal/events", "/portal/requests"} {
 			if text := p.open("GET", list, http.StatusOK); strings.Contains(text, other.name) ||
@@ -231,9 +224,7 @@ func TestPortalRights(t *testing.T) {
 		}
 	}
 	after := p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).want(200)
-	if before.text("updated_at") != after.text("updated_at") {
-		t.Error("a refused form has changed the endpoint")
-	}
+	is.Equal(t, before.text("updated_at"), after.text("updated_at"), "a refused form has changed the endpoint")
 	p.enter("secrets")
 	p.client.do("PATCH", "/v1/endpoints/"+p.tenant.of["endpoint"]+"/destinations/"+p.tenant.of["destination"],
 		`{"url":"https://example.com/h?token=0123456789abcdef"}`).want(200)
@@ -262,12 +253,8 @@ func TestPortalAtWork(t *testing.T) {
 		t.Fatalf("%s %s", secret, e.raw)
 	}
 	path := "/portal/endpoints/" + p.tenant.of["endpoint"] + "/destinations/" + d
-	if page := p.open("GET", path, 200); strings.Contains(page, secret) {
-		t.Error("the page shows the secret unasked")
-	}
-	if page := p.post(path+"/secret", 200); !strings.Contains(page, secret) {
-		t.Error("the secret is not shown again")
-	}
+	is.Lacks(t, p.open("GET", path, 200), secret, "the page shows the secret unasked")
+	is.Has(t, p.post(path+"/secret", 200), secret, "the secret is not shown again")
 	seen := p.client.do("GET", "/v1/audit?actor="+session, nil).want(200)
 	if seen.get("data.0.actor.type") != "portal" || seen.get("data.0.related_id") != d ||
 		!strings.Contains(string(seen.raw), "secret_shown") {
@@ -293,9 +280,8 @@ func TestPortalAtWork(t *testing.T) {
 	p.post(path+"/test", http.StatusSeeOther)
 	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther, "destination_id", d)
 	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther)
-	if page := p.open("GET", "/portal/events/"+p.tenant.of["event"], 200); !strings.Contains(page, "Nothing was sent") {
-		t.Error("a replay without a destination says nothing")
-	}
+	is.Has(t, p.open("GET", "/portal/events/"+p.tenant.of["event"], 200), "Nothing was sent",
+		"a replay without a destination says nothing")
 	p.post(path+"/remove", http.StatusSeeOther)
 	p.open("GET", path, http.StatusNotFound)
 
@@ -308,9 +294,7 @@ func TestPortalAtWork(t *testing.T) {
 		!strings.Contains(w.Header().Get("Content-Security-Policy"), "img-src 'self' data: https://cdn.example.com;") {
 		t.Errorf("%v %s", w.Header(), text)
 	}
-	if css := p.open("GET", "/portal/look.css", 200); css != ":root{--solid:#ffee00;--on-solid:#000}" {
-		t.Error(css)
-	}
+	is.Equal(t, p.open("GET", "/portal/look.css", 200), ":root{--solid:#ffee00;--on-solid:#000}")
 	for _, bad := range []string{`{"color":"red"}`, `{"color":"#fff;}"}`, `{"logo_url":"http://x"}`,
 		`{"logo_url":"https://x; script-src *"}`, `{"logo_url":"https://u:p@x"}`, `{"title":"\u202e"}`} {
 		if got := p.client.do("PUT", "/v1/tenants/"+p.tenant.name, `{"portal":`+bad+`}`); got.Status != 400 {

@@ -10,7 +10,10 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // reporter sends processing receipts for one event.
@@ -73,9 +76,7 @@ func TestProcessingReceipts(t *testing.T) {
 				t.Errorf("%+v", x)
 			}
 		}
-		if len(receipts) != 6 {
-			t.Errorf("%d receipts are recorded", len(receipts))
-		}
+		is.Equal(t, len(receipts), 6, "receipts are recorded")
 	}
 }
 
@@ -138,9 +139,7 @@ func TestProcessingRefused(t *testing.T) {
 	bad("details", `,"details":{"a":[1,{"`+token+`":true}]}`)
 	bad("details", `,"details":{"key":"`+apikey.New()+`"}`)
 	bad("details", `,"details":{"pem":"-----BEGIN `+`PRIVATE KEY-----\nMII"}`)
-	if strings.Contains(r.log.String(), token) {
-		t.Error("the log contains a refused secret")
-	}
+	is.Lacks(t, r.log.String(), token, "the log contains a refused secret")
 	a := r.report(`{"state":"failed","refrence":"x","event_id":"evt_1","applied":true}`).want(200)
 	if a.text("warnings.0.param") != "refrence" || !strings.Contains(a.text("warnings.0.message"), "reference") ||
 		a.get("warnings.1") != nil {
@@ -157,9 +156,7 @@ func TestProcessingDetailsKeepTheirBytes(t *testing.T) {
 		`"<b>é` + "\u2028" + `"`,
 	} {
 		a := r.report(`{"state":"processing","details":` + details + `}`).want(200)
-		if !strings.Contains(string(a.raw), `"details":`+details+`,`) {
-			t.Errorf("%s became %s", details, a.raw)
-		}
+		is.Has(t, string(a.raw), `"details":`+details+`,`, "%s became %s", details, a.raw)
 	}
 }
 
@@ -226,4 +223,61 @@ func TestReceiptsWarnOfPersonalData(t *testing.T) {
 	f(`{"state":"processing","details":{"jane\u0040acme.io":["DE89370400440532013000"],"b":"b@acme.io"}}`,
 		"details "+email, "details the number of a bank account; leave it out")
 	f(`{"state":"processing","details":{"n":4111111111111111}}`, "details a card number; leave it out")
+}
+
+// The first call counts, the event shows its time, and a replay is refused.
+func TestErasePayload(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	ev, other := c.send(ep), c.send(ep)
+	path := "/v1/events/" + ev
+	if at, there := c.do("GET", path, nil).want(200).Body["payload_erased_at"]; at != nil || !there {
+		t.Errorf("before: %v", at)
+	}
+	first := c.do("DELETE", path+"/payload", nil).want(200)
+	if len(first.Body) != 3 || first.text("id") != ev || first.text("object") != "event" {
+		t.Errorf("%s", first.raw)
+	}
+	at := first.text("payload_erased_at")
+	if moment, err := time.Parse(time.RFC3339, at); err != nil || time.Since(moment) > time.Hour {
+		t.Errorf("erased at %q", at)
+	}
+	is.Equal(t, c.do("DELETE", path+"/payload", nil).want(200).text("payload_erased_at"), at,
+		"a repeat says: the first call said %s", at)
+	is.Equal(t, c.do("GET", path, nil).want(200).text("payload_erased_at"), at, "the event says")
+	for _, query := range []string{"", "&q=order"} {
+		for _, row := range c.do("GET", "/v1/events?endpoint_id="+ep+query, nil).want(200).Body["data"].([]any) {
+			row := row.(map[string]any)
+			if want := map[any]any{ev: at, other: nil}[row["id"]]; row["payload_erased_at"] != want {
+				t.Errorf("%s lists %v as erased at %v, want %v", query, row["id"], row["payload_erased_at"], want)
+			}
+		}
+	}
+	c.do("POST", path+"/replay", nil).wantError(400, "invalid_state", "")
+	c.do("POST", "/v1/events/"+other+"/replay", nil).want(200)
+
+	c.as(readKey).do("DELETE", path+"/payload", nil).wantError(403, "insufficient_scope", "")
+	for _, unknown := range []string{"evt_nope", id.ID{1}.Text(id.Event), "ep_1"} {
+		c.do("DELETE", "/v1/events/"+unknown+"/payload", nil).want(404)
+	}
+	c.do("GET", path+"/payload", nil).want(404)
+}
+
+// failingErasures is a configuration log that refuses erasures.
+type failingErasures struct{ err error }
+
+func (f failingErasures) ErasePayload(context.Context, id.ID) (time.Time, error) {
+	return time.Time{}, f.err
+}
+func (f failingErasures) ErasedAt(id.ID) time.Time { return time.Time{} }
+
+func TestErasePayloadFails(t *testing.T) {
+	for err, status := range map[error]int{
+		config.ErrUnavailable: 503, config.ErrLevel: 503, config.ErrTooManyErasures: 429, config.ErrStateFull: 400,
+		config.ErrRecoveryHistoryFull: 429, config.ErrTooManyEndpoints: 400,
+		config.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
+	} {
+		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failingErasures{err} })
+		c.do("DELETE", "/v1/events/"+c.send(c.endpoint(nil).text("id"))+"/payload", nil).want(status)
+	}
 }

@@ -10,11 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/catalogue"
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/reference"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -51,8 +57,7 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 	switch r.URL.Path {
 	case "/healthz":
 		web.InfoOf(r).Route = r.URL.Path
-		web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-		return nil
+		return web.Answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	case "/readyz":
 		web.InfoOf(r).Route = r.URL.Path
 		a.serveReadiness(w)
@@ -207,4 +212,205 @@ func addReference(pages map[string]*page, document *yaml.Node, cfg *Config) (err
 		pages[path] = &p
 	}
 	return nil
+}
+
+// cataloguePath is the page of event types for everybody, and documentPath the same as an OpenAPI document.
+const cataloguePath, documentPath = "/catalogue", "/catalogue/openapi.json"
+
+// cataloguePages draws both pages when the catalogue has changed since the last request.
+type cataloguePages struct {
+	of    *catalogue.Catalogue
+	style func() (string, error) // nil: none
+
+	mu      sync.Mutex // guards what follows; a page is drawn once, however many ask for it
+	version string
+	pages   map[string]*page
+}
+
+func (c *cataloguePages) serve(w http.ResponseWriter, r *http.Request) error {
+	p, err := c.page(r.URL.Path)
+	if err != nil {
+		return err
+	}
+	web.InfoOf(r).Route = r.URL.Path
+	p.serve(w, r)
+	return nil
+}
+
+// page returns one of the pages, or the 404 unless the account publishes them.
+func (c *cataloguePages) page(path string) (*page, error) {
+	version, public := c.of.Version()
+	if !public {
+		return nil, web.Missing("the catalogue is not public; PATCH /v1/settings/catalogue publishes it")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version != version {
+		pages, err := c.draw()
+		if err != nil {
+			return nil, err
+		}
+		c.version, c.pages = version, pages
+	}
+	return c.pages[path], nil
+}
+
+func (c *cataloguePages) draw() (map[string]*page, error) {
+	title, types, document, err := c.of.Published()
+	if err != nil {
+		return nil, fmt.Errorf("write the catalogue: %w", err)
+	}
+	style := ""
+	if c.style != nil {
+		if style, err = c.style(); err != nil {
+			return nil, fmt.Errorf("read the look of the catalogue: %w", err)
+		}
+	}
+	drawn := make([]reference.EventType, len(types))
+	for i, x := range types {
+		drawn[i] = reference.EventType(x)
+	}
+	html, policy, err := reference.Catalogue(title, style, drawn)
+	if err != nil {
+		return nil, fmt.Errorf("draw the catalogue: %w", err)
+	}
+	shown, text := newPage("text/html; charset=utf-8", html), newPage("application/json", document)
+	shown.policy = policy
+	return map[string]*page{cataloguePath: &shown, documentPath: &text}, nil
+}
+
+const (
+	// keySetPath is where RFC 8615 puts it. Everyone may read public keys.
+	keySetPath = "/.well-known/jwks.json"
+	// maxPublicKeys bounds a set, and with it the work that a stranger can ask for.
+	maxPublicKeys = 1000
+	// keySetAge is how long the set of all endpoints is kept.
+	keySetAge = 10 * time.Second
+)
+
+// jwk is an Ed25519 public key (RFC 8037) as a JSON Web Key (RFC 7517). Its id is the thumbprint of RFC 7638.
+type jwk struct {
+	Type      string `json:"kty"`
+	Curve     string `json:"crv"`
+	X         string `json:"x"`
+	Use       string `json:"use"`
+	Algorithm string `json:"alg"`
+	ID        string `json:"kid"`
+}
+
+func newJWK(s sign.Secret) jwk {
+	x := base64.RawURLEncoding.EncodeToString(s.PublicKey())
+	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` + x + `"}`))
+	return jwk{Type: "OKP", Curve: "Ed25519", X: x, Use: "sig", Algorithm: "EdDSA",
+		ID: base64.RawURLEncoding.EncodeToString(sum[:])}
+}
+
+// keySet serves the public keys of destinations that get Ed25519 signatures.
+type keySet struct {
+	config  Configuration
+	keyring *seal.Keyring
+	now     func() time.Time
+
+	mu     sync.Mutex // of the set of all endpoints
+	all    []jwk
+	readAt time.Time
+}
+
+// serve answers with the keys of the endpoint in the parameter endpoint_id, otherwise with those of all endpoints. The
+// keys of other endpoints are of no use to a receiver: what they have signed is not meant for it.
+func (a *keySet) serve(w http.ResponseWriter, r *http.Request) error {
+	web.InfoOf(r).Route = keySetPath
+	q := frame.NewQuery(r, "")
+	q.Names = []string{"endpoint_id"}
+	name := q.Single("endpoint_id")
+	if q.RefuseUnknownParameters(); q.Err != nil {
+		return q.Err
+	}
+	keys, err := []jwk{}, error(nil)
+	if name != "" {
+		e, presence := a.config.Endpoint(name)
+		if presence != entity.Present {
+			return web.Missing("there is no such endpoint")
+		}
+		keys, err = a.add(keys, e)
+	} else {
+		keys, err = a.ofAll()
+	}
+	if err != nil {
+		return err
+	}
+	if len(keys) > maxPublicKeys {
+		return web.Invalid("endpoint_id", "is required: there are more than %d public keys", maxPublicKeys)
+	}
+	return web.Answer(w, http.StatusOK, map[string][]jwk{"keys": keys})
+}
+
+// add adds the keys that sign for an endpoint now.
+func (a *keySet) add(keys []jwk, e *config.Endpoint) ([]jwk, error) {
+	for i := range e.Destinations {
+		d := &e.Destinations[i]
+		for _, sealed := range d.Secrets {
+			if !sealed.Until.IsZero() && !a.now().Before(sealed.Until) {
+				continue
+			}
+			text, err := a.keyring.OpenString(d.ID, seal.FieldSecret, sealed.Secret)
+			if err != nil {
+				return nil, err
+			}
+			if s, err := sign.ParseSecret(text); err == nil && s.Algorithm() == sign.Ed25519 {
+				keys = append(keys, newJWK(s))
+			}
+		}
+	}
+	return keys, nil
+}
+
+// ofAll returns at most a few more than maxPublicKeys keys.
+func (a *keySet) ofAll() (keys []jwk, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if account := a.config.Account(); account != nil && a.now().Sub(a.readAt) >= keySetAge {
+		keys = []jwk{}
+		for before, more := int64(0), true; more && len(keys) <= maxPublicKeys; {
+			var page []*config.Endpoint
+			page, more = a.config.Endpoints(account.ID, before, 100)
+			for _, e := range page {
+				if keys, err = a.add(keys, e); err != nil {
+					return nil, err
+				}
+				before = e.CreationSeq()
+			}
+		}
+		a.all, a.readAt = keys, a.now()
+	}
+	return a.all, nil
+}
+
+// errorDocs explains each error type on the page that doc_url links to.
+var errorDocs = []struct{ kind, text string }{
+	{web.InvalidRequest, "400. The request is malformed, or a parameter is outside its limits; error.param names it. " +
+		"The same request gets the same answer; correct it first. A destination on your own machine or in a private " +
+		"network is refused: relay-forward.mjs (under /tools) copies events to your machine, and an operator lets the " +
+		"relay send to such a network with RELAY_EGRESS_ALLOW. At an ingest URL also 401: the signature does not verify, " +
+		"and error.code says why; 405: only a challenge may be a GET; 431: the headers are too large."},
+	{web.InvalidState, "400. The request is valid, but the current state of the resource does not allow it."},
+	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body. Use a new key for a new " +
+		"request."},
+	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Narrow it, or " +
+		"use a recovery job."},
+	{web.PayloadTooLarge, "400, at an ingest URL 413. The body is larger than the service accepts; nothing was stored."},
+	{web.Conflict, "400. Another request changed the resource at the same time. Read it and try again."},
+	{web.AuthenticationRequired, "401. Send an API key: `Authorization: Bearer <API_KEY>`."},
+	{web.InvalidAPIKey, "401. The API key is unknown, expired or revoked."},
+	{web.InsufficientScope, "403. The key may only read, or it is an agent key; the call needs another key with the " +
+		"scope read_write."},
+	{web.NotFound, "404. There is no such route or resource, or its retention has ended."},
+	{web.RateLimited, "429. Too many requests; wait as long as Retry-After says."},
+	{web.AllowanceExceeded, "429. Reserved. No route answers with it: events above the allowance are accepted."},
+	{web.Internal, "500. The service failed. Its logs name the request id. Check whether a write took effect " +
+		"before repeating it."},
+	{web.Unavailable, "503. A part of the service is temporarily unavailable; wait as long as Retry-After says. " +
+		"Check whether a write took effect before repeating it."},
+	{web.Timeout, "504, at an ingest URL 408 if the body comes too slowly. The request took too long and was " +
+		"abandoned. Check whether a write took effect before repeating it."},
 }

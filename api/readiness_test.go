@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -160,9 +161,7 @@ func TestReadinessIntervals(t *testing.T) {
 			}
 		}
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-done)
 	})
 }
 

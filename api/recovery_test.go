@@ -21,6 +21,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func (f *fake) RecoveryCounts(_ context.Context, _ string, jobs ...string) (
@@ -90,9 +92,7 @@ func changeJob(t *testing.T, job *answer, change func(*jobs.Recovery)) {
 		change(j)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func (c *client) recovery(endpoint string) *answer {
@@ -176,9 +176,7 @@ func TestRecoveryView(t *testing.T) {
 		"finished_at": nil,
 		"deadline_at": job.text("deadline_at"), "created_by": c.do("GET", "/v1/me", nil).text("key_id"),
 	}
-	if diff := gocmp.Diff(want, job.Body); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, job.Body, want)
 	created, err1 := time.Parse(time.RFC3339, job.text("created_at"))
 	ends, err2 := time.Parse(time.RFC3339, job.text("deadline_at"))
 	if err := errors.Join(err1, err2); err != nil || ends.Sub(created) != 24*time.Hour {
@@ -231,9 +229,7 @@ func TestRecoveryWithALaterCanaryIsAsDescribed(t *testing.T) {
 	changeJob(t, job, func(j *jobs.Recovery) { j.StartCanary(time.Now()); j.NextCanary(5) })
 	c.fake.recoveries = map[string]event.RecoveryCounts{job.text("id"): {Skipped: 5}}
 	got := c.do("GET", "/v1/recoveries/"+job.text("id"), nil).want(200).get("canary")
-	if diff := gocmp.Diff(map[string]any{"total": 4.0, "delivered": 0.0, "failed": 0.0}, got); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, got, map[string]any{"total": 4.0, "delivered": 0.0, "failed": 0.0})
 }
 
 func TestRecoveryWarnsOfARateThatIsTooLow(t *testing.T) {
@@ -307,9 +303,7 @@ func TestRecoveryActions(t *testing.T) {
 	refused := func(action, allowed string) {
 		t.Helper()
 		text := c.act(job, action).wantError(400, "invalid_state", "action").text("error.message")
-		if !strings.Contains(text, allowed) {
-			t.Errorf("%q does not say %q", text, allowed)
-		}
+		is.Has(t, text, allowed, "does not say %q", allowed)
 	}
 	moved := func(action, state string) *answer {
 		t.Helper()
@@ -386,9 +380,7 @@ func TestOneRecoverySendsToADestination(t *testing.T) {
 	c.act(first, "canary").want(200)
 	for _, job := range []*answer{second, all} {
 		text := c.act(job, "canary").wantError(400, "invalid_state", "action").text("error.message")
-		if !strings.Contains(text, first.text("id")) {
-			t.Errorf("%q does not name the job that runs", text)
-		}
+		is.Has(t, text, first.text("id"), "does not name the job that runs")
 	}
 	c.act(elsewhere, "canary").want(200)
 	changeJob(t, first, func(j *jobs.Recovery) { j.Reserved, j.State = 5, jobs.RecoveryAwaitingApproval })
@@ -454,9 +446,7 @@ func TestRecoveryLists(t *testing.T) {
 	slices.Reverse(newest)
 	f := func(query string, want ...string) {
 		t.Helper()
-		if got := ids(query); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", query, got, want)
-		}
+		is.List(t, ids(query), want, query)
 	}
 	f("limit=2", newest...)
 	f("limit=1&endpoint_id="+one, created[4], created[2], created[0])
@@ -504,9 +494,7 @@ func TestRecoveryItems(t *testing.T) {
 		cursor = cmp.Or(strings.Repeat("?limit=1&cursor="+next, min(len(next), 1)), "")
 	}
 	slices.Reverse(rows)
-	if len(rows) != 4 {
-		t.Fatalf("%d items", len(rows))
-	}
+	must.Equal(t, len(rows), 4, "items")
 	ev := c.fake.items[0].Event
 	want := map[string]any{
 		"id": rows[0].(map[string]any)["id"], "recovery_id": job.text("id"), "event_id": ev.Text(id.Event),
@@ -514,9 +502,7 @@ func TestRecoveryItems(t *testing.T) {
 		"state": "delivered", "skipped_reason": nil, "canary": true, "attempts": 2.0, "last_response_status": 200.0,
 		"last_error_code": nil, "updated_at": "2026-11-20T01:02:03.000Z",
 	}
-	if diff := gocmp.Diff(want, rows[0]); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, rows[0], want)
 	got := ""
 	for _, row := range rows[1:] {
 		row := row.(map[string]any)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config/retry"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -68,9 +69,7 @@ func TestReleasedDocumentIsKept(t *testing.T) {
 	kit.Freeze(t, released, func() []byte { return []byte(servedDocument(t)) })
 	for version := range kit.Released(t, released) {
 		before := filepath.Join(kit.Root(t), "test", "released", version, released)
-		if found := breakingChanges(t, before, documentFile(t)); found != "" {
-			t.Errorf("%s: %s", version, found)
-		}
+		is.Equal(t, breakingChanges(t, before, documentFile(t)), "", version)
 	}
 }
 
@@ -257,9 +256,7 @@ func TestBreakingChangesAreFound(t *testing.T) {
 	} {
 		found := breakingChanges(t, whole, changed(t, changes))
 		for _, c := range changes {
-			if !strings.Contains(found, c.found) {
-				t.Errorf("%s passes: %q is not in\n%s", c.name, c.found, found)
-			}
+			is.Has(t, found, c.found, c.name)
 		}
 	}
 }
@@ -288,9 +285,7 @@ func TestAdditionsPass(t *testing.T) {
 		{"an item of the stream", "x-extensible-enum: [ready, event, gap, end]",
 			"x-extensible-enum: [ready, event, gap, end, note]", ""},
 	}
-	if found := breakingChanges(t, documentFile(t), changed(t, additions)); found != "" {
-		t.Error(found)
-	}
+	is.Equal(t, breakingChanges(t, documentFile(t), changed(t, additions)), "")
 }
 
 func readYAML(t *testing.T, path string) map[string]any {

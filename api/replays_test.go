@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -81,9 +82,8 @@ func TestReplaySelection(t *testing.T) {
 			w.Run != a.text("run_id") || w.Trigger != event.TriggerReplay || w.Attempt != 1 || len(w.Event.Body) == 0 {
 			t.Errorf("command %d: %+v, want %+v", i, w, want[i])
 		}
-		if gap := w.Due.Sub(c.fake.commands[0].Due); gap != time.Duration(i)*10*time.Millisecond {
-			t.Errorf("command %d is due %v after the first", i, gap)
-		}
+		is.Equal(t, w.Due.Sub(c.fake.commands[0].Due), time.Duration(i)*10*time.Millisecond,
+			"command %d is due … after the first", i)
 	}
 	if due := c.fake.commands[0].Due; due.Before(began.Add(-time.Millisecond)) || due.After(time.Now()) {
 		t.Errorf("the first is due at %v", due)
@@ -111,9 +111,8 @@ func TestReplaySelection(t *testing.T) {
 	good.do("POST", "/v1/replays", onlyRejected).wantCounts(1, 2)
 	verdictSent := func(want event.Verdict) {
 		t.Helper()
-		if sent := good.fake.commands[len(good.fake.commands)-1].Event.Verdict; sent != want {
-			t.Errorf("relay-verification of the rejected event is %s, want %s", sent, want)
-		}
+		is.Equal(t, good.fake.commands[len(good.fake.commands)-1].Event.Verdict, want,
+			"relay-verification of the rejected event is")
 	}
 	verdictSent(event.VerdictVerified)
 	c.do("PATCH", "/v1/endpoints/"+ep, `{"verification":null}`).want(200)
@@ -121,9 +120,7 @@ func TestReplaySelection(t *testing.T) {
 	verdictSent(event.VerdictUnverified)
 	// Unknown or deleted endpoints select or deliver nothing, with a warning.
 	gone := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": "ep_nope", "since": since()}).wantCounts(0, 0)
-	if gone.text("warnings.0.param") != "endpoint_id" {
-		t.Errorf("%s", gone.raw)
-	}
+	is.Equal(t, gone.text("warnings.0.param"), "endpoint_id", "%s", gone.raw)
 	c.do("DELETE", "/v1/endpoints/"+ep, nil).want(200)
 	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).wantCounts(3, 0)
 }
@@ -275,9 +272,7 @@ func TestReplayBounds(t *testing.T) {
 	selecting(50_001, 1, "").wantError(400, "selection_too_large", "")
 	selecting(100_000, 1, one).wantCounts(100_000, 100_000)
 	over := selecting(100_001, 1, one).wantError(400, "selection_too_large", "")
-	if !strings.Contains(over.text("error.message"), "/v1/recoveries") {
-		t.Errorf("%s", over.raw)
-	}
+	is.Has(t, over.text("error.message"), "/v1/recoveries", "%s", over.raw)
 	selecting(1024, 512<<10, "").wantCounts(1024, 2048) // 1 GiB
 	selecting(1024, 512<<10+1, "").wantError(400, "selection_too_large", "")
 	// Events without a destination are limited too.
@@ -478,9 +473,7 @@ func TestReplayOnlyUndelivered(t *testing.T) {
 		for _, w := range c.fake.commands {
 			got = append(got, w.Dest)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("sent to %v, want %v", got, want)
-		}
+		is.List(t, got, want, "sent to")
 		c.fake.commands = nil
 	}
 	body := map[string]any{"endpoint_id": ep, "since": since(), "only_undelivered": true, "dry_run": true}
@@ -539,9 +532,7 @@ func TestReplayStopsWhenItsKeyIsRevoked(t *testing.T) {
 		c.send(ep)
 	}
 	text, k, err := configuration.CreateKey(t.Context(), config.NewKey{Name: "replays", Scope: config.ReadWrite})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	c.fake.CommandFunc = func(context.Context, *event.Work) error {
 		if len(c.fake.commands) == 100 {
 			return configuration.RevokeKey(context.Background(), k.ID)
@@ -663,9 +654,7 @@ func TestOneReplayPerEndpoint(t *testing.T) {
 		all.Go(func() { replay(map[string]any{"endpoint_id": ep}).want(200) })
 	}
 	all.Wait()
-	if most.Load() != 1 {
-		t.Errorf("%d ran at once", most.Load())
-	}
+	is.Equal(t, most.Load(), 1, "ran at once")
 }
 
 // A replay waits five seconds for another of the same endpoint or of all endpoints, but not for those of other
@@ -738,9 +727,7 @@ func TestReplayCountsTwoAtATime(t *testing.T) {
 		time.Sleep(time.Second)
 		close(hold)
 		all.Wait()
-		if most.Load() != 2 {
-			t.Errorf("%d were counted at once", most.Load())
-		}
+		is.Equal(t, most.Load(), 2, "were counted at once")
 	})
 }
 
@@ -827,11 +814,141 @@ func TestSelectionsTakeNoParameters(t *testing.T) {
 		c.do("POST", x.target+query, x.body, headers...).wantError(400, "invalid_request", x.parameter)
 		c.do("POST", x.target+query, x.body).wantError(400, "invalid_request", x.parameter)
 		c.as(readKey).do("POST", x.target+query, x.body).wantError(403, "insufficient_scope", "")
-		if len(c.fake.commands) != queued {
-			t.Fatalf("%s%s queued deliveries", x.target, query)
-		}
+		must.Equal(t, len(c.fake.commands), queued, "%s%s queued deliveries", x.target, query)
 		c.do("POST", x.target, x.body, headers...).want(x.status)
 		queued = len(c.fake.commands)
 	}
 	c.do("POST", "/v1/replays/run_nope?action=cancel", nil).wantError(404, "not_found", "")
+}
+
+// selector implements the part of the store that replays read.
+type selector struct{ *fake }
+
+// Select returns the events that match a selection.
+func (f selector) Select(ctx context.Context, q event.Query, page func([]event.Match) error) error {
+	f.mu.Lock()
+	f.queries = append(f.queries, q)
+	ids := slices.SortedFunc(maps.Keys(f.events), func(a, b id.ID) int { return slices.Compare(b[:], a[:]) })
+	var found []event.Match
+	for _, d := range ids {
+		e, at := f.events[d], d.Time()
+		if (len(q.Endpoints) == 0 || slices.Contains(q.Endpoints, e.Endpoint)) &&
+			(len(q.Types) == 0 || slices.Contains(q.Types, e.Type)) &&
+			(len(q.Statuses) == 0 || slices.Contains(q.Statuses, f.detail(e).Status)) && !at.Before(q.Since) &&
+			at.Before(q.Until) && e.Account == q.Account {
+			found = append(found, event.Match{
+				ID: d, Endpoint: e.Endpoint, Type: e.Type, Verdict: e.Verdict, Reason: e.Reason, Size: len(e.Body)})
+		}
+	}
+	f.mu.Unlock()
+	if f.SelectFunc != nil {
+		return f.SelectFunc(ctx, q, page)
+	}
+	for chunk := range slices.Chunk(found, 3) {
+		if err := page(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f selector) Stored(ctx context.Context, account string, ids []id.ID) (stored []event.Stored, err error) {
+	if f.StoredFunc != nil {
+		return f.StoredFunc(ctx, account, ids)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range ids {
+		if e := f.events[d]; e != nil && e.Account == account {
+			stored = append(stored, event.Stored{Event: e, Deliveries: f.detail(e).Deliveries})
+		}
+	}
+	return stored, nil
+}
+
+func (f selector) RecoveryCounts(_ context.Context, _ string, runs ...string) (
+	map[string]event.RecoveryCounts, time.Time, error) {
+	if f.RunCountsFunc != nil {
+		return f.RunCountsFunc(runs)
+	}
+	return nil, time.Time{}, nil
+}
+
+func (f selector) CountCommands(_ context.Context, run string, _ time.Time, newer id.ID) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, w := range f.commands {
+		if w.Run == run && slices.Compare(w.Event.ID[:], newer[:]) > 0 {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// A run names its author. Cancelling it needs write access, changes it once, and counts what the store knows.
+func TestCancelRun(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 3 {
+		c.send(ep)
+	}
+	queued := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()}).want(200)
+	path := "/v1/replays/" + queued.text("run_id")
+	me := c.do("GET", "/v1/me", nil).text("key_id")
+	if run := c.do("GET", path, nil).want(200); run.text("created_by") != me || run.text("state") != "queued" ||
+		run.get("ended") != false {
+		t.Fatalf("%s", run.raw)
+	}
+	c.as(readKey).do("POST", path, `{"action":"cancel"}`).wantError(403, "insufficient_scope", "")
+	c.do("POST", path, `{}`).wantError(400, "invalid_request", "action")
+	c.do("POST", path, `{"action":"stop"}`).wantError(400, "invalid_request", "action")
+	c.do("POST", path, `{"action":"cancel","run":1}`).wantError(400, "invalid_request", "run")
+	c.do("POST", "/v1/replays/run_none", `{"action":"cancel"}`).wantError(404, "not_found", "")
+	c.fake.RunCountsFunc = func(runs []string) (map[string]event.RecoveryCounts, time.Time, error) {
+		return map[string]event.RecoveryCounts{runs[0]: {Delivered: 1, Skipped: 2}}, time.Time{}, nil
+	}
+	var first *jobs.Run
+	for range 2 {
+		a := c.do("POST", path, `{"action":"cancel"}`).want(200)
+		if a.text("state") != "cancelled" || a.get("queued") != 3.0 || a.get("delivered") != 1.0 || a.get("skipped") != 2.0 ||
+			a.get("ended") != true {
+			t.Errorf("%s", a.raw)
+		}
+		run, _ := configuration.ReplayRun(queued.text("run_id"))
+		if first == nil {
+			first = run
+		} else if run.Rev != first.Rev {
+			t.Error("the second call has changed the run")
+		}
+	}
+	list := c.do("GET", "/v1/replays?state=cancelled&endpoint_id="+ep, nil).want(200)
+	is.Equal(t, list.text("data.0.run_id"), queued.text("run_id"), "%s", list.raw)
+}
+
+// A run that is cancelled while it queues its first page queues no other, and counts that page.
+func TestCancelWhileQueueing(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	for range 700 {
+		c.send(ep)
+	}
+	c.fake.CommandFunc = func(_ context.Context, w *event.Work) error {
+		if len(c.fake.commands) != 100 {
+			return nil
+		}
+		run, err := configuration.CancelRun(context.Background(), w.Run)
+		if err == nil && (run.State != jobs.RunQueueing || run.ReportedState() != jobs.RunCancelled) {
+			t.Errorf("%+v", run)
+		}
+		return err
+	}
+	a := c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since()})
+	if a.wantError(400, "invalid_state", "").get("error.queued") != 500.0 {
+		t.Fatalf("%s", a.raw)
+	}
+	run, _ := configuration.ReplayRun(a.text("error.run_id"))
+	if run == nil || run.State != jobs.RunCancelled || run.Queued != 500 || len(c.fake.commands) != 500 {
+		t.Errorf("%+v with %d commands", run, len(c.fake.commands))
+	}
+	c.do("POST", "/v1/replays", map[string]any{"endpoint_id": ep, "since": since(), "dry_run": true}).want(200)
 }

@@ -6,6 +6,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -25,8 +26,6 @@ func TestAChangeOfOneMember(t *testing.T) {
 		must.Do(t, json.Unmarshal(created.raw, &before))
 		must.Do(t, json.Unmarshal(c.do("PATCH", one, `{"name":"web"}`).want(200).raw, &after))
 		before["name"], before["version"], before["updated_at"] = "web", 2.0, after["updated_at"]
-		if diff := gocmp.Diff(before, after); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", one, diff)
-		}
+		is.Equal(t, gocmp.Diff(before, after), "", "%s (-want +got)", one)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -23,14 +24,9 @@ func (c *client) receive(scheme string, at time.Time, body string, change func(e
 	c.t.Helper()
 	ep = c.endpoint(map[string]any{"provider": scheme, "verification": map[string]any{"secret": providerSecret}})
 	stored, _ := configuration.Endpoint(ep.text("id"))
-	d, err := id.NewGenerator(func() time.Time { return at }).New(stored.Partition)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	d = must.Get(id.NewGenerator(func() time.Time { return at }).New(stored.Partition))(c.t)
 	req := verify.Request{URL: ep.text("ingest_url") + "?", Header: http.Header{}, Body: []byte(body), Now: at}
-	if err := verify.Sign(verify.Config{Type: scheme, Secrets: []string{providerSecret}}, req); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Do(c.t, verify.Sign(verify.Config{Type: scheme, Secrets: []string{providerSecret}}, req))
 	e := &event.Event{
 		ID: d, Account: stored.Account, Endpoint: stored.ID, Source: event.SourceProvider, Verdict: event.VerdictRejected,
 		Reason: event.SignatureMismatch, Method: "POST", Body: []byte(body),
@@ -141,9 +137,7 @@ func TestExplainSignatureRefusals(t *testing.T) {
 	refused := func(d id.ID, text string) {
 		t.Helper()
 		a := c.explain(d).wantError(400, "invalid_state", "")
-		if !strings.Contains(a.text("error.message"), text) {
-			t.Errorf("want %q: %s", text, a.raw)
-		}
+		is.Has(t, a.text("error.message"), text, "%s", a.raw)
 	}
 	sent := must.Get(id.Parse(id.Event, c.send(c.endpoint(nil).text("id"))))(t)
 	refused(sent, "sent through the API")
@@ -157,4 +151,36 @@ func TestExplainSignatureRefusals(t *testing.T) {
 	refused(d, "was erased")
 	c.do("GET", "/v1/events/evt_nope/signature", nil).wantError(404, "not_found", "")
 	c.do("POST", "/v1/events/"+d.Text(id.Event)+"/signature", nil).wantError(404, "not_found", "")
+}
+
+// Twilio treats a response that is not TwiML as an error. The default response follows the provider until a request
+// sets another.
+func TestDefaultAnswerFollowsTheProvider(t *testing.T) {
+	c := newClient(t)
+	want := func(a *answer, contentType, body string) *answer {
+		t.Helper()
+		if a.Status > 201 || a.text("response.content_type") != contentType || a.text("response.body") != body {
+			t.Errorf("%d %v", a.Status, a.Body["response"])
+		}
+		return a
+	}
+	const json, received = "application/json", `{"received":true}`
+	plain := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h"}), json, received)
+	twilio := want(c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h", "provider": "twilio"}),
+		"text/xml", "<Response/>")
+	// Without provider, the type of the verification sets it.
+	want(c.do("POST", "/v1/endpoints", map[string]any{
+		"url": "https://example.com/h", "verification": map[string]any{"type": "twilio", "secret": "12345"},
+	}), "text/xml", "<Response/>")
+	want(c.do("POST", "/v1/endpoints", map[string]any{
+		"url": "https://example.com/h", "provider": "twilio",
+		"response": map[string]any{"content_type": json, "body": received},
+	}), json, received)
+
+	own := "/v1/endpoints/" + plain.text("id")
+	want(c.do("PATCH", own, `{"provider":"twilio"}`), "text/xml", "<Response/>")
+	want(c.do("PATCH", own, `{"response":{"body":"<Response></Response>"}}`), "text/xml", "<Response></Response>")
+	want(c.do("PATCH", own, `{"provider":"generic"}`), "text/xml", "<Response></Response>")
+	want(c.do("PATCH", own, `{"response":null}`), json, received)
+	want(c.do("PATCH", "/v1/endpoints/"+twilio.text("id"), `{"provider":"slack"}`), json, received)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -38,9 +39,7 @@ func newTenant(c *client, t testing.TB) *tenant {
 	awaitLease()
 	ep := x.do("POST", "/v1/endpoints", map[string]any{"url": "https://" + name + ".example.com/h", "provider": "github",
 		"name": "endpoint of " + name}).want(201)
-	if ep.text("tenant") != name {
-		t.Fatalf("created %s", ep.raw)
-	}
+	must.Equal(t, ep.text("tenant"), name, "created %s", ep.raw)
 	x.of["endpoint"], x.of["destination"] = ep.text("id"), ep.text("destinations.0.id")
 	x.of["event"] = x.send(ep.text("id"))
 	x.of["recovery"] = x.do("POST", "/v1/recoveries", map[string]any{"endpoint_id": x.of["endpoint"], "since": since(),
@@ -124,9 +123,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 	// Neither filters nor ids in bodies lead to another tenant, and an Idempotency-Key is the tenant's own.
 	for _, query := range []string{"endpoint_id=" + b.of["endpoint"], "tenant=" + b.name, "q=" + b.name} {
-		if text := string(a.do("GET", "/v1/events?"+query, nil).want(200).raw); strings.Contains(text, b.of["event"]) {
-			t.Errorf("?%s: %s", query, text)
-		}
+		is.Lacks(t, string(a.do("GET", "/v1/events?"+query, nil).want(200).raw), b.of["event"], "?%s", query)
 	}
 	same := map[string]any{"url": "https://example.com/same"}
 	first := a.do("POST", "/v1/endpoints", same, "Idempotency-Key", "same").want(201)
@@ -226,9 +223,7 @@ func TestTenants(t *testing.T) {
 			break
 		}
 	}
-	if job != 429 {
-		t.Errorf("the 21st open job of a tenant: %d", job)
-	}
+	is.Equal(t, job, 429, "the 21st open job of a tenant")
 	c.do("POST", "/v1/recoveries", body).want(201)
 	// The end of a tenant ends its keys and endpoints. It can come back, without them.
 	c.do("DELETE", path, nil).want(200)

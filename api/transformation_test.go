@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -163,9 +164,7 @@ func TestTransformationVersions(t *testing.T) {
 	got = c.do("GET", versions, nil).want(200)
 	got.has(obj{"data.23.version": 1.0, "data.23.restorable": false, "data.23.transformation": nil,
 		"data.23.operations": 2.0, "data.1.restorable": true})
-	if n := len(c.do("GET", path, nil).get("transformation_versions").([]any)); n != 20 {
-		t.Errorf("the endpoint shows %d versions", n)
-	}
+	is.Equal(t, len(c.do("GET", path, nil).get("transformation_versions").([]any)), 20, "the endpoint shows … versions")
 	c.do("GET", versions+"?version=1", nil).wantError(400, "invalid_request", "version")
 	c.do("GET", "/v1/endpoints/ep_none/transformation/versions", nil).wantError(404, "not_found", "")
 }
@@ -193,9 +192,7 @@ func TestTransformFailureIsExplained(t *testing.T) {
 	got := read()
 	got.has(want)
 	text := got.text("deliveries.0.transform_failure.message")
-	if !strings.Contains(text, "there is a value here already") {
-		t.Error(text)
-	}
+	is.Has(t, text, "there is a value here already")
 	// The operations of that time count, also after they were corrected.
 	c.do("PATCH", "/v1/endpoints/"+ep, obj{"transformation": nil}).want(200)
 	failedAt = failedAt.Add(time.Hour) // the clock of the node that delivered is ahead
@@ -262,4 +259,44 @@ func TestDocumentHasTheOperations(t *testing.T) {
 	if got, want := fmt.Sprint(op), fmt.Sprint(transform.Kinds()); got != want {
 		t.Errorf("the document has %s, want %s", got, want)
 	}
+}
+
+// A change with If-Match is made only if nobody has changed the endpoint since it was read.
+func TestIfMatchRefusesAStaleRevision(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{})
+	target := "/v1/endpoints/" + created.text("id")
+	read := c.do("GET", target, nil).want(200)
+	tag := read.Header.Get("ETag")
+	if tag == "" || tag != created.Header.Get("ETag") {
+		t.Fatalf("ETag %q, and %q when it was created", tag, created.Header.Get("ETag"))
+	}
+	c.do("PATCH", target, `{"name":"first"}`, "If-Match", `"0", `+tag).want(200)
+	for _, method := range []string{"PATCH", "DELETE"} {
+		c.do(method, target, `{"name":"second"}`, "If-Match", tag).wantError(400, "conflict", "if-match")
+	}
+	c.do("PATCH", target, `{"name":"third"}`, "If-Match", "*").want(200)
+	now := c.do("GET", target, nil).want(200)
+	if now.text("name") != "third" || now.Header.Get("ETag") == tag {
+		t.Errorf("%s, ETag %s", now.raw, now.Header.Get("ETag"))
+	}
+	c.do("DELETE", target, nil, "If-Match", now.Header.Get("ETag")).want(200)
+}
+
+// A destination has no ETag of its own: its endpoint's counts.
+func TestIfMatchOfADestination(t *testing.T) {
+	c := newClient(t)
+	created := c.endpoint(map[string]any{"destinations": []string{"https://example.com/a", "https://example.com/b"}})
+	target := "/v1/endpoints/" + created.text("id")
+	destination := target + "/destinations/" + created.text("destinations.0.id")
+	stale := created.Header.Get("ETag")
+	c.do("PATCH", destination, `{"timeout_seconds":20}`, "If-Match", stale).want(200)
+	for _, method := range []string{"PATCH", "DELETE"} {
+		c.do(method, destination, `{"timeout_seconds":30}`, "If-Match", stale).wantError(400, "conflict", "if-match")
+	}
+	now := c.do("GET", target, nil).want(200)
+	if now.get("destinations.0.timeout_seconds") != 20.0 {
+		t.Errorf("%s", now.raw)
+	}
+	c.do("DELETE", destination, nil, "If-Match", now.Header.Get("ETag")).want(200)
 }

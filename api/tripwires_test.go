@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -27,9 +28,7 @@ func (c *client) forgetTripwires() {
 	c.t.Cleanup(func() {
 		all, _ := entity.List[leak.Tripwire](configuration, configuration.Account().ID, 0, 100, nil)
 		for _, x := range all {
-			if err := entity.Delete[leak.Tripwire](context.Background(), configuration, x.ID); err != nil {
-				c.t.Error(err)
-			}
+			is.OK(c.t, entity.Delete[leak.Tripwire](context.Background(), configuration, x.ID))
 		}
 	})
 }
@@ -52,9 +51,7 @@ func TestTripwires(t *testing.T) {
 		all := c.do("GET", "/v1/tripwires?domain_id="+made.text("domain_id"), nil).want(200)
 		audit := c.do("GET", "/v1/audit?limit=100", nil).want(200)
 		for _, a := range []*answer{read, all, audit} {
-			if strings.Contains(string(a.raw), token) {
-				t.Errorf("%s: the secret is shown again: %s", kind, a.raw)
-			}
+			is.Lacks(t, string(a.raw), token, "%s: the secret is shown again: %s", kind, a.raw)
 		}
 		if read.get("token") != nil || read.get("url") != nil || read.get("file") != nil || all.text("data.0.id") != name {
 			t.Errorf("%s: %s", kind, read.raw)
@@ -101,9 +98,7 @@ func TestTripwireSecretsAreShownOnce(t *testing.T) {
 	all, _ := entity.List(configuration, configuration.Account().ID, 0, 10, func(x *leak.Tripwire) bool {
 		return x.Domain == domain
 	})
-	if len(all) != 1 {
-		t.Errorf("%d tripwires", len(all))
-	}
+	is.Equal(t, len(all), 1, "tripwires")
 }
 
 // Wrong input is named. A domain that is not verified has no tripwires, and a verified one three.
@@ -188,7 +183,5 @@ func TestRefusedKeysAreChecked(t *testing.T) {
 		t.Errorf("%v", c.fake.refused)
 	}
 	c.do("GET", "/v1/me", nil).want(200)
-	if len(c.fake.refused) != len(calls) {
-		t.Error("a valid key is checked")
-	}
+	is.Equal(t, len(c.fake.refused), len(calls), "a valid key is checked")
 }

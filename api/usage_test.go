@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -49,9 +52,7 @@ func TestUsage(t *testing.T) {
 	must.Do(t, json.Unmarshal([]byte(plain), &want))
 	f := func() {
 		t.Helper()
-		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage", nil).want(200).Body); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		is.Same(t, c.as(readKey).do("GET", "/v1/usage", nil).want(200).Body, want)
 	}
 	f()
 	agree := func(allowance int64, remaining, over, projected float64) {
@@ -107,9 +108,7 @@ func TestUsageOfAMonth(t *testing.T) {
 			t.Errorf("%s begins at %v", query, got)
 		}
 	}
-	if reads != 2 {
-		t.Errorf("%d reads of two months", reads)
-	}
+	is.Equal(t, reads, 2, "reads of two months")
 	last := month(1).Format("2006-01")
 	for query, message := range map[string]string{
 		"?period=2026-13":                        "period: must be one month, such as " + last,
@@ -121,9 +120,7 @@ func TestUsageOfAMonth(t *testing.T) {
 			month(12).Format("2006-01"),
 	} {
 		a := c.do("GET", "/v1/usage"+query, nil).wantError(400, "invalid_request", "period")
-		if !strings.Contains(string(a.raw), message) {
-			t.Errorf("%s: %s", query, a.raw)
-		}
+		is.Has(t, string(a.raw), message, "%s: %s", query, a.raw)
 	}
 	c.do("GET", "/v1/usage?month="+last, nil).wantError(400, "invalid_request", "month")
 	c.do("GET", "/v1/usage/daily?period="+last, nil).wantError(400, "invalid_request", "period")
@@ -154,15 +151,102 @@ func TestUsageDays(t *testing.T) {
 	var want map[string]any
 	must.Do(t, json.Unmarshal([]byte(text), &want))
 	for range 3 {
-		if diff := gocmp.Diff(want, c.as(readKey).do("GET", "/v1/usage/daily", nil).want(200).Body); diff != "" {
-			t.Errorf("(-want +got)\n%s", diff)
-		}
+		is.Same(t, c.as(readKey).do("GET", "/v1/usage/daily", nil).want(200).Body, want)
 	}
-	if reads != 1 {
-		t.Errorf("%d reads for three callers", reads)
-	}
+	is.Equal(t, reads, 1, "reads for three callers")
 	c.do("GET", "/v1/usage/daily?days=7", nil).wantError(400, "invalid_request", "days")
 	away := newClient(t)
 	away.fake.LastDaysFunc = func() (*event.UsageDays, error) { return nil, event.ErrUnavailable }
 	away.do("GET", "/v1/usage/daily", nil).wantError(503, "unavailable", "")
+}
+
+// Requests are counted by route template: ids, unknown paths and unknown methods do not become labels.
+func TestRequestsAreCountedByRoute(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Metrics = reg })
+	c.do("GET", "/v1/endpoints/ep_secret", nil).want(404)
+	c.do("GET", "/v1/me", nil).want(200)
+	c.do("GET", "/v1/me", nil).want(200)
+	c.do("BREW", "/v1/unknown-path", nil).want(404)
+	c.do("BREW", "/v1/me", nil).want(404)
+	c.as("").do("GET", "/v1/me", nil).want(401)
+	families := must.Get(reg.Gather())(t)
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			got[f.GetName()+" "+strings.Join(labels, " ")] = m.GetCounter().GetValue() +
+				float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	for name, want := range map[string]float64{
+		"relay_api_requests_total GET /v1/endpoints/{endpoint} 404": 1,
+		"relay_api_requests_total GET /v1/me 200":                   2,
+		"relay_api_requests_total any none 404":                     2,
+		"relay_api_requests_total any none 401":                     1,
+		"relay_api_request_seconds GET /v1/me":                      2,
+	} {
+		is.Equal(t, got[name], want, "%s is: %v", name, got)
+	}
+	for name := range got {
+		if strings.Contains(name, "ep_secret") || strings.Contains(name, "unknown") || strings.Contains(name, "BREW") {
+			t.Errorf("label %s", name)
+		}
+	}
+}
+
+// issue creates an issue of an endpoint's destination, and returns its id.
+func (c *client) issue(cause string) string {
+	c.t.Helper()
+	ep := c.endpoint(nil)
+	id := "iss_" + strings.TrimPrefix(ep.text("destinations.0.id"), "dst_")
+	must.Do(c.t, configuration.ChangeIssue(c.t.Context(), id, func(x *alerting.Issue) error {
+		x.Endpoint, x.Destination, x.Cause = ep.text("id"), ep.text("destinations.0.id"), cause
+		now := time.Now()
+		x.Add(3, now, now, []string{"evt_01m7w6h6kk00r00w2s1cbs4f8h"})
+		return nil
+	}))
+	return id
+}
+
+func TestIssues(t *testing.T) {
+	c := newClient(t)
+	id := c.issue("http_504")
+	path := "/v1/issues/" + id
+	x := c.do("GET", path, nil).want(200)
+	if x.text("status") != "open" || x.get("count") != 3.0 || x.text("cause") != "http_504" ||
+		x.text("events.0") == "" || x.text("endpoint_name") == "" {
+		t.Errorf("%s", x.raw)
+	}
+	after := c.do("PATCH", path, `{"status":"resolved","assignee":"Ada","note":"a certificate"}`).want(200)
+	if after.text("status") != "resolved" || after.text("resolved_at") == "" || after.text("assignee") != "Ada" {
+		t.Errorf("%s", after.raw)
+	}
+	for _, bad := range []struct{ body, param string }{{`{"status":"gone"}`, "status"}, {`{"assignee":3}`, "assignee"},
+		{`{"note":"` + strings.Repeat("x", 2001) + `"}`, "note"}} {
+		c.do("PATCH", path, bad.body).wantError(400, "invalid_request", bad.param)
+	}
+	c.do("PATCH", "/v1/issues/iss_nope", `{}`).wantError(404, "not_found", "")
+	must.Do(t, configuration.ChangeIssue(t.Context(), id, func(x *alerting.Issue) error {
+		x.Add(1, time.Now(), time.Now(), nil)
+		return nil
+	}))
+	if x = c.do("GET", path, nil).want(200); x.text("status") != "open" || x.get("reopened") != 1.0 ||
+		x.get("resolved_at") != nil || x.get("count") != 4.0 || x.text("assignee") != "Ada" {
+		t.Errorf("%s", x.raw)
+	}
+	dest := "&destination_id=" + x.text("destination_id")
+	for query, want := range map[string]int{"?status=open" + dest: 1, "?status=resolved" + dest: 0,
+		"?endpoint_id=" + x.text("endpoint_id"): 1, "?status=open,resolved" + dest: 1} {
+		if got := c.do("GET", "/v1/issues"+query, nil).want(200); len(got.get("data").([]any)) != want {
+			t.Errorf("%s: %s", query, got.raw)
+		}
+	}
+	c.do("GET", "/v1/issues?status=gone", nil).wantError(400, "invalid_request", "status")
+	if o := c.do("GET", "/v1/overview", nil).want(200); !strings.Contains(string(o.raw), id) {
+		t.Errorf("the overview lacks it: %s", o.raw)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -43,9 +44,7 @@ func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
 			t.Errorf("%v: what is shown lacks something: %q", flags, out)
 		}
 		for line := range strings.Lines(out) {
-			if line != printable(strings.TrimSuffix(line, "\n"))+"\n" {
-				t.Errorf("%v: a terminal acts on %q", flags, line)
-			}
+			is.Equal(t, line, printable(strings.TrimSuffix(line, "\n"))+"\n", "%v: a terminal acts on", flags)
 		}
 	}
 }

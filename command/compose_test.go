@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -165,9 +166,7 @@ func TestComposeSecrets(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
 	}
-	if strings.Contains(first["redis/users.acl"], first["relay/redis_password"]) {
-		t.Error("Redis gets the password itself")
-	}
+	is.Lacks(t, first["redis/users.acl"], first["relay/redis_password"], "Redis gets the password itself")
 }
 
 // What services mount from the repository is there, and the load balancer knows every node that takes requests.
@@ -202,7 +201,5 @@ func writeSecrets(t *testing.T) string {
 func runSecrets(t *testing.T, dir string) {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(kit.Root(t), "deploy/compose/secrets.sh"), dir).CombinedOutput()
-	if err != nil {
-		t.Fatalf("secrets.sh: %v: %s", err, out)
-	}
+	must.Do(t, err, "secrets.sh: %s", out)
 }

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -98,9 +98,7 @@ func TestConvertLog(t *testing.T) {
 	converted := must.Get(stream.OpenLog(stream.LogConfig{Dir: filepath.Join(dir, logDir), Fsync: true}))(t)
 	stop := runs(t, converted.Run)
 	got := contentsOf(t, stream.Config{Embedded: converted, Prefix: "relay."})
-	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, want, cmpopts.EquateEmpty())
 
 	stop()
 	for _, interrupted := range []func(){

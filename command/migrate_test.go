@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // relay migrate --finalize says what it did, and that there was nothing to do.
@@ -24,12 +25,8 @@ func TestFinalizeSaysWhatItDid(t *testing.T) {
 func TestFinalStepsWaitForOlderNodes(t *testing.T) {
 	nodes := []config.Node{{Name: "a", Version: "2"}, {Name: "b", Version: "1"}}
 	m := migration{Waiting: []string{"0004_old_ends.final"}}
-	if err := m.refuseOthers(nodes, "2"); err == nil || !strings.Contains(err.Error(), "node b runs version 1") {
-		t.Error(err)
-	}
-	if err := m.refuseOthers(nodes[:1], "2"); err != nil {
-		t.Error(err)
-	}
+	is.Failed(t, m.refuseOthers(nodes, "2"), "node b runs version 1")
+	is.OK(t, m.refuseOthers(nodes[:1], "2"))
 	if err := (&migration{}).refuseOthers(nodes, "2"); err != nil {
 		t.Error("nothing is dropped:", err)
 	}

@@ -1,3 +1,12 @@
+// Package command is the command line of relay: its subcommands with their help, the settings, and what each does.
+//
+// Begin with run.go: subcommands lists all of them, Run runs one. dev, serve and engine start a process; migrate works
+// on the engines; doctor and the commands with verbs (group), such as relay keys list, are clients of a running node.
+// Clients send one request over the command socket in its data directory and print the answer as text, or as JSON with
+// --json. node/admin serves that socket, defines the types of requests and answers, and decides what is allowed.
+//
+// settings.go reads every setting from flags and the environment and validates it. All faults are reported at once,
+// each with the name of its variable.
 package command
 
 import (
@@ -8,14 +17,127 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/store/schema"
 )
+
+// Exit codes of every command.
+const (
+	ExitDone      = 0
+	ExitRefused   = 1
+	ExitMisused   = 2
+	ExitNoProcess = 3 // no running node answers on the socket
+)
+
+// defaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
+const defaultDataDir = "./.relay"
+
+// group is the commands that share their first argument, such as relay keys.
+type group struct {
+	name  string
+	help  string
+	verbs map[string]verb
+}
+
+// verb defines the flags of one command in the flag set and returns its action.
+type verb func(*flag.FlagSet) action
+
+// action is a command whose flags have been read.
+type action struct {
+	// misuse returns what is wrong with the arguments or flags; "" = nothing.
+	misuse func(arguments []string) string
+	do     func(ctx context.Context, c *client, arguments []string) error
+}
+
+const exitCodes = `
+These commands ask the running process through the socket in its data directory (--data-dir, RELAY_DATA_DIR).
+--json prints the answer as JSON.
+
+Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
+`
+
+// run runs the command that the arguments begin with and returns its exit code.
+func (g group) run(ctx context.Context, c call) int {
+	usage := g.help + exitCodes
+	if len(c.args) == 0 {
+		fmt.Fprint(c.stderr, usage)
+		return ExitMisused
+	}
+	name, args := c.args[0], c.args[1:]
+	if name == "help" || name == "-h" || name == "--help" {
+		fmt.Fprint(c.stdout, usage)
+		return ExitDone
+	}
+	misused := func(fault string) int {
+		fmt.Fprintf(c.stderr, "relay %s: %s\n\n%s", g.name, fault, usage)
+		return ExitMisused
+	}
+	declare, ok := g.verbs[name]
+	if !ok {
+		return misused(fmt.Sprintf("unknown command %q%s", name, didYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
+	}
+	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
+	dir := flags.String("data-dir", withDefault(c.getenv("RELAY_DATA_DIR"), defaultDataDir),
+		"data directory of the running process")
+	asJSON := flags.Bool("json", false, "print JSON")
+	act := declare(flags)
+	arguments, err := parseInterleaved(flags, args, func() { fmt.Fprint(c.stdout, usage) })
+	if err != nil {
+		return exitCode(err, c.stderr)
+	}
+	if fault := act.misuse(arguments); fault != "" {
+		return misused(fault)
+	}
+	to := newClient(*dir, *asJSON, c)
+	return exitCode(act.do(ctx, to, arguments), c.stderr)
+}
+
+// parseInterleaved parses flags before, between and after the arguments, and returns the arguments.
+func parseInterleaved(flags *flag.FlagSet, args []string, help func()) (arguments []string, err error) {
+	for {
+		if err := parseFlags(flags, args, help); err != nil {
+			return nil, err
+		}
+		if args = flags.Args(); len(args) == 0 {
+			return arguments, nil
+		}
+		arguments, args = append(arguments, args[0]), args[1:]
+	}
+}
+
+// noArguments reports a misuse of a command that takes flags only.
+func noArguments(arguments []string) string {
+	if len(arguments) > 0 {
+		return fmt.Sprintf("unexpected argument %q", arguments[0])
+	}
+	return ""
+}
+
+func withDefault(s, def string) string {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// newClient returns a client of the process with this data directory, which prints to the output of the call. It
+// connects with the first request.
+func newClient(dir string, asJSON bool, c call) *client {
+	return &client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: c.stdout, err: c.stderr}
+}
 
 // subcommand is chosen by the first argument of the command line.
 type subcommand struct {
@@ -253,4 +375,127 @@ func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())
 	return s, log, nil
+}
+
+// parseFlags parses a command's flags. For --help it prints the help and returns flag.ErrHelp; any other error is a
+// usageError.
+func parseFlags(fs *flag.FlagSet, args []string, help func()) error {
+	fs.SetOutput(io.Discard) // the error says what to do, without all flags around it
+	fs.Usage = func() {}
+	switch err := fs.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		help()
+		return err
+	case err != nil:
+		return usageError{misspeltFlag(fs, err)}
+	}
+	return nil
+}
+
+// misspeltFlag returns the error of parsing flags, with the flag that may have been meant.
+func misspeltFlag(fs *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	var known []string
+	fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
+	return fmt.Errorf("unknown flag --%s%s; %s --help lists them", name, didYouMean("--"+name, known), fs.Name())
+}
+
+// listFlags writes each flag with its default and what it does.
+func listFlags(w io.Writer, fs *flag.FlagSet) {
+	fmt.Fprintf(w, "Usage: %s [flags]\n\n", fs.Name())
+	fs.VisitAll(func(f *flag.Flag) {
+		name, help := flag.UnquoteUsage(f)
+		fmt.Fprintf(w, "  --%s", f.Name)
+		if name != "" {
+			fmt.Fprintf(w, " %s", name)
+		}
+		if f.DefValue != "" && f.DefValue != "false" {
+			help += fmt.Sprintf(" (default %s)", f.DefValue)
+		}
+		fmt.Fprintf(w, "\n        %s\n", help)
+	})
+}
+
+// didYouMean suggests the name that is most like a misspelt one; empty if none is.
+func didYouMean(name string, known []string) string {
+	if near := nearest.Name(name, known, min(maxTypos, len(name)/2)); near != "" {
+		return fmt.Sprintf(", did you mean %s", near)
+	}
+	return ""
+}
+
+// maxTypos is how many characters of a misspelt name may differ.
+const maxTypos = 2
+
+// warnMisspelt logs variables whose names are close to a setting's. Other unknown RELAY_ variables may belong to other
+// programs.
+func warnMisspelt(log *slog.Logger, environ []string) {
+	known := []string{engineKeyEnv, apiKeyEnv, apiKeyFileEnv}
+	eachSetting(&node.Config{}, func(f setting) {
+		known = append(known, f.env)
+		if f.secret {
+			known = append(known, f.env+"_FILE")
+		}
+	})
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "RELAY_") || slices.Contains(known, name) {
+			continue
+		}
+		if near := nearest.Name(name, known, maxTypos); near != "" {
+			log.Warn("no setting has this name; the variable is ignored", "variable", name, "did_you_mean", near)
+		}
+	}
+}
+
+// dirty ends the commit of a build from changed files.
+const dirty = "-dirty"
+
+// Version returns the version of the program: the number of a release, or for a pre-release and a changed release the
+// number with the commit as build metadata (Semantic Versioning 2.0.0): 0.1.0-dev+a6d2758. If commit is empty, it uses
+// the commit that the compiler recorded; tests and builds outside a repository have none.
+func Version(release, commit string) string {
+	release = strings.TrimSpace(release)
+	if commit == "" {
+		if info, ok := debug.ReadBuildInfo(); ok {
+			commit = buildCommit(info.Settings)
+		}
+	}
+	if commit == "" || !strings.Contains(release, "-") && !strings.HasSuffix(commit, dirty) {
+		return release
+	}
+	return release + "+" + commit
+}
+
+// buildCommit returns the commit of a build, formatted as git describe --always --dirty does; "" if none was recorded.
+func buildCommit(settings []debug.BuildSetting) string {
+	var revision, changed string
+	for _, s := range settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(7, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = dirty
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return revision + changed
+}
+
+// UntilSignal returns a context that ends with SIGINT (Ctrl-C), SIGTERM or SIGHUP, which says that the terminal was
+// closed; under nohup SIGHUP stays ignored. A SIGINT after that ends the process at once: whoever presses Ctrl-C again
+// does not want to wait. Supervisors repeat SIGTERM, so that it does not.
+func UntilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(ctx, signals...)
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
+	return ctx, stop
 }

@@ -2,8 +2,21 @@ package command
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The help names every subcommand once, each with its help. The error for an unknown command names relay help.
@@ -67,4 +80,152 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 	if code, out, _ := run("version"); code != ExitDone || out != "1.2.3\n" {
 		t.Errorf("version is %d: %s", code, out)
 	}
+}
+
+// Every line of a log has time, level, message and node, in both formats.
+func TestLogLinesNameTheNode(t *testing.T) {
+	var out bytes.Buffer
+	logger := newLogger(logHandler(&out, logJSON, slog.LevelInfo), "node-1")
+	logger.Debug("left out")
+	logger.Warn("cannot trim the log", "error", errors.New("line one\nline two"))
+	var line struct{ Time, Level, Msg, Node, Error string }
+	must.Do(t, json.Unmarshal(out.Bytes(), &line), "in %s", &out)
+	if line.Time == "" || line.Level != "WARN" || line.Msg != "cannot trim the log" || line.Node != "node-1" ||
+		line.Error != "line one\nline two" {
+		t.Errorf("%s", &out)
+	}
+	out.Reset()
+	logger = newLogger(logHandler(&out, logText, slog.LevelInfo), "node-1")
+	logger.Error("cannot trim the log")
+	is.Has(t, out.String(), `level=ERROR msg="cannot trim the log" node=node-1`, &out)
+}
+
+// What libraries write to the standard logger is a debug line of the node's log, without what a destination sent.
+func TestStandardLoggerWritesNoReceivedBytes(t *testing.T) {
+	before, flags := log.Writer(), log.Flags()
+	defer func() {
+		log.SetOutput(before)
+		log.SetFlags(flags)
+	}()
+	write := func(lowest slog.Level) string {
+		var out bytes.Buffer
+		newLogger(logHandler(&out, logJSON, lowest), "node-1")
+		// The line of net/http, and a long one.
+		log.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v",
+			"HTTP/1.1 400 Bad\r\nX-Echo: Bearer hush\r\n", errors.New("hush"))
+		log.Print(strings.Repeat("é", 200) + "hush")
+		return out.String()
+	}
+	is.Equal(t, write(slog.LevelInfo), "", "at level info")
+	out := write(slog.LevelDebug)
+	var lines []string
+	for text := range strings.Lines(out) {
+		var record struct{ Level, Node, Line string }
+		if err := json.Unmarshal([]byte(text), &record); err != nil || record.Level != "DEBUG" || record.Node != "node-1" {
+			t.Errorf("%v: %s", err, text)
+		}
+		lines = append(lines, record.Line)
+	}
+	if len(lines) != 2 || lines[0] != "Unsolicited response received on idle HTTP channel starting with" ||
+		lines[1] != strings.Repeat("é", maxLibraryLine/2) || strings.Contains(out, "hush") {
+		t.Errorf("%s", out)
+	}
+}
+
+// A process whose log is JSON ends with a line of JSON, not with text.
+func TestFailureIsALineOfTheLog(t *testing.T) {
+	var out bytes.Buffer
+	env := map[string]string{
+		"RELAY_LOG_FORMAT": "json", "RELAY_DATA_DIR": "/dev/null/x", "RELAY_NODE_NAME": "node-1",
+	}
+	code := Program{Version: "test"}.Run(t.Context(), []string{"dev"},
+		func(name string) string { return env[name] }, &out, &out)
+	if code != ExitRefused || !strings.Contains(out.String(), "data directory") {
+		t.Fatalf("%d %s", code, &out)
+	}
+	for line := range strings.Lines(out.String()) {
+		var record struct{ Level, Msg, Node string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil || record.Msg == "" || record.Node != "node-1" {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+}
+
+// relay keys list marks keys that a web page has sent, whatever it knows of their last use, and no others.
+func TestKeysOfWebPagesAreMarkedInTheList(t *testing.T) {
+	for _, k := range []admin.Key{
+		{}, {LastUseUnknown: true}, {LastUse: &admin.KeyUse{At: time.Now(), RemoteIP: "192.0.2.1"}},
+	} {
+		const mark = "sent by a web page"
+		is.Lacks(t, lastUse(&k), mark, "no web page has sent the key")
+		k.UsedFromBrowser = true
+		is.Has(t, lastUse(&k), mark, "a web page has sent the key")
+	}
+}
+
+// relay ready exits with 0 if the node at RELAY_LISTEN is ready, otherwise with 1, and names what is missing. It needs
+// neither the other settings nor a valid certificate.
+func TestReady(t *testing.T) {
+	var status int
+	var answer string
+	path := "/readyz"
+	node := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		is.Equal(t, r.URL.Path, path, "asked for %s", r.URL)
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(answer))
+	})
+	plain, secure := httptest.NewServer(node), httptest.NewTLSServer(node)
+	defer plain.Close()
+	defer secure.Close()
+	f := func(env map[string]string, args string, code int, stdout, stderr string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := Program{Version: "1.0.0"}.Run(t.Context(), append([]string{"ready"}, strings.Fields(args)...),
+			func(name string) string { return env[name] }, &out, &errs)
+		if got != code || out.String() != stdout || !strings.Contains(errs.String(), stderr) ||
+			(stderr == "") != (errs.Len() == 0) {
+			t.Errorf("%v %s: exit %d, stdout %q, stderr %q; want %d, %q, %q", env, args, got, &out, &errs, code, stdout, stderr)
+		}
+	}
+	at := map[string]string{
+		"RELAY_LISTEN": plain.Listener.Addr().String(), "RELAY_MASTER_KEYS_FILE": "/does/not/exist",
+	}
+	status, answer = 200, `{"status":"ready","checks":[{"name":"configuration","ok":true,"required":true}]}`
+	f(at, "", ExitDone, "ready\n", "")
+	f(at, "--json", ExitDone, answer, "")
+	f(nil, "--listen "+at["RELAY_LISTEN"], ExitDone, "ready\n", "")
+	_, port, err := net.SplitHostPort(at["RELAY_LISTEN"])
+	must.Do(t, err)
+	f(map[string]string{"RELAY_LISTEN": "0.0.0.0:" + port}, "", ExitDone, "ready\n", "")
+	f(map[string]string{"RELAY_LISTEN": secure.Listener.Addr().String(), "RELAY_TLS_CERT_FILE": "cert.pem"}, "",
+		ExitDone, "ready\n", "")
+	answer = `{"status":"ready","checks":[{"name":"store","ok":false,"required":false}]}`
+	f(at, "", ExitDone, "ready, but without: store\n", "")
+	status, answer = 503, `{"status":"not ready","checks":[{"name":"configuration","ok":false,"required":true},`+
+		`{"name":"clock","ok":false,"required":true},{"name":"ids","ok":true,"required":true}]}`
+	f(at, "", ExitRefused, "", "not ready: configuration, clock;")
+	f(at, "--json", ExitRefused, answer, "not ready: configuration, clock;")
+	answer = "<html>"
+	f(at, "", ExitRefused, "", "not a relay node")
+	f(at, "extra", ExitMisused, "", "unexpected argument")
+	path, status, answer = "/healthz", 200, `{"status":"ok"}`
+	f(at, "--alive", ExitDone, "alive\n", "")
+	f(at, "--alive --json", ExitDone, answer, "")
+	status = 404
+	f(at, "--alive", ExitRefused, "", "not alive: the server at")
+	plain.Close()
+	f(at, "", ExitRefused, "", "not ready: no node answers at RELAY_LISTEN")
+	f(at, "--alive", ExitRefused, "", "not alive: no node answers at RELAY_LISTEN")
+}
+
+// A caller that gives up ends the question.
+func TestReadyEnds(t *testing.T) {
+	silent := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer silent.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	code := Program{Version: "1.0.0"}.Run(ctx, []string{"ready", "--listen", silent.Addr().String()},
+		func(string) string { return "" }, &out, &errs)
+	is.Equal(t, code, ExitRefused, "exit: %s", &errs)
 }

@@ -6,11 +6,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Files in the data directory.
@@ -157,4 +163,166 @@ func loadOrCreateSecret(path string, generate func() string) (string, error) {
 		return "", fmt.Errorf("write secret: %w", err)
 	}
 	return text, nil
+}
+
+// devBanner is what dev prints when it is ready, with a link that signs the first user in. It shows the API key unless
+// it was given: then it is a secret of somebody's environment.
+func devBanner(ctx context.Context, n *node.Node, s *settings, keyGiven bool, log *slog.Logger) string {
+	link, isSignIn, err := n.DashboardLink(ctx)
+	if err != nil { // everything else works without the dashboard
+		log.LogAttrs(ctx, slog.LevelWarn, "nobody can sign in to the dashboard yet; relay users add prints a link",
+			slog.Any("error", err))
+	}
+	key, line := keyLine(s.BootstrapKey, keyGiven, n.AcceptsBootstrapKey())
+	return banner(n.URL(), key, line, dashboardLine(link, isSignIn))
+}
+
+// dashboardLine is the part of the banner that says where the dashboard is; empty without a link.
+func dashboardLine(link string, isSignIn bool) string {
+	switch {
+	case link == "":
+		return ""
+	case isSignIn:
+		return fmt.Sprintf("Dashboard, as %s, once within 10 minutes: %s\n", node.FirstUser, link)
+	}
+	return fmt.Sprintf("Dashboard: %s\n", link)
+}
+
+// keyLine returns the API key as the commands of the banner have it, and the line about it.
+func keyLine(key string, given, accepted bool) (shown, line string) {
+	switch {
+	case !accepted:
+		return "rly_live_…",
+			"The first API key was revoked. relay keys create --name NAME --scope read_write creates another one."
+	case given:
+		return "$RELAY_BOOTSTRAP_KEY",
+			"API key (read and write): RELAY_BOOTSTRAP_KEY. The commands below read this variable."
+	}
+	return key, "API key (read and write): " + key
+}
+
+// banner is what dev prints when it is ready. Its commands work when they are pasted as a whole.
+func banner(url, key, keyLine, dashboard string) string {
+	return fmt.Sprintf(`
+EventRelay is ready at %[1]s
+
+%[4]s
+%[3]s
+Try it: create an endpoint that only captures, post an event to it, and read the event.
+
+  AUTH="Authorization: Bearer %[2]s" JSON='Content-Type: application/json'
+  EP=$(curl -sS %[1]s/v1/endpoints -H "$AUTH" -H "$JSON" \
+    -d '{"name":"first","destinations":[{"url":"https://example.com/hook","enabled":false}]}')
+  IN=$(printf '%%s' "$EP" | sed -n 's/.*"ingest_url":"\([^"]*\)".*/\1/p')
+  curl -sS "$IN" -H "$JSON" -d '{"type":"order.paid","amount":4200}'; echo
+  EVT=$(curl -sS "%[1]s/v1/events?limit=1" -H "$AUTH" | sed -n 's/.*"id":"\(evt_[0-9a-z]*\)".*/\1/p')
+  curl -sS "%[1]s/v1/events/$EVT" -H "$AUTH"; echo
+
+Ctrl-C stops it. The data stays.
+`, url, key, dashboard, keyLine)
+}
+
+// systemd tells the service manager what this process does (sd_notify): that it is ready, that it stops, and in
+// between that it is alive.
+type systemd struct {
+	socket   string        // NOTIFY_SOCKET
+	watchdog time.Duration // without a sign of life for so long the process is ended; 0 = never
+	rounds   func() uint64 // a node that is alive counts on
+	log      *slog.Logger
+}
+
+// newSystemd returns nil if no service manager waits for messages.
+func newSystemd(getenv func(string) string, rounds func() uint64, log *slog.Logger) *systemd {
+	if getenv("NOTIFY_SOCKET") == "" {
+		return nil
+	}
+	usec, _ := strconv.ParseInt(getenv("WATCHDOG_USEC"), 10, 64) // unset: without a watchdog
+	return &systemd{getenv("NOTIFY_SOCKET"), time.Duration(usec) * time.Microsecond, rounds, log}
+}
+
+// Run begins when the node is ready. It is the last component that starts, and so the first that stops.
+func (m *systemd) Run(ctx context.Context) error {
+	m.notify(ctx, "READY=1")
+	var ticks <-chan time.Time
+	if m.watchdog > 0 {
+		ticker := time.NewTicker(m.watchdog / 3)
+		defer ticker.Stop()
+		ticks = ticker.C
+	}
+	for last := uint64(0); ; {
+		select {
+		case <-ctx.Done():
+			m.notify(context.WithoutCancel(ctx), "STOPPING=1")
+			return nil
+		case <-ticks:
+			if now := m.rounds(); now != last {
+				last = now
+				m.notify(ctx, "WATCHDOG=1")
+			}
+		}
+	}
+}
+
+// notify sends one message. Without it the service manager decides what to do; the node serves on.
+func (m *systemd) notify(ctx context.Context, message string) {
+	conn, err := new(net.Dialer).DialContext(ctx, "unixgram", m.socket) // a name with @ is abstract
+	if err == nil {
+		defer conn.Close()
+		_, err = conn.Write([]byte(message))
+	}
+	if err != nil {
+		m.log.WarnContext(ctx, "cannot notify systemd", "message", message, "error", err)
+	}
+}
+
+// Values of RELAY_LOG_FORMAT.
+const (
+	logText = "text"
+	logJSON = "json"
+)
+
+// logHandler writes each record as one line, as key=value pairs or as a JSON object.
+func logHandler(out io.Writer, format string, lowest slog.Level) slog.Handler {
+	options := &slog.HandlerOptions{Level: lowest}
+	if format == logJSON {
+		return slog.NewJSONHandler(out, options)
+	}
+	return slog.NewTextHandler(out, options)
+}
+
+// newLogger returns the logger of a process. Its records have at least time, level, msg and node. Lines of the standard
+// logger, which libraries use, go there too.
+func newLogger(handler slog.Handler, node string) *slog.Logger {
+	logger := slog.New(handler).With("node", node)
+	log.SetFlags(0) // the handler adds the time
+	log.SetOutput(libraryLog{logger})
+	return logger
+}
+
+// maxLibraryLine bounds what is logged of a line of the standard logger, in bytes.
+const maxLibraryLine = 200
+
+// libraryLog is the output of the standard logger, at level debug. net/http writes there what a destination sends
+// without being asked, quoted: up to 4 KB, which may repeat the Authorization header of the request before. So a line
+// ends at its first quotation mark.
+type libraryLog struct{ log *slog.Logger }
+
+func (l libraryLog) Write(line []byte) (int, error) {
+	text := string(line)
+	if i := strings.IndexAny(text, "\"`"); i >= 0 {
+		text = text[:i]
+	}
+	text = strings.ToValidUTF8(text[:min(len(text), maxLibraryLine)], "")
+	l.log.LogAttrs(context.Background(), slog.LevelDebug, "a library logged a line",
+		slog.String("line", strings.TrimSpace(web.SanitizeLine(text))))
+	return len(line), nil
+}
+
+// logFailure writes the error with which a process ends to its log, if every line of that has to be JSON.
+func (s settings) logFailure(log *slog.Logger, err error) (logged bool) {
+	if err == nil || s.LogFormat != logJSON {
+		return false
+	}
+	log.Error("the process ends with an error", "error", err)
+	return true
 }

@@ -11,14 +11,20 @@ import (
 	"go/types"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -86,9 +92,7 @@ func TestOpenSecretFileWarns(t *testing.T) {
 // Files that Docker and Compose mount are readable for all users of the container.
 func TestMountedSecretsDoNotWarn(t *testing.T) {
 	for path, open := range map[string]bool{"/run/secrets/key": false, "/run/other/key": true, "run/secrets/key": true} {
-		if got := openToOthers(path, 0o444); got != open {
-			t.Errorf("%s: %v", path, got)
-		}
+		is.Equal(t, openToOthers(path, 0o444), open, path)
 	}
 }
 
@@ -118,13 +122,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		"RELAY_RETENTION_DAYS:", "--admin-password-file:", "unexpected argument",
 		"RELAY_KAFKA_BROKERS: is missing, but RELAY_KAFKA_SASL is set", "RELAY_EGRESS_ALLOW:",
 		"RELAY_EGRESS_DENY: ::ffff:10.0.0.0/104 would block no IPv4 address"} {
-		if !strings.Contains(errs.String(), want) {
-			t.Errorf("%s is missing in:\n%s", want, &errs)
-		}
+		is.Has(t, errs.String(), want, "%s is missing in:\n%s", want, &errs)
 	}
-	if n := strings.Count(errs.String(), "RELAY_PARTITIONS:"); n != 1 {
-		t.Errorf("%d lines about RELAY_PARTITIONS:\n%s", n, &errs)
-	}
+	is.Equal(t, strings.Count(errs.String(), "RELAY_PARTITIONS:"), 1, "lines about RELAY_PARTITIONS:\n%s", &errs)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
 		t.Errorf("the data directory: %v", err)
 	}
@@ -134,14 +134,10 @@ func TestAllFaultsAtOnce(t *testing.T) {
 func TestCertificatesOfRedisAreNamed(t *testing.T) {
 	s, err := settingsOf(t, nil, map[string]string{"RELAY_REDIS_URL": "rediss://redis",
 		"RELAY_REDIS_CA_FILE": "/none/ca.pem", "RELAY_REDIS_CERT_FILE": "/none/cert.pem"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = s.Validate("dev")
 	for _, want := range []string{"RELAY_REDIS_CA_FILE: ", "RELAY_REDIS_CERT_FILE: "} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s is missing in: %v", want, err)
-		}
+		is.Failed(t, err, want, "%s is missing in", want)
 	}
 }
 
@@ -153,9 +149,7 @@ func TestDevIgnoresEngines(t *testing.T) {
 	})
 	s.ignoreEngines()
 	must.Do(t, errors.Join(err, s.Validate("dev")))
-	if s.KafkaSASL+s.KafkaTLS+s.RedisURL+s.ClickHouseURL != "" {
-		t.Errorf("kept: %+v", s)
-	}
+	is.Equal(t, s.KafkaSASL+s.KafkaTLS+s.RedisURL+s.ClickHouseURL, "", "kept: %+v", s)
 	var out bytes.Buffer
 	s.logWarnings(slog.New(slog.NewTextHandler(&out, nil)))
 	want := "RELAY_KAFKA_SASL, RELAY_KAFKA_TLS, RELAY_CLICKHOUSE_URL, RELAY_REDIS_URL, " +
@@ -195,9 +189,7 @@ func TestErrorOfStartCutShort(t *testing.T) {
 		t.Error(err)
 	}
 	st = node.NewStack(t.Context(), slog.New(slog.DiscardHandler))
-	if err := st.StopAfterFailedStart(broken); !errors.Is(err, broken) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, st.StopAfterFailedStart(broken), broken)
 }
 
 // A secret in a flag causes a warning that does not repeat it. A public address without TLS causes a warning too.
@@ -211,9 +203,7 @@ func TestSettingsWarnings(t *testing.T) {
 			t.Errorf("%s: %s", args, out.String())
 		}
 		for _, part := range want {
-			if !strings.Contains(out.String(), part) {
-				t.Errorf("%s: %s does not say %q", args, out.String(), part)
-			}
+			is.Has(t, out.String(), part, "%s: does not say %q", args, part)
 		}
 	}
 	f("")
@@ -241,17 +231,11 @@ func TestAdminSettings(t *testing.T) {
 		s, err := loadSettings("dev", nil, func(name string) string {
 			return map[string]string{"RELAY_ADMIN_EMAIL": email, "RELAY_ADMIN_PASSWORD": password}[name]
 		}, &bytes.Buffer{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		err = s.Validate("dev")
-		if (err == nil) != (len(faults) == 0) {
-			t.Errorf("%q %q: %v", email, password, err)
-		}
+		is.Equal(t, err == nil, len(faults) == 0, "%q %q: %v", email, password, err)
 		for _, fault := range faults {
-			if err == nil || !strings.Contains(err.Error(), fault) {
-				t.Errorf("%q %q: %v, want %s", email, password, err, fault)
-			}
+			is.Failed(t, err, fault, "%q %q", email, password)
 		}
 		if err != nil && password != "" && strings.Contains(err.Error(), password) {
 			t.Errorf("a fault repeats the password: %v", err)
@@ -275,9 +259,7 @@ func TestNumbersHaveBounds(t *testing.T) {
 		}
 		for _, value := range []string{"-1", "-2"} {
 			s := must.Get(settingsOf(t, []string{"--" + f.flag, value}, nil))(t)
-			if err := s.Validate("dev"); err == nil || !strings.Contains(err.Error(), f.env+": must be") {
-				t.Errorf("%s takes %s: %v", f.env, value, err)
-			}
+			is.Failed(t, s.Validate("dev"), f.env+": must be", "%s takes %s", f.env, value)
 		}
 	})
 }
@@ -436,8 +418,111 @@ func TestBaseURL(t *testing.T) {
 		"https://hooks.example.com#x": false, "https://user:pass@hooks.example.com": false,
 		"https://hooks.example.com:": false, "https://hooks.example.com:0": false, "https://hooks.example.com:99999": false,
 	} {
-		if got := isBaseURL(s); got != want {
-			t.Errorf("%s: %t, want %t", s, got, want)
+		is.Equal(t, isBaseURL(s), want, s)
+	}
+}
+
+// The banner shows a key that dev has made, and neither one that it was given nor one that was revoked.
+func TestBanner(t *testing.T) {
+	const key = "rly_live_of-the-first-start"
+	for _, x := range []struct {
+		given, accepted bool
+		shown           int
+		says            string
+	}{
+		{false, true, 2, "(read and write): " + key},
+		{true, true, 0, "Bearer $RELAY_BOOTSTRAP_KEY"},
+		{false, false, 0, "was revoked. relay keys create"},
+		{true, false, 0, "was revoked. relay keys create"},
+	} {
+		shown, line := keyLine(key, x.given, x.accepted)
+		text := banner("http://localhost:8080", shown, line, "")
+		if strings.Count(text, key) != x.shown || !strings.Contains(text, x.says) {
+			t.Errorf("given %v, accepted %v: the banner says %s", x.given, x.accepted, text)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for _, c := range []struct{ release, commit, want string }{
+		{"0.1.0-dev\n", "a6d2758", "0.1.0-dev+a6d2758"},
+		{"0.1.0-dev\n", "a6d2758-dirty", "0.1.0-dev+a6d2758-dirty"},
+		{"0.1.0-dev\n", "", "0.1.0-dev"}, // the test binary has no commit in it
+		{"1.2.0\n", "a6d2758", "1.2.0"},
+		{"1.2.0\n", "a6d2758-dirty", "1.2.0+a6d2758-dirty"}, // a release from changed files is none
+	} {
+		is.Equal(t, Version(c.release, c.commit), c.want, "version of %q built from %q is", c.release, c.commit)
+	}
+	full := "a6d27581cf0f8d3c7f1c6bdb19e05d4cbd6b1234"
+	settings := []debug.BuildSetting{{Key: "vcs.revision", Value: full}, {Key: "vcs.modified", Value: "true"}}
+	is.Equal(t, buildCommit(settings), "a6d2758-dirty", "built from")
+}
+
+// The file VERSION is the only place of the version: one semantic version in one line. make sets main.commit.
+func TestVersionFile(t *testing.T) {
+	text := func(name string) string {
+		b := must.Get(os.ReadFile("../" + name))(t)
+		return string(b)
+	}
+	if v := text("VERSION"); !regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?\n$`).MatchString(v) {
+		t.Errorf("VERSION holds %q, want one semantic version", v)
+	}
+	if !strings.Contains(text("Makefile"), "-X main.commit=$(COMMIT)") ||
+		!strings.Contains(text("main.go"), "\nvar commit string\n") {
+		t.Error("make does not set main.commit")
+	}
+	for file, want := range map[string]string{
+		"deploy/image/Dockerfile": `COMMIT="${COMMIT}"`,
+		"docker-compose.yml":      `args: {COMMIT: "${COMMIT:-}"}`,
+		"tools/release/build.sh":  "-X main.commit=${COMMIT:-}",
+		"test/docker/images.sh":   `--build-arg COMMIT="$commit"`,
+		"docs/operate/install.md": "--build-arg COMMIT=$(git describe --always --dirty --exclude '*')",
+	} {
+		if !strings.Contains(text(file), want) {
+			t.Errorf("%s does not pass the commit on: want %s", file, want)
+		}
+	}
+}
+
+// A clone that belongs to another user (root builds in a directory that is mounted into a container) is built with its
+// commit too: without safe.directory Git refuses to read it, and the version would lack the commit.
+func TestMakeFindsTheCommit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		kit.SkipMissing(t, "Git is not installed")
+	}
+	makefile := must.Get(os.ReadFile("../Makefile"))(t)
+	m := regexp.MustCompile(`(?m)^COMMIT := \$\(shell (.*)\)$`).FindSubmatch(makefile)
+	if m == nil {
+		t.Fatal("the Makefile sets no COMMIT: this test looks for the wrong text")
+	}
+	dir := t.TempDir()
+	env := append(os.Environ(), "HOME="+dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TEST_ASSUME_DIFFERENT_OWNER=1",
+		"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	run := func(script string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+		cmd.Dir, cmd.Env = dir, env
+		out, err := cmd.CombinedOutput()
+		must.Do(t, err, "%s: %s", script, out)
+		return strings.TrimSpace(string(out))
+	}
+	run("export GIT_TEST_ASSUME_DIFFERENT_OWNER=0; git init -q . && git -c user.name=a -c user.email=a@example.com " +
+		"commit -q --allow-empty -m first")
+	if got := run(string(m[1]) + "; true"); !regexp.MustCompile(`^[0-9a-f]{7,}$`).MatchString(got) {
+		t.Errorf("make takes %q for the commit of a clone of another user", got)
+	}
+}
+
+// TestReleasedSettingsExist: every setting of a release is one of this version, by its variable and its flag.
+func TestReleasedSettingsExist(t *testing.T) {
+	var lines []string
+	eachSetting(&node.Config{}, func(f setting) { lines = append(lines, f.env+" --"+f.flag) })
+	slices.Sort(lines)
+	now := []byte(strings.Join(lines, "\n") + "\n")
+	kit.Freeze(t, "settings.txt", func() []byte { return now })
+	for version, text := range kit.Released(t, "settings.txt") {
+		for _, line := range kit.MissingLines(text, now) {
+			t.Errorf("%s has the setting %s", version, line)
 		}
 	}
 }

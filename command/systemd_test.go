@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -42,10 +44,24 @@ func TestSystemdIsNotified(t *testing.T) {
 		n := must.Get(conn.Read(b))(t)
 		got = append(got, string(b[:n]))
 	}
-	if all := strings.Join(got, " "); all != "READY=1 WATCHDOG=1 WATCHDOG=1 WATCHDOG=1 STOPPING=1" {
-		t.Errorf("systemd heard %s", all)
-	}
+	is.Equal(t, strings.Join(got, " "), "READY=1 WATCHDOG=1 WATCHDOG=1 WATCHDOG=1 STOPPING=1", "systemd heard")
 	if env["NOTIFY_SOCKET"] = ""; newSystemd(getenv, nil, nil) != nil {
 		t.Error("without NOTIFY_SOCKET somebody is notified")
+	}
+}
+
+// The unit of the packages waits for READY=1, and confines the node to its data directory.
+func TestUnitConfinesTheNode(t *testing.T) {
+	unit := strings.Split(string(must.Get(os.ReadFile("../deploy/linux/relay.service"))(t)), "\n")
+	for _, line := range []string{
+		"Type=notify", "User=relay", "WatchdogSec=60", "TimeoutStopSec=60", "Restart=always", "LimitNOFILE=65536",
+		"ExecStart=/usr/bin/relay serve", "EnvironmentFile=/etc/relay/relay.env", "Environment=RELAY_DATA_DIR=/var/lib/relay",
+		"StateDirectory=relay", "StateDirectoryMode=0700", "ReadWritePaths=/var/lib/relay", "ProtectSystem=strict",
+		"NoNewPrivileges=yes", "PrivateTmp=yes", "PrivateDevices=yes", "ProtectHome=yes",
+		"AmbientCapabilities=CAP_NET_BIND_SERVICE", "SystemCallFilter=@system-service",
+	} {
+		if !slices.Contains(unit, line) {
+			t.Errorf("relay.service has no %s", line)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const alertSettingsJSON = `{"channels":{"email":null,
@@ -51,22 +52,16 @@ func TestAlertHistory(t *testing.T) {
 		"23\u00a0failed attempts in a row",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
 		`href="/app/recoveries/rec_1"`, "A recovery has ended: ready", "ep_gone", "in 24\u00a0h")
-	if strings.Contains(page.main(), `<td><a href="/app/endpoints/ep_2">`) {
-		t.Error("an endpoint whose mute has ended is shown as muted")
-	}
+	is.Lacks(t, page.main(), `<td><a href="/app/endpoints/ep_2">`, "an endpoint whose mute has ended is shown as muted")
 	form := page.fields("/app/alerts" + "/mute")
 	form.Set("hours", "8")
 	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
-	if want := `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`; r.sent() != want {
-		t.Errorf("muted by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`, "muted by")
 	b.get(frame.AlertHistoryPath).want(200, "Its alerts pause until the mute ends",
 		"Meanwhile no alert of it fires")
 	form.Set("hours", "0")
 	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
-	if want := `{"alerts":{"muted_until":null}}`; r.sent() != want {
-		t.Errorf("the mute ends by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"alerts":{"muted_until":null}}`, "the mute ends by")
 	for _, hours := range []string{"100000", "-1", "x", ""} {
 		form.Set("hours", hours)
 		b.post("/app/alerts"+"/mute", form).want(400, "Choose for how long")
@@ -74,9 +69,7 @@ func TestAlertHistory(t *testing.T) {
 	r.api.on("GET /v1/alerts/history", http.StatusOK, emptyList)
 	page = b.get(frame.AlertHistoryPath).want(200, "Nothing fires")
 	const silent = "No channel is set up"
-	if strings.Contains(page.body, silent) {
-		t.Error("Slack is on, and the page says that nothing is sent")
-	}
+	is.Lacks(t, page.body, silent, "Slack is on, and the page says that nothing is sent")
 	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"enabled":true,"webhook_url"`,
 		`"enabled":false,"webhook_url"`, 1))
 	b.get(frame.AlertHistoryPath).want(200, silent, `href="/app/alerts/channels"`)
@@ -88,9 +81,7 @@ func TestAlertRules(t *testing.T) {
 	b := r.signedIn()
 	form := b.get("/app/alerts/rules").want(200, `value="80, 100"`).fields("/app/alerts/rules")
 	b.post("/app/alerts/rules", form).wantRedirect("/app/alerts/rules")
-	if r.api.calls[len(r.api.calls)-1].Method != "GET" {
-		t.Error("a form without a change changes something")
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Method, "GET", "a form without a change changes something")
 	form.Set("rules.failure_rate.percent", "30")
 	form.Set("rules.usage.percent", "50 90")
 	form.Set("rules.finding.min_severity", "critical")
@@ -109,14 +100,10 @@ func TestAlertRules(t *testing.T) {
 	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"seconds":300}`, `"seconds":77}`, 1))
 	before := r.changes()
 	b.post("/app/alerts/rules", form).want(400, "Somebody changed this", "77")
-	if r.changes() != before {
-		t.Error("an older form saved something")
-	}
+	is.Equal(t, r.changes(), before, "an older form saved something")
 	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
 	b.post("/app/alerts/rules"+"/reset", url.Values{"nonce": {newNonce()}}).wantRedirect("/app/alerts/rules")
-	if want := `{"cooldown_seconds":900,"rules":null}`; r.sent() != want {
-		t.Errorf("reset by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"cooldown_seconds":900,"rules":null}`, "reset by")
 }
 
 // Channels are shown masked, and a mask that was not touched is not sent. A new webhook shows its secret once.
@@ -127,15 +114,11 @@ func TestAlertChannels(t *testing.T) {
 	slack := page.fields("/app/alerts/channels" + "/slack")
 	slack.Del("channels.slack.enabled")
 	b.post("/app/alerts/channels"+"/slack", slack).wantRedirect("/app/alerts/channels")
-	if want := `{"channels":{"slack":{"enabled":false}}}`; r.sent() != want {
-		t.Errorf("disabled by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"channels":{"slack":{"enabled":false}}}`, "disabled by")
 	email := page.fields("/app/alerts/channels" + "/email")
 	email.Set("channels.email.to", "a@example.com\r\nb@example.com\r\n")
 	b.post("/app/alerts/channels"+"/email", email).wantRedirect("/app/alerts/channels")
-	if want := `{"channels":{"email":{"enabled":true,"to":["a@example.com","b@example.com"]}}}`; r.sent() != want {
-		t.Errorf("set up by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"channels":{"email":{"enabled":true,"to":["a@example.com","b@example.com"]}}}`, "set up by")
 	hook := page.fields("/app/alerts/channels" + "/webhook")
 	hook.Set("channels.webhook.url", "https://a.example.com")
 	with := strings.Replace(alertSettingsJSON, `"webhook":null`,
@@ -149,14 +132,10 @@ func TestAlertChannels(t *testing.T) {
 		t.Error("a form that is sent twice shows the secret twice")
 	}
 	b.post("/app/alerts/channels"+"/webhook/rotate", url.Values{"nonce": {newNonce()}}).want(200, "whsec_shown")
-	if want := `{"channels":{"webhook":{"rotate_secret":true}}}`; r.sent() != want {
-		t.Errorf("rotated by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"channels":{"webhook":{"rotate_secret":true}}}`, "rotated by")
 	r.api.on("PATCH /v1/alerts", http.StatusOK, alertSettingsJSON)
 	b.post("/app/alerts/channels"+"/slack/remove", url.Values{"nonce": {newNonce()}}).wantRedirect("/app/alerts/channels")
-	if want := `{"channels":{"slack":null}}`; r.sent() != want {
-		t.Errorf("removed by %s, want %s", r.sent(), want)
-	}
+	is.Equal(t, r.sent(), `{"channels":{"slack":null}}`, "removed by")
 	r.api.on("PATCH /v1/alerts", http.StatusBadRequest, `{"error":{"type":"invalid_request",
 		"message":"channels.email.to[1]: must be a mail address","param":"channels.email.to[1]"}}`)
 	b.post("/app/alerts/channels"+"/email", email).want(400, "must be a mail address", "b@example.com",

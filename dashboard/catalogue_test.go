@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 const oneType = `{"object":"event_type","name":"orders/paid","description":"An <b>order</b>","group":"Orders",
@@ -41,9 +43,7 @@ func TestEventTypes(t *testing.T) {
 	b := r.signedIn()
 	page := b.get("/app/event-types").want(200, `href="/app/event-types/orders%2Fpaid"`, "Orders", "deprecated",
 		"other.one", `href="/catalogue"`)
-	if strings.Contains(page.body, "<b>order</b>") {
-		t.Error("a description is not text")
-	}
+	is.Lacks(t, page.body, "<b>order</b>", "a description is not text")
 	nonce := b.get("/app/event-types/orders%2Fpaid").want(200, "Version 2", "&#34;type&#34;: &#34;object&#34;",
 		"Version 1").nonce()
 	for _, call := range []string{"POST /v1/event_types", "PATCH /v1/event_types/orders%2Fpaid",

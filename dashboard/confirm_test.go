@@ -12,6 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // actions are changes in memory. err is the error of the next decisions.
@@ -136,16 +138,12 @@ func TestDecisionNeedsThePage(t *testing.T) {
 		decisionOn(r.signedIn().get("/app/confirm/act_1").want(200))} {
 		for _, decision := range []string{"/approve", "/decline"} {
 			b.post("/app/confirm/act_1"+decision, form).wantRedirect("/app/confirm/act_1")
-			if a.State != config.ActionPending {
-				t.Fatalf("%v: it is %s", form, a.State)
-			}
+			must.Equal(t, a.State, config.ActionPending, "%v: it is", form)
 		}
 	}
 	b.get("/app/confirm/act_1").want(200, "Nothing was done")
 	b.post("/app/confirm/act_1/approve", decisionOn(b.get("/app/confirm/act_1").want(200)))
-	if a.State != config.ActionDone {
-		t.Errorf("it is %s", a.State)
-	}
+	is.Equal(t, a.State, config.ActionDone, "it")
 }
 
 func TestConfirmPageOfEachState(t *testing.T) {
@@ -162,12 +160,8 @@ func TestConfirmPageOfEachState(t *testing.T) {
 		}
 		page := b.get("/app/confirm/"+a.ID).want(200, text)
 		follows := strings.Contains(page.main(), `data-live="/app/confirm/`+a.ID)
-		if follows != (state == config.ActionApproved) {
-			t.Errorf("the page of %s follows it: %t", state, follows)
-		}
-		if strings.Contains(page.main(), "Approve</button>") {
-			t.Errorf("%s can be approved", state)
-		}
+		is.Equal(t, follows, state == config.ActionApproved, "the page of %s follows it", state)
+		is.Lacks(t, page.main(), "Approve</button>", "%s can be approved", state)
 	}
 	r.actions.all[0].Account = "acc_other"
 	b.get("/app/confirm/" + r.actions.all[0].ID).want(404)
@@ -184,9 +178,7 @@ func TestConfirmPageOfARevokedKey(t *testing.T) {
 		t.Errorf("it can be approved: %s", page.main())
 	}
 	b.post("/app/confirm/act_1/decline", decisionOn(page)).wantRedirect("/app/confirm/act_1")
-	if a.State != config.ActionDeclined {
-		t.Errorf("it is %s", a.State)
-	}
+	is.Equal(t, a.State, config.ActionDeclined, "it")
 	refused := r.askFor("act_2")
 	refused.State, refused.Result, refused.DecidedAt = config.ActionRefused, r.actions.refusal, r.now
 	b.get("/app/confirm/act_2").want(200, "Not done.", "the API key that asked was revoked")
@@ -207,7 +199,30 @@ func TestReaderDoesNotDecide(t *testing.T) {
 	r.people.person.Scope = config.ReadWrite
 	b.post("/app/confirm/act_1/approve", url.Values{}, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site").
 		want(403)
-	if a.State != config.ActionPending {
-		t.Errorf("it is %s", a.State)
+	is.Equal(t, a.State, config.ActionPending, "it")
+}
+
+func TestAgentIsConnected(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	page := b.get(frame.AgentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
+	form := url.Values{"nonce": {page.nonceOf(frame.AgentsPath)}, "name": {" claude <b>"},
+		"scope": {"read_write"}, "expires": {"90"}}
+	b.post(frame.AgentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown",
+		"1 active key")
+	if k := r.account.keys[0]; !k.Agent || k.Scope != config.ReadWrite || k.Name != "claude <b>" ||
+		!k.ExpiresAt.Equal(r.now.AddDate(0, 0, 90)) {
+		t.Errorf("created %+v", k)
 	}
+	again := b.post(frame.AgentsPath, form).want(200, "was sent before")
+	if strings.Contains(again.body, "rly_live_secret") || len(r.account.keys) != 1 {
+		t.Errorf("the second submission made or showed a key: %s", again.main())
+	}
+	r.now = r.now.AddDate(0, 0, 91)
+	b = r.signedIn()
+	b.get(frame.AgentsPath).want(200, "no key yet")
+	form["expires"], form["nonce"] = []string{"31"}, []string{b.get(frame.AgentsPath).nonceOf(frame.AgentsPath)}
+	b.post(frame.AgentsPath, form).want(400, `href="#f-expires"`)
+	form["expires"], form["name"] = []string{""}, []string{" "}
+	b.post(frame.AgentsPath, form).want(400, `href="#f-name"`)
 }

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // lines returns the lines of a CSV file.
 func (a *answer) lines() [][]string {
 	a.t.Helper()
-	lines, err := csv.NewReader(strings.NewReader(a.want(200).body)).ReadAll()
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	lines := must.Get(csv.NewReader(strings.NewReader(a.want(200).body)).ReadAll())(a.t)
 	return lines
 }
 
@@ -44,9 +43,8 @@ func TestDownloadCSV(t *testing.T) {
 		a.header.Get("Content-Type") != "text/csv; charset=utf-8" {
 		t.Errorf("%s, %s", got, a.header.Get("Content-Type"))
 	}
-	if q := r.api.calls[len(r.api.calls)-2].Query.Encode(); q != "action=endpoint.%2A&actor=usr_1&limit=100" {
-		t.Errorf("the API is asked for %s", q)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-2].Query.Encode(), "action=endpoint.%2A&actor=usr_1&limit=100",
+		"the API is asked for")
 	r.people.person.Scope = config.Read
 	r.api.on("GET /v1/recoveries/rec_1/items", http.StatusOK, strings.Replace(recoveryItemsJSON, `"c2"`, `""`, 1))
 	if lines := b.get("/app/csv/recovery-items?id=rec_1&state=failed").lines(); lines[1][3] != "a<b>" {
@@ -68,10 +66,7 @@ func TestCSVLists(t *testing.T) {
 	r.api.on("GET /v1/replays", http.StatusOK, `{"data":[`+runJSON+`]}`)
 	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[{"id":"fnd_1","name":"key","masked":"sk_****"}]}`)
 	b := r.signedIn()
-	all, err := allPages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(allPages())(t)
 	for name, want := range map[string]int{"events": 1, "deliveries": 2, "findings": 1, "audit": 2, "recoveries": 1,
 		"replays": 1, "recovery-items": 2, "alerts": 2, "usage-days": 2, "usage-endpoints": 2, "usage-30-days": 3} {
 		lines := b.get("/app/csv/" + name + "?id=rec_1").lines()
@@ -79,13 +74,9 @@ func TestCSVLists(t *testing.T) {
 			t.Errorf("%s: %q", name, lines)
 		}
 	}
-	if len(all.Lists) != 11 {
-		t.Errorf("%d lists, of which 11 were read", len(all.Lists))
-	}
+	is.Equal(t, len(all.Lists), 11, "lists, of which 11 were read")
 	b.get("/app/csv/deliveries?body_path=a.b&body_value=1&cursor=x").want(200, "dst_1,held,breaker_open")
-	if q := r.listed().Encode(); q != "body%5Ba.b%5D=1&limit=100" {
-		t.Errorf("the API is asked for %s", q)
-	}
+	is.Equal(t, r.listed().Encode(), "body%5Ba.b%5D=1&limit=100", "the API is asked for")
 }
 
 // A file is bounded and says so; one that cannot be completed ends the connection.

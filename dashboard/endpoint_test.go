@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -73,9 +74,7 @@ func (r *rig) lastBody(method, path string) map[string]any {
 	for i := len(r.api.calls) - 1; i >= 0; i-- {
 		if c := r.api.calls[i]; c.Method == method && c.Path == path {
 			var body map[string]any
-			if err := json.Unmarshal([]byte(c.Body), &body); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, json.Unmarshal([]byte(c.Body), &body))
 			return body
 		}
 	}
@@ -121,9 +120,7 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 		}
 		for _, id := range regexp.MustCompile(`[\w.-]+-(hint|err|now)\b`).FindAllString(
 			strings.Join(regexp.MustCompile(`aria-describedby="[^"]*"`).FindAllString(a.body, -1), " "), -1) {
-			if !strings.Contains(a.body, ` id="`+id+`"`) {
-				t.Errorf("%s: the description %s is missing", path, id)
-			}
+			is.Has(t, a.body, ` id="`+id+`"`, "%s: the description %s is missing", path, id)
 		}
 		if strings.Contains(a.body, " \\\n") { // alone on a line of a narrow window it looks like a mistake
 			t.Errorf("%s: a line of a command can end with a lone backslash", path)
@@ -140,10 +137,7 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 // Text of the API stays text on every page of endpoints.
 func TestEndpointTextIsEscaped(t *testing.T) {
 	r := newEndpointRig(t)
-	quoted, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := must.Get(json.Marshal(hostile))(t)
 	inner := strings.Trim(string(quoted), `"`)
 	text := sampleEndpoint
 	for _, word := range []string{"of the shop", `"orders"`, "billing", "order.*", "gone_410", "c41e", "JCo=", "body:$.id",
@@ -256,16 +250,12 @@ func TestCreateEndpoint(t *testing.T) {
 			t.Errorf("%s does not verify with %s", example, code)
 		}
 	}
-	if a.header.Get("Cache-Control") != "no-store" {
-		t.Errorf("Cache-Control is %q", a.header.Get("Cache-Control"))
-	}
+	is.Equal(t, a.header.Get("Cache-Control"), "no-store", "Cache-Control")
 	want := map[string]any{"provider": "stripe", "destinations": []any{"https://a.example.com", "https://b.example.com"}}
 	if got := r.lastBody("POST", "/v1/endpoints"); !reflect.DeepEqual(got, want) {
 		t.Errorf("the body is %v", got)
 	}
-	if key := r.api.calls[len(r.api.calls)-1].Key; key != form.Get("nonce") {
-		t.Errorf("the Idempotency-Key is %q", key)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Key, form.Get("nonce"), "the Idempotency-Key")
 	r.api.responses["POST /v1/endpoints"] = func(apiCall) (int, http.Header, string) {
 		return 201, http.Header{"Idempotent-Replayed": {"true"}}, secret
 	}
@@ -304,9 +294,8 @@ func TestNewEndpointIsNotUnverifiedByAccident(t *testing.T) {
 	b := r.signedIn()
 	const path, again = "/app/endpoints/new", `id="f-verification.secret-again"`
 	form := b.get(path+"?provider=stripe").want(200, "Do not verify yet").fields(path)
-	if form.Get("verification.mode") != "off" {
-		t.Error("the form asks for a secret that Stripe shows only once it has the ingest URL")
-	}
+	is.Equal(t, form.Get("verification.mode"), "off",
+		"the form asks for a secret that Stripe shows only once it has the ingest URL")
 	form.Set("destinations", "https://a.example.com")
 	form.Set("verification.secret", "whsec_mine")
 	form.Set("verification.mode", "enforce")
@@ -467,10 +456,7 @@ func TestEndpointActions(t *testing.T) {
 	} {
 		r := newEndpointRig(t)
 		r.api.on(x.method+" /v1"+x.api, 200, `{"id":"dst_1","url":"https://a.example.com","signing":{"secret":"whsec_new"}}`)
-		form, err := url.ParseQuery(x.form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		form := must.Get(url.ParseQuery(x.form))(t)
 		form.Set("nonce", newNonce())
 		a := r.signedIn().post("/app"+x.path, form)
 		if x.secret {
@@ -504,15 +490,12 @@ func TestPurgeAsksWithANumber(t *testing.T) {
 	before := `value="2026-08-21T22:24:00Z"`
 	b.get(path+"/purge?before=2026-08-21T22:24").want(200, "Purge 2\u00a0deliveries</button>", before, ">Cancel<")
 	asked := r.api.calls[len(r.api.calls)-1].Query.Encode()
-	if asked != "destination_id=dst_1&limit=100&status=pending%2Cretrying&until=2026-08-21T22%3A24%3A00Z" {
-		t.Errorf("the count asks for %s", asked)
-	}
+	is.Equal(t, asked, "destination_id=dst_1&limit=100&status=pending%2Cretrying&until=2026-08-21T22%3A24%3A00Z",
+		"the count asks for")
 	r.api.on("GET /v1/events", 200, `{"data":[`+row("held")+`],"next_cursor":"c"}`)
 	calls := len(r.api.calls)
 	b.get(path+"/purge").want(200, "Purge more than 10\u00a0deliveries</button>")
-	if n := len(r.api.calls) - calls; n != 1+10 {
-		t.Errorf("%d calls count the deliveries", n)
-	}
+	is.Equal(t, len(r.api.calls)-calls, 1+10, "calls count the deliveries")
 	r.api.on("GET /v1/events", 200, emptyList)
 	b.get(path+"/purge").want(200, "No open delivery to it is known", "Purge open deliveries</button>")
 	r.api.on("GET /v1/events", 503, storeAway)
@@ -552,9 +535,7 @@ func TestSecretIsSavedOnlyWhileThereIsNone(t *testing.T) {
 		if last.Method == "PATCH" {
 			body = last.Body
 		}
-		if body != x.body {
-			t.Errorf("the form leads to %s and sends %q, want %q", x.next, body, x.body)
-		}
+		is.Equal(t, body, x.body, "the form leads to %s and sends", x.next)
 		// With the second button a test event follows, and what it meets is shown on the page.
 		r.api.on("POST /v1"+path+"/test", 503, storeAway)
 		r.signedIn().post("/app"+path+"/secret", url.Values{"verification.mode": {"observe"}, "then": {"test"},
@@ -596,9 +577,7 @@ func TestDeleteNeedsTheName(t *testing.T) {
 	form.Set("confirm", "orders ")
 	b.post("/app/endpoints/ep_1/delete", form).wantRedirect("/app/endpoints")
 	b.post("/app/endpoints/ep_1/destinations/dst_1/remove", form).wantRedirect("/app/endpoints/ep_1")
-	if n := r.changes(); n != 2 {
-		t.Errorf("%d changes", n)
-	}
+	is.Equal(t, r.changes(), 2, "changes")
 }
 
 // The scan of stored events is switched on the page of settings, on its own.
@@ -659,4 +638,36 @@ func TestConsumers(t *testing.T) {
 		"<td>7</td>")
 	r.api.on("GET /v1/endpoints/ep_1/destinations/dst_1/consumers", 503, `{"error":{"type":"unavailable"}}`)
 	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "Nobody has pulled")
+}
+
+// Each row of a list names its endpoint, also with more endpoints than a choice shows, without a call of the API: that
+// would open the secrets of each endpoint. The filter then takes an id.
+func TestRowsNameEndpointsBeyondTheChoice(t *testing.T) {
+	r := newEndpointRig(t)
+	r.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1","name":"first"}],"next_cursor":"c2"}`)
+	r.api.on("GET /v1/endpoints/ep_150", 200, `{"id":"ep_150","name":"the 150th"}`)
+	r.api.on("GET /v1/events", 200, `{"data":[`+strings.Join([]string{`{"id":"evt_1","endpoint_id":"ep_1"}`,
+		`{"id":"evt_2","endpoint_id":"ep_150"}`, `{"id":"evt_3","endpoint_id":"ep_150"}`,
+		`{"id":"evt_4","endpoint_id":"ep_gone"}`}, ",")+`]}`)
+	r.api.on("GET /v1/recoveries", 200, `{"data":[{"id":"rec_1","endpoint_id":"ep_150","state":"completed"}]}`)
+	r.api.on("GET /v1/replays", 200,
+		`{"data":[{"id":"run_1","filter":{"endpoint_id":["ep_1","ep_150"]},"state":"queued"}]}`)
+	r.api.on("GET /v1/alerts/history", 200, `{"data":[{"rule":"delivery_failed","endpoint_id":"ep_150","state":"firing",
+"value":"attempts_exhausted","fired_at":"2026-08-21T22:00:00.000Z"}]}`)
+	r.api.on("GET /v1/alerts", 200, alertSettingsJSON)
+	b := r.signedIn()
+	for path, want := range map[string][]string{
+		frame.EventsPath:       {"· first<", "the 150th", "ep_gone", `placeholder="ep_…"`},
+		frame.RecoveriesPath:   {"the 150th", `placeholder="ep_…"`},
+		frame.ReplaysPath:      {"endpoint first, the 150th", `placeholder="ep_…"`},
+		frame.AlertHistoryPath: {"the 150th"},
+	} {
+		before := len(r.api.calls)
+		b.get(path).want(200, want...)
+		for _, c := range r.api.calls[before:] {
+			if strings.HasPrefix(c.Path, "/v1/endpoints") {
+				t.Errorf("%s calls %s", path, c.Path)
+			}
+		}
+	}
 }

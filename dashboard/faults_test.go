@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 const (
@@ -74,9 +75,7 @@ func TestOutcomesThatAreNotKnown(t *testing.T) {
 	const asserted = "aiting for its first attempt|0 attempts|No request was made|class=\"sched"
 	page := b.get(eventPath1).want(200, "Its status is not known at the moment", "<b>dst_1</b>", "data-live=")
 	for text := range strings.SplitSeq(asserted, "|") {
-		if strings.Contains(page.main(), text) {
-			t.Errorf("the page says %q of what it does not know: %s", text, page.main())
-		}
+		is.Lacks(t, page.main(), text, "the page says %q of what it does not know", text)
 	}
 	header.Del("Relay-Data-As-Of")
 	b.get(eventPath1).want(200, strings.Split(asserted, "|")...)
@@ -101,9 +100,7 @@ func TestSavesWithoutTheLog(t *testing.T) {
 		form.Set(field, "49")
 		a := b.post(path, form).want(503, "Not confirmed: it may have taken effect", "Your entries are below", `value="49"`,
 			form.Get("nonce"))
-		if strings.Contains(a.body, `class="toast"`) {
-			t.Errorf("%s is shown as done", path)
-		}
+		is.Lacks(t, a.body, `class="toast"`, "%s is shown as done", path)
 	}
 	form := b.get("/app/endpoints/new?provider=stripe").fields("/app/endpoints/new")
 	form.Set("destinations", "https://a.example.com")

@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // oneFinding is a finding as the API shows it.
@@ -23,9 +26,8 @@ func TestResolveAFinding(t *testing.T) {
 	r.api.on("GET /v1/findings", http.StatusOK, `{"data":[`+oneFinding+`]}`)
 	b.get("/app/findings").want(200, `href="/app/findings/fnd_1"`, "Stripe live secret key", "sk_live_***aB3d",
 		"&lt;b&gt;checkout", "Log drain, since", "still leaking")
-	if got := r.api.calls[len(r.api.calls)-1].Query.Get("status"); got != "open,acknowledged" {
-		t.Errorf("the list asks for the status %q", got)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Query.Get("status"), "open,acknowledged",
+		"the list asks for the status")
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	page := b.get("/app/findings/fnd_1").want(200, "Still leaking", "first seen", "Rotate it at Stripe:",
@@ -40,9 +42,7 @@ func TestResolveAFinding(t *testing.T) {
 			form.Set(more[i], more[i+1])
 		}
 		b.post("/app/findings/fnd_1", form).wantRedirect("/app/findings/fnd_1")
-		if got := r.api.calls[len(r.api.calls)-1].Body; got != body {
-			t.Errorf("%s sends %s, want %s", move, got, body)
-		}
+		is.Equal(t, r.api.calls[len(r.api.calls)-1].Body, body, "%s sends", move)
 	}
 	send("revoked", `{"resolution":"revoked","status":"resolved","version":3}`)
 	send("acknowledged", `{"status":"acknowledged","version":3}`)
@@ -94,9 +94,7 @@ func TestOccurrencesOfAFinding(t *testing.T) {
 		`datetime="2026-08-21T22:10:00.000Z"`, `href="/app/findings/fnd_1?cursor=abc#occurrences"`)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	b.get("/app/findings/fnd_1?cursor=abc").want(200, "No more occurrences")
-	if got := r.api.calls[len(r.api.calls)-1].Query.Encode(); got != "cursor=abc&limit=20" {
-		t.Errorf("the API is asked for %s", got)
-	}
+	is.Equal(t, r.api.calls[len(r.api.calls)-1].Query.Encode(), "cursor=abc&limit=20", "the API is asked for")
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusServiceUnavailable,
 		`{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
 	b.get("/app/findings/fnd_1").want(200, "The event store is unavailable", "Resolve as revoked")
@@ -125,16 +123,12 @@ func TestFindingFilters(t *testing.T) {
 	page.want(200, `value="any" selected`, `value="high" selected`, `value="drain" selected`, `value="2026-08-01"`,
 		"cursor=abc&amp;severity=high&amp;since=2026-08-01&amp;source=drain&amp;status=any")
 	got := r.api.calls[len(r.api.calls)-1].Query.Encode()
-	if got != "limit=50&severity=high&since=2026-08-01&source=drain" {
-		t.Errorf("the API is asked for %s", got)
-	}
+	is.Equal(t, got, "limit=50&severity=high&since=2026-08-01&source=drain", "the API is asked for")
 	r.api.on("GET /v1/findings", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"since: must be a time","param":"since"}}`)
 	refused := b.get("/app/findings?since=x").want(400, `href="#f-since">Seen since</a>: Must be a time`,
 		"Nothing was searched")
-	if strings.Contains(refused.main(), "saved") {
-		t.Error("a filter is said to be not saved")
-	}
+	is.Lacks(t, refused.main(), "saved", "a filter is said to be not saved")
 	if form, _, _ := strings.Cut(refused.body, `<form class="filter"`); !strings.Contains(form, `role="alert"`) {
 		t.Error("the error is in the filter, which is closed in a narrow window")
 	}
@@ -145,3 +139,129 @@ func TestFindingFilters(t *testing.T) {
 	b.get("/app/findings").want(200, "Set up a log drain")
 	b.get("/app/findings?source=sdk").want(200, "Remove the filters")
 }
+
+const oneScan = `{"id":"scn_1","domain_id":"dom_1","hostname":"shop.example.com","status":"running","trigger":"manual",
+"pages":3,"resources":20,"bytes":4096,"findings_new":0,"findings_seen":0,"skipped":[],"skipped_more":0,"third_party":[],
+"catch_all":false,"budget_exhausted":null,"error":null,"created_at":"2026-08-21T20:00:00.000Z","finished_at":null}`
+
+// A person starts a scan on the page of a verified domain. Its page shows the progress, then what was found and what
+// was not looked at.
+func TestScanADomain(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	verified := strings.NewReplacer(`"pending"`, `"verified"`, `"verified_at":null`,
+		`"verified_at":"2026-08-21T22:24:30.000Z"`).Replace(oneDomain)
+	r.api.on("GET /v1/domains/dom_1", http.StatusOK, verified)
+	r.api.on("GET /v1/tripwires", http.StatusOK, emptyList)
+	r.api.on("POST /v1/scans", http.StatusCreated, oneScan)
+	nonce := b.get("/app/domains/dom_1").want(200, "Scan now").nonce()
+	b.post("/app/domains/dom_1/scan", url.Values{"nonce": {nonce}}).wantRedirect("/app/scans/scn_1")
+	if call := r.api.calls[len(r.api.calls)-1]; call.Body != `{"domain_id":"dom_1"}` || call.Key != nonce {
+		t.Errorf("%+v", call)
+	}
+	r.api.on("GET /v1/scans/scn_1", http.StatusOK, oneScan)
+	b.get("/app/scans/scn_1").want(200, "Running: 3 pages", `data-live="/app/scans/scn_1"`)
+	done := strings.NewReplacer(`"running"`, `"completed"`, `"findings_new":0`, `"findings_new":2`, `"findings_seen":0`,
+		`"findings_seen":1`, `"skipped":[]`, `"skipped":[{"path":"/<b>","reason":"query"},{"path":"/c","reason":"new"}]`,
+		`"third_party":[]`, `"third_party":["cdn.example.com"]`, `"budget_exhausted":null`, `"budget_exhausted":"pages"`,
+		`"skipped_more":0`, `"skipped_more":7`, `"catch_all":false`, `"catch_all":true`).Replace(oneScan)
+	r.api.on("GET /v1/scans/scn_1", http.StatusOK, done)
+	body := b.get("/app/scans/scn_1").want(200, "2 new findings, and 1 that were known", "/&lt;b&gt;",
+		"may change something", "cdn.example.com",
+		"budget of pages", "and 7 more", "answers to every path", "new: <code>/c</code>").body
+	is.Lacks(t, body, "data-live", "the page of a scan that has ended goes on asking")
+	r.api.on("GET /v1/scans/scn_1", http.StatusOK, strings.Replace(strings.Replace(oneScan, `"running"`, `"failed"`, 1),
+		`"error":null`, `"error":"verification_expired"`, 1))
+	b.get("/app/scans/scn_1").want(200, "Failed. The proof of the domain is missing")
+	r.api.on("GET /v1/scans", http.StatusOK, `{"data":[`+oneScan+`,`+done+`],"next_cursor":"x"}`)
+	b.get("/app/scans").want(200, `href="/app/scans/scn_1"`, "running", "completed", "cursor=x")
+	r.api.on("GET /v1/scans", http.StatusOK, `{"data":[]}`)
+	b.get("/app/scans").want(200, "No scan yet")
+	b.get("/app/scans/scn_2").want(404, "no such scan")
+	r.people.person.Scope = config.Read
+	is.Lacks(t, b.get("/app/domains/dom_1").want(200).body, "Scan now", "a read person sees an action")
+}
+
+// twoRules are detection settings as the API shows them.
+const twoRules = `{"object":"detection_settings","version":4,"rules":[{"id":"custom:inv","name":"Key of inventory",
+"prefixes":["inv_live_","inv_test_"],"charset":"alnum","min":32,"max":32,"left":"word","right":"word","entropy":0,
+"severity":"medium","docs_url":"https://wiki.example.com/keys"},{"id":"custom:crm","name":"Key of the CRM","prefixes":
+["crm-"],"charset":"hex","min":16,"max":64,"left":"word","right":"any","entropy":2.5,"severity":"high",
+"docs_url":null}]}`
+
+// A person adds a rule, changes one and removes one; each call has all rules and the version that was read.
+func TestDetectionRules(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/settings/detection", http.StatusOK, `{"rules":[],"version":0}`)
+	r.api.on("PATCH /v1/settings/detection", http.StatusOK, twoRules)
+	page := b.get("/app/settings/detection").want(200, "None yet", "Built-in rules", "RubyGems API key",
+		"<code>rubygems_</code>", "New rule", "Try a line",
+		`href="/app/settings/detection"`)
+	form := url.Values{"nonce": {page.nonce()}, "id": {"crm"}, "name": {" Key of the CRM "}, "prefixes": {"crm-\r\ncrm2-"},
+		"charset": {"hex"}, "min": {"16"}, "max": {"sixty"}, "left": {"word"}, "right": {"any"}, "entropy": {"2.5"},
+		"severity": {"high"}, "docs_url": {""}}
+	b.post("/app/settings/detection", form).wantRedirect("/app/settings/detection")
+	body := r.lastCall()
+	want := `{"rules":[{"charset":"hex","docs_url":null,"entropy":2.5,"id":"custom:crm","left":"word","max":"sixty",` +
+		`"min":16,"name":"Key of the CRM","prefixes":["crm-","crm2-"],"right":"any","severity":"high"}],"version":0}`
+	is.Equal(t, body, want, "sent")
+	r.api.on("PATCH /v1/settings/detection", http.StatusBadRequest,
+		`{"error":{"type":"invalid_request","message":"rules[0].prefixes[1]: must have 3 to 40 characters",
+"param":"rules[0].prefixes[1]"}}`)
+	b.post("/app/settings/detection", form).want(400, "must have 3 to 40 characters", `href="#f-prefixes"`, "crm2-")
+
+	r.api.on("GET /v1/settings/detection", http.StatusOK, twoRules)
+	r.api.on("PATCH /v1/settings/detection", http.StatusOK, twoRules)
+	b.get("/app/settings/detection").want(200, "inv_live_ or inv_test_, then 32 characters of alnum",
+		"crm-, then 16 to 64 characters of hex", "https://wiki.example.com/keys")
+	page = b.get("/app/settings/detection?rule=custom:crm").want(200, "Change Key of the CRM", `value="2.5"`)
+	version := strings.SplitN(strings.SplitN(page.body, `name="version" value="`, 2)[1], `"`, 2)[0]
+	form.Set("max", "64")
+	form.Set("rule", "custom:crm")
+	b.post("/app/settings/detection", form).want(400, "Somebody changed this") // drawn from another state
+	form.Set("version", version)
+	b.post("/app/settings/detection", form).wantRedirect("/app/settings/detection")
+	body = r.lastCall()
+	if !strings.Contains(body, `"id":"custom:inv"`) || !strings.Contains(body, `"docs_url":"https://wiki`) ||
+		!strings.Contains(body, `"crm2-"`) || !strings.HasSuffix(body, `"version":4}`) || strings.Count(body, `"id"`) != 2 {
+		t.Errorf("sent %s", body)
+	}
+	b.get("/app/settings/detection?rule=custom:gone").want(404, "no such rule")
+
+	b.post("/app/settings/detection/remove", url.Values{"nonce": {page.nonce()}, "rule": {"custom:inv"}}).
+		wantRedirect("/app/settings/detection")
+	if body = r.lastCall(); strings.Contains(body, "custom:inv") ||
+		!strings.Contains(body, "custom:crm") {
+		t.Errorf("sent %s", body)
+	}
+}
+
+// What was found in a text is shown with masks; the text itself is not. A reader sees no form.
+func TestTryDetectionRules(t *testing.T) {
+	r := newRig(t)
+	b := r.signedIn()
+	r.api.on("GET /v1/settings/detection", http.StatusOK, twoRules)
+	r.people.person.Scope = config.Read
+	if page := b.get("/app/settings/detection").want(200, "Key of inventory"); strings.Contains(page.body, "New rule") ||
+		strings.Contains(page.body, "Remove") || strings.Contains(page.body, "Try a line") {
+		t.Error("a reader sees an action")
+	}
+	r.people.person.Scope = config.ReadWrite
+	r.api.on("POST /v1/settings/detection/try", http.StatusOK, `{"matches":[{"rule":"custom:inv","name":"Key of inventory",
+"severity":"medium","masked":"inv_live***","line":2}],"total":1,"masked":"a\nkey=inv_live***"}`)
+	page := b.get("/app/settings/detection").want(200, "Try a line")
+	pasted := url.Values{"nonce": {page.nonce()}, "text": {"a\r\nkey=inv_live_secret"}}
+	page = b.post("/app/settings/detection/try", pasted).want(200,
+		"Found in your text: 1", "Key of inventory", "key=inv_live***")
+	is.Lacks(t, page.body, "inv_live_secret", "the page has the text")
+	is.Equal(t, r.lastCall(), `{"text":"a\nkey=inv_live_secret"}`, "sent")
+	r.api.on("POST /v1/settings/detection/try", http.StatusOK, `{"matches":[],"total":0,"masked":"a"}`)
+	b.post("/app/settings/detection/try", url.Values{"nonce": {page.nonce()}, "text": {"a"}}).want(200, "Nothing is found")
+	r.api.on("POST /v1/settings/detection/try", http.StatusBadRequest,
+		`{"error":{"type":"invalid_request","message":"text: must have 1 to 16384 characters","param":"text"}}`)
+	b.post("/app/settings/detection/try", url.Values{"nonce": {page.nonce()}, "text": {"a"}}).want(400, "Not tried")
+}
+
+// lastCall is the text of the body of the last call of the API.
+func (r *rig) lastCall() string { return r.api.calls[len(r.api.calls)-1].Body }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // oneFixture is a fixture as the API shows it.
@@ -43,9 +44,7 @@ func TestMakeAFixture(t *testing.T) {
 		"a secret, an email address", "a card number", `href="/app/fixtures/export?ids=fix_1"`, "/ok = true", "/id : string",
 		"relay-fixture-run.mjs")
 	for pointer, want := range map[string]bool{"/email": true, "/n/0": true, "/note": false, "/redacted-2": false} {
-		if got := strings.Contains(page.body, `name="keep" value="`+pointer+`"`); got != want {
-			t.Errorf("%s can be kept: %v, want %v", pointer, got, want)
-		}
+		is.Equal(t, strings.Contains(page.body, `name="keep" value="`+pointer+`"`), want, "%s can be kept", pointer)
 	}
 	b.get("/app/fixtures").want(200, `href="/app/fixtures/fix_1"`, `name="ids" value="fix_1"`)
 
@@ -87,9 +86,7 @@ func TestEditAFixture(t *testing.T) {
 				got = call.Body
 			}
 		}
-		if got != want {
-			t.Errorf("%v: %s, want %s", change, got, want)
-		}
+		is.Equal(t, got, want, change)
 	}
 	f(nil, "")
 	f(url.Values{"name": {" paid "}}, `{"name":"paid","version":1}`)
@@ -139,9 +136,7 @@ func TestFixturePagesOfOthers(t *testing.T) {
 	r.people.person.Scope = config.Read
 	page := b.get("/app/fixtures/fix_1").want(200, "readonly")
 	for _, action := range []string{"Delete", ">Save<"} {
-		if strings.Contains(page.main(), action) {
-			t.Errorf("a read person sees %s", action)
-		}
+		is.Lacks(t, page.main(), action, "a read person sees %s", action)
 	}
 }
 
@@ -157,7 +152,5 @@ func TestManyRedactedValues(t *testing.T) {
 	r.api.on("GET /v1/fixtures/fix_1", http.StatusOK, strings.NewReplacer(`"redactions":[`, `"redactions":[`+many,
 		`"keep":["/n/0"]`, `"keep":["`+last+`"]`).Replace(oneFixture))
 	page := b.get("/app/fixtures/fix_1").want(200, "more are not shown", `type="hidden" name="keep" value="`+last+`"`)
-	if n := strings.Count(page.body, `type="checkbox"`); n != 200 {
-		t.Errorf("%d rows", n)
-	}
+	is.Equal(t, strings.Count(page.body, `type="checkbox"`), 200, "rows")
 }

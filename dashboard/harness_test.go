@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // people is a dashboard's people in memory: one person, ops@example.com.
@@ -252,18 +253,13 @@ func (r *rig) addPage(x frame.Route, name, text string) {
 	if err == nil {
 		r.d, err = frame.New(r.cfg, r.deps, pages)
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 }
 
 // routes are those of all areas but the portal, which has its tests in package api.
 func routes(t testing.TB) (all []frame.Route) {
 	t.Helper()
-	pages, err := allPages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := must.Get(allPages())(t)
 	for _, a := range pages.Areas {
 		all = append(all, a.Routes...)
 	}
@@ -305,9 +301,7 @@ func (r *rig) Endpoint(id string) (*config.Endpoint, entity.Presence) {
 func (r *rig) decode(call string, out any) {
 	if respond := r.api.responses[call]; respond != nil {
 		if status, _, text := respond(apiCall{}); status == http.StatusOK {
-			if err := json.Unmarshal([]byte(text), out); err != nil {
-				r.t.Fatal(err)
-			}
+			must.Do(r.t, json.Unmarshal([]byte(text), out))
 		}
 	}
 }
@@ -324,9 +318,7 @@ func storedEndpoint(t testing.TB, text []byte) *config.Endpoint {
 			MutedUntil time.Time `json:"muted_until"`
 		}
 	}
-	if err := json.Unmarshal(text, &x); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &x))
 	e := &config.Endpoint{ID: x.ID, Account: "acc_1", Name: x.Name}
 	for _, d := range x.Destinations {
 		e.Destinations = append(e.Destinations, config.Destination{ID: d.ID, Name: d.Name, URL: d.URL})

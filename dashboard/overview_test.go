@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // lastHourJSON are 120 requests of which 20 failed.
@@ -76,17 +77,13 @@ func TestOverviewPage(t *testing.T) {
 		"ep_gone <small>deleted",
 		`<rect class="bad" x="115"`, `<rect class="ok" x="25"`, "Requests a minute, 21:25 to 22:24",
 		`22:23</a></td><td class="r">60</td><td class="r">10</td></tr>`)
-	if n := strings.Count(page.main(), "billing</a></b>"); n != 1 {
-		t.Errorf("a held destination is named %d times", n)
-	}
+	is.Equal(t, strings.Count(page.main(), "billing</a></b>"), 1, "a held destination is named … times")
 	r.askFor("act_1")
 	b.get("/app").want(200, "26 things need you", `href="/app/confirm/act_1"`, "<b>claude &lt;b&gt;</b> asks for a change",
 		"Deliver the event evt_1 again")
 	r.actions.all = nil
 	r.people.person.Scope = "read"
-	if main := r.signedIn().get("/app").want(200).main(); strings.Contains(main, "<form") {
-		t.Error("a person who may only read sees an action")
-	}
+	is.Lacks(t, r.signedIn().get("/app").want(200).main(), "<form", "a person who may only read sees an action")
 	// The store is away: what is known without it is shown.
 	i := strings.Index(overviewJSON, `"traffic":`)
 	r.api.on("GET /v1/overview", 200, overviewJSON[:i]+`"traffic":null}`)
@@ -152,9 +149,7 @@ func TestOverviewBeginsWithTheMostUrgent(t *testing.T) {
 			}
 			rest = after
 		}
-		if strings.Contains(page, "more destinations") {
-			t.Errorf("paused destinations are listed twice: %s", page)
-		}
+		is.Lacks(t, page, "more destinations", "paused destinations are listed twice")
 	}
 }
 
@@ -172,9 +167,7 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 		`href="/app/endpoints/ep_1/workbench"`, "Requests in the last 24h: 107 delivered, 20 failed",
 		`until=2026-08-21T22%3A00%3A00Z">21:00</a></td><td class="r">7</td><td class="r">0</td></tr>`,
 		`href="/app/endpoints/ep_1?range=7d"`)
-	if strings.Contains(page.main(), "Show the events") {
-		t.Error("attempts that fail lead to the events that have failed for good")
-	}
+	is.Lacks(t, page.main(), "Show the events", "attempts that fail lead to the events that have failed for good")
 	if !strings.Contains(page.main(), `class="st retrying on"`) || strings.Contains(page.main(), `class="st delivered"`) {
 		t.Error("a failing destination looks well")
 	}
@@ -206,9 +199,7 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 		r.api.on("GET /v1/endpoints/ep_1/traffic", 200, traffic)
 		page := b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, want).main()
 		for _, text := range refused {
-			if strings.Contains(page, text) {
-				t.Errorf("the page of a destination says %q", text)
-			}
+			is.Lacks(t, page, text, "the page of a destination says %q", text)
 		}
 	}
 	destination(strings.Replace(trafficJSON, lastHourJSON, noRequestsJSON, 1), well)
@@ -218,9 +209,7 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 	r.api.on("GET /v1/endpoints/ep_1/traffic", http.StatusServiceUnavailable, storeAway)
 	b.get("/app/endpoints/ep_1/destinations/dst_1").want(200, "Whether its requests succeed is not known")
 	away := b.get("/app/endpoints/ep_1").want(200, "The event store is unavailable", "Retry policy", "not known")
-	if strings.Contains(away.main(), `class="st delivered"`) {
-		t.Error("a destination looks well although nothing is known of it")
-	}
+	is.Lacks(t, away.main(), `class="st delivered"`, "a destination looks well although nothing is known of it")
 }
 
 // The list of endpoints shows at a look which of them need somebody, with the figures of the overview: no row costs a
@@ -260,9 +249,7 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 		strings.Count(main, `class="st held on"`) != 1 || strings.Count(main, `class="st delivered"`) != 1 {
 		t.Errorf("the states are wrong: %s", main)
 	}
-	if calls := len(r.api.calls) - before; calls != 3 {
-		t.Errorf("the list makes %d calls, want 3", calls)
-	}
+	is.Equal(t, len(r.api.calls)-before, 3, "the list makes … calls")
 	// Twenty others are busier and ten are worse: nothing is known of an endpoint that is among neither.
 	many := strings.Repeat(`{"endpoint_id":"ep_x","last_hour":`+noRequestsJSON+`},`, 20)
 	r.api.on("GET /v1/overview", 200, strings.NewReplacer(`"busiest":[`, `"busiest":[`+many[:len(many)-1], `"worst":[`,
@@ -272,8 +259,6 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	for status, body := range map[int]string{200: strings.Replace(overview, traffic, "null", 1), 503: storeAway} {
 		r.api.on("GET /v1/overview", status, body)
 		page := b.get(frame.EndpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")
-		if strings.Contains(page.main(), `class="st delivered"`) {
-			t.Error("an endpoint looks well although nothing is known of it")
-		}
+		is.Lacks(t, page.main(), `class="st delivered"`, "an endpoint looks well although nothing is known of it")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/test/is"
 )
 
 var pathVariable = regexp.MustCompile(`\{\w+\}`)
@@ -25,9 +26,7 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 			"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 			"Cross-Origin-Resource-Policy": "same-origin",
 		} {
-			if got := a.header.Get(header); got != want {
-				t.Errorf("%s: %s is %q, want %q", name, header, got, want)
-			}
+			is.Equal(t, a.header.Get(header), want, "%s: %s is", name, header)
 		}
 		if got := a.header.Get("Referrer-Policy"); got != "same-origin" && got != "strict-origin" {
 			t.Errorf("%s: Referrer-Policy is %q", name, got)
@@ -38,13 +37,9 @@ func TestEveryPageSetsTheHeaders(t *testing.T) {
 			"img-src 'self' data:;", "connect-src 'self';", "form-action 'self';", "frame-ancestors 'none';",
 			"base-uri 'none';", "require-trusted-types-for 'script';", "trusted-types default",
 		} {
-			if !strings.Contains(policy, part) {
-				t.Errorf("%s: the policy lacks %q: %s", name, part, policy)
-			}
+			is.Has(t, policy, part, "%s: the policy lacks %q", name, part)
 		}
-		if strings.Contains(policy, "unsafe") {
-			t.Errorf("%s: the policy is %s", name, policy)
-		}
+		is.Lacks(t, policy, "unsafe", "%s: the policy is", name)
 		if a.header.Get("Permissions-Policy") == "" || a.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s: no Permissions-Policy or request id", name)
 		}
@@ -71,14 +66,10 @@ func TestOpenerPolicyWhereBrowsersObeyIt(t *testing.T) {
 	} {
 		b := newRig(t, func(c *frame.Config) { c.BaseURL = address }).browser()
 		b.origin = address
-		if got := b.get("/app/sign-in").want(200).header.Get("Cross-Origin-Opener-Policy"); got != want {
-			t.Errorf("%s gets %q, want %q", address, got, want)
-		}
+		is.Equal(t, b.get("/app/sign-in").want(200).header.Get("Cross-Origin-Opener-Policy"), want, "%s gets", address)
 	}
 	proxied := newRig(t).browser().get("/app/sign-in", "Sec-Fetch-Site", "none") // https ends at a proxy
-	if got := proxied.header.Get("Cross-Origin-Opener-Policy"); got != "same-origin" {
-		t.Errorf("a trustworthy page gets %q", got)
-	}
+	is.Equal(t, proxied.header.Get("Cross-Origin-Opener-Policy"), "same-origin", "a trustworthy page gets")
 }
 
 func TestHostIsCheckedFirst(t *testing.T) {
@@ -133,9 +124,8 @@ func TestHostIsCheckedFirst(t *testing.T) {
 func TestDashboardHostIsWhatLinksName(t *testing.T) {
 	rig := newRig(t, func(c *frame.Config) { c.BaseURL, c.Host = "https://relay.example.com:8443", "app.example.com" })
 	rig.browser().get("/app", "Host", "relay.example.com:8443").want(400, `href="https://app.example.com:8443/app"`)
-	if got := frame.URL("https://relay.example.com", ""); got != "https://relay.example.com" {
-		t.Errorf("without a name of its own the dashboard is at %s", got)
-	}
+	is.Equal(t, frame.URL("https://relay.example.com", ""), "https://relay.example.com",
+		"without a name of its own the dashboard is at")
 }
 
 func TestForeignRequestsDoNothing(t *testing.T) {

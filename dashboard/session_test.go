@@ -12,6 +12,8 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // session is the value of the session's cookie; empty without one.
@@ -49,13 +51,9 @@ func TestCookieProperties(t *testing.T) {
 				!strings.HasPrefix(strings.TrimPrefix(c.Name, "__Host-"), "relay-") {
 				t.Errorf("the cookie is %v", c)
 			}
-			if strings.Contains(c.Value, "usr_") {
-				t.Errorf("the cookie can be read: %s", c.Value)
-			}
+			is.Lacks(t, c.Value, "usr_", "the cookie can be read")
 		}
-		if len(b.cookies) != 1 {
-			t.Errorf("%d cookies", len(b.cookies))
-		}
+		is.Equal(t, len(b.cookies), 1, "cookies")
 		if hsts := a.header.Get("Strict-Transport-Security"); (hsts != "") != secure {
 			t.Errorf("Strict-Transport-Security is %q at %s", hsts, base)
 		}
@@ -71,9 +69,7 @@ func TestTwoRelaysOnAHostDoNotSignEachOtherOut(t *testing.T) {
 		b.post("/app/sign-in", goodSignIn)
 		names[b.sessionName()] = true
 	}
-	if len(names) != 2 {
-		t.Errorf("the names of their cookies are %v", names)
-	}
+	is.Equal(t, len(names), 2, "the names of their cookies are %v", names)
 	if a, b := newRig(t).signedIn(), newRig(t).signedIn(); a.sessionName() != b.sessionName() {
 		t.Error("two nodes of one relay have different names")
 	}
@@ -111,9 +107,7 @@ func TestSessionsSlide(t *testing.T) {
 	first := b.session()
 	rig.now = rig.now.Add(4 * time.Minute)
 	b.get("/app").want(200)
-	if b.session() != first {
-		t.Error("the cookie is replaced before it is 5 minutes old")
-	}
+	is.Equal(t, b.session(), first, "the cookie is replaced before it is 5 minutes old")
 	rig.now = rig.now.Add(2 * time.Minute)
 	b.get("/app").want(200)
 	if b.session() == first {
@@ -161,9 +155,7 @@ func TestOnlyOpenedPagesRenewSessions(t *testing.T) {
 		ask(path, "Sec-Fetch-Mode", "cors")
 	}
 	ask(frame.EventsPath + "?tail=1") // reloads by itself without scripts
-	if b.session() != first {
-		t.Fatal("the cookie was replaced")
-	}
+	must.Equal(t, b.session(), first, "the cookie was replaced")
 	b.get(frame.EventsPath, "Sec-Fetch-Mode", "navigate").want(200)
 	if b.session() == first {
 		t.Error("a page that the person opened does not renew the session")
@@ -197,9 +189,7 @@ func TestLogOutEverywhere(t *testing.T) {
 	one, two := rig.signedIn(), rig.signedIn()
 	name, kept := one.sessionName(), one.session()
 	one.post("/app/sign-out-everywhere", url.Values{}).wantRedirect("/app/sign-in")
-	if rig.people.ended != 1 {
-		t.Fatalf("the sessions were ended %d times", rig.people.ended)
-	}
+	must.Equal(t, rig.people.ended, 1, "the sessions were ended … times")
 	two.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
 	one.cookies[name] = &http.Cookie{Name: name, Value: kept}
 	one.get("/app").want(303)
@@ -243,9 +233,7 @@ func TestReadPersonChangesNothing(t *testing.T) {
 	}
 	b.get("/app").want(200, "You may read everything and change nothing")
 	b.get("/app/audit")
-	if got := rig.api.calls[0].Principal.Scope; got != config.Read {
-		t.Errorf("the API is called with the scope %s", got)
-	}
+	is.Equal(t, rig.api.calls[0].Principal.Scope, config.Read, "the API is called with the scope")
 }
 
 // No method and no spelling of a path leads a person with the scope read to an action.
@@ -278,9 +266,7 @@ func TestReadPersonReachesNoAction(t *testing.T) {
 		}
 	}
 	for _, c := range rig.api.calls {
-		if c.Method != http.MethodGet {
-			t.Errorf("the API is called with %s %s", c.Method, c.Path)
-		}
+		is.Equal(t, c.Method, http.MethodGet, "the API is called with: %s", c.Path)
 	}
 }
 

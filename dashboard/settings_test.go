@@ -15,6 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A bootstrap key that the settings of this installation do not name is not counted among those that work. It can be
@@ -159,9 +161,7 @@ func TestKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	form := url.Values{"nonce": {b.get(frame.KeysPath).want(200, "No key yet").nonceOf(frame.KeysPath)},
 		"name": {"orders <b>"}, "scope": {"read"}, "expires": {"30"}}
 	made := b.post(frame.KeysPath, form).want(200, "rly_live_secretkey_1", "orders &lt;b&gt;", "only time it is shown")
-	if got := made.header.Get("Cache-Control"); got != "no-store" {
-		t.Errorf("a page with a secret may be cached: %q", got)
-	}
+	is.Equal(t, made.header.Get("Cache-Control"), "no-store", "a page with a secret may be cached")
 	if k := r.account.keys[0]; k.Scope != config.Read || !k.ExpiresAt.Equal(r.now.AddDate(0, 0, 30)) {
 		t.Errorf("created %+v", k)
 	}
@@ -241,9 +241,7 @@ func TestListsOfSettingsHavePages(t *testing.T) {
 	f := func(path, row string, want int, texts ...string) *answer {
 		t.Helper()
 		a := b.get(path).want(200, texts...)
-		if n := strings.Count(a.main(), row); n != want {
-			t.Errorf("%s has %d rows, want %d", path, n, want)
-		}
+		is.Equal(t, strings.Count(a.main(), row), want, "%s has … rows", path)
 		return a
 	}
 	const keyRow, personRow = "ends in <code>", `popovertarget="person-`
@@ -259,9 +257,7 @@ func TestListsOfSettingsHavePages(t *testing.T) {
 		`href="/app/settings/keys?page=3"`)
 	last := f(frame.KeysPath+"?page=3", keyRow, 20, "key_110", "key_000", "101–120 of 120",
 		`href="/app/settings/keys?page=2"`)
-	if strings.Contains(last.body, "Next page") {
-		t.Error("there is a page after the last one")
-	}
+	is.Lacks(t, last.body, "Next page", "there is a page after the last one")
 	for _, beyond := range []string{"4", "999999999999", "-1", "x", ""} {
 		b.get(frame.KeysPath+"?page="+beyond).want(200, "of 120")
 	}
@@ -285,18 +281,14 @@ func TestPersonIsInvitedResetAndRemoved(t *testing.T) {
 	reset := url.Values{"version": {"1"}}
 	b.post("/app/settings/people"+"/usr_2/reset", reset).want(200, "reset-token-1")
 	b.post("/app/settings/people"+"/usr_2/reset", reset).want(400, "Nothing was done")
-	if r.account.resets != 1 {
-		t.Errorf("%d resets", r.account.resets)
-	}
+	is.Equal(t, r.account.resets, 1, "resets")
 	b.post("/app/settings/people"+"/usr_2/reset", url.Values{"version": {"x"}}).want(400)
 
 	b.post("/app/settings/people"+"/usr_2/remove", url.Values{"confirm": {"old@example.com"}}).want(400,
 		"Nobody was removed")
 	b.post("/app/settings/people"+"/usr_2/remove",
 		url.Values{"confirm": {"New@example.com"}}).wantRedirect("/app/settings/people")
-	if len(r.account.others) != 0 {
-		t.Error("the person was not removed")
-	}
+	is.Equal(t, len(r.account.others), 0, "the person was not removed")
 	b.post("/app/settings/people"+"/usr_2/remove", url.Values{"confirm": {"new@example.com"}}).want(404)
 }
 
@@ -312,14 +304,10 @@ func TestStaleScopeForms(t *testing.T) {
 	u.Rev, u.LastSignInAt = 6, r.now
 	asked := b.post(scope, form).want(400, "new@example.com has changed", "Nothing was saved",
 		"Stored now: reads, last signed")
-	if u.Scope != config.Read {
-		t.Fatal("the scope was changed")
-	}
+	must.Equal(t, u.Scope, config.Read, "the scope was changed")
 	form.Set("version", asked.versionOf(scope))
 	b.post(scope, form).wantRedirect("/app/settings/people")
-	if u.Scope != config.ReadWrite {
-		t.Error("the scope was not changed")
-	}
+	is.Equal(t, u.Scope, config.ReadWrite, "the scope was not changed")
 	b.post(scope, form).want(400, "That is the scope that you asked for")
 	b.post(scope, url.Values{"scope": {"read"}}).want(400, "incomplete")
 	r.account.others = nil
@@ -345,9 +333,7 @@ func TestOwnResetEndsTheSession(t *testing.T) {
 	b.get("/app/settings/people").want(http.StatusSeeOther)
 	b = r.signedIn()
 	b.post("/app/settings/people"+"/usr_1/sign-out", url.Values{}).wantRedirect(frame.SignInPath)
-	if r.people.ended != 1 {
-		t.Error("the sessions were not ended")
-	}
+	is.Equal(t, r.people.ended, 1, "the sessions were not ended")
 }
 
 func TestReaderSeesNoControlsOfSettings(t *testing.T) {
@@ -380,9 +366,7 @@ func TestAboutExaminesOnRequest(t *testing.T) {
 	}
 	page := b.post("/app/settings/about", url.Values{}).want(200, "kafka", `class="full">one &lt;b&gt;broker`, "add one",
 		"warn")
-	if n := strings.Count(page.main(), "<br><small></small>"); n != 20 {
-		t.Errorf("%d lines of details, want %d", n, 20)
-	}
+	is.Equal(t, strings.Count(page.main(), "<br><small></small>"), 20, "lines of details")
 }
 
 // Who made a run or a job is shown by name, a person and a key alike. What was removed keeps its id.

@@ -14,6 +14,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Cost of tracker, partition and lane per event, without decoding and sending.
@@ -38,9 +40,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 		lanes.Release(last.Delivery)
 		last.Delivery = l.Next(b.Context(), last).Delivery
 	}
-	if p.tracker.commitOffset != offset-1 {
-		b.Fatalf("commit offset %d of %d", p.tracker.commitOffset, offset)
-	}
+	must.Equal(b, p.tracker.commitOffset, offset-1, "commit offset: of %d", offset)
 }
 
 // fixedRules return the same result for every delivery.
@@ -92,10 +92,7 @@ func BenchmarkDecodeEvent(b *testing.B) {
 	record := work.Event.Record()
 	b.ReportAllocs()
 	for b.Loop() {
-		ev, err := event.Decode(record)
-		if err != nil {
-			b.Fatal(err)
-		}
+		ev := must.Get(event.Decode(record))(b)
 		cloneBody(ev)
 	}
 }
@@ -127,15 +124,11 @@ func BenchmarkDispatch(b *testing.B) {
 	for range b.N {
 		window <- struct{}{}
 		w.producer.Produce(stream.Events, 0, w.newEvent(body).Record(), func(_ *stream.Record, err error) {
-			if err != nil {
-				b.Error(err)
-			}
+			is.OK(b, err)
 			<-window
 		})
 	}
-	if err := w.producer.Flush(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, w.producer.Flush(b.Context()))
 	b.ReportAllocs()
 	b.ResetTimer()
 	w.start(testConfig())

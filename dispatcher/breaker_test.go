@@ -1,18 +1,20 @@
 package dispatcher
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // heldNow records the calls of SetHeldUntil.
@@ -64,20 +66,14 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 			time.Sleep(4 * time.Second)
 		}
 		// 20 failures, probes after half a minute, one and two; the next one will be after four.
-		if d := cmp.Diff([]string{"30s", "1m0s", "2m0s", "4m0s"}, held.all()); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, held.all(), []string{"30s", "1m0s", "2m0s", "4m0s"})
 		const sent = 23
 		if n := len(s.all()); n != sent {
 			t.Errorf("%d requests, want 20 and 3 probes", n)
 		}
 		until := held.until[testDest]
-		if n := w.metric("relay_dispatch_parked", "breaker_open"); n != events-sent {
-			t.Errorf("%v are parked, want %d", n, events-sent)
-		}
-		if w.metric("relay_dispatch_lanes", "open") != 1 {
-			t.Error("the metrics do not count the open breaker")
-		}
+		is.Equal(t, w.metric("relay_dispatch_parked", "breaker_open"), events-sent, "are parked")
+		is.Equal(t, w.metric("relay_dispatch_lanes", "open"), 1, "the metrics do not count the open breaker")
 		up.Store(true)
 		time.Sleep(time.Until(until) + 2*(lane.MinRecheck+lane.Slack(lane.MinRecheck)))
 		if n := len(s.all()); n != events {
@@ -168,9 +164,7 @@ func TestReplaysAreProbes(t *testing.T) {
 		if got := held.all(); len(got) != calls+1 || got[calls] != "closed" {
 			t.Errorf("after the success: %v", got)
 		}
-		if n := w.metric("relay_dispatch_parked", ""); n != 0 {
-			t.Errorf("%v are still parked one interval after the breaker closed", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_parked", ""), 0, "are still parked one interval after the breaker closed")
 	})
 }
 
@@ -217,8 +211,40 @@ func TestNewURLClosesTheBreaker(t *testing.T) {
 		before := w.metric("relay_dispatch_attempts_total", "")
 		w.accept(w.newEvent(`{}`))
 		time.Sleep(time.Second)
-		if w.metric("relay_dispatch_attempts_total", "") != before+1 {
-			t.Error("it is still held after it was enabled again")
-		}
+		is.Equal(t, w.metric("relay_dispatch_attempts_total", ""), before+1,
+			"it is still held after it was enabled again")
 	})
+}
+
+// The count of 410 answers starts again once the destination is disabled or is no longer the one that answered. It
+// stays if the write failed, so that the next 410 asks again.
+func TestDisablingResetsTheCountOf410(t *testing.T) {
+	const url = "http://a.example/hook"
+	f := func(what string, change func(v *view), reset, disabled bool) {
+		t.Helper()
+		v := newView(&config.Endpoint{ID: testEndpoint,
+			Destinations: []config.Destination{{ID: testDest, URL: url, Enabled: true}}})
+		change(v)
+		var forgotten []string
+		r := &disabler{log: testLog(), updater: v, resetGone: func(dest string) { forgotten = append(forgotten, dest) },
+			disabled: prometheus.NewCounter(prometheus.CounterOpts{Name: "disabled"})}
+		r.disable(t.Context(), disableRequest{testEndpoint, testDest, url, event.Gone410})
+		if got := slices.Equal(forgotten, []string{testDest}); got != reset || len(forgotten) > 1 {
+			t.Errorf("%s: the counts of %q start again", what, forgotten)
+		}
+		endpoint, _ := v.Endpoint(testEndpoint)
+		is.Equal(t, endpoint != nil && endpoint.Destinations[0].StateReason == "gone_410", disabled,
+			"%s: disabled", what)
+	}
+	destination := func(change func(*config.Destination)) func(*view) {
+		return func(v *view) {
+			v.change(testEndpoint, func(endpoint *config.Endpoint) { change(&endpoint.Destinations[0]) })
+		}
+	}
+	f("unchanged", func(*view) {}, true, true)
+	f("another URL", destination(func(d *config.Destination) { d.URL += "/new" }), true, false)
+	f("disabled", destination(func(d *config.Destination) { d.Enabled = false }), true, false)
+	f("another destination", destination(func(d *config.Destination) { d.ID = "dst_2" }), true, false)
+	f("deleted endpoint", func(v *view) { v.remove(testEndpoint) }, true, false)
+	f("failed write", func(v *view) { v.during(func() error { return errors.New("away") }) }, false, false)
 }

@@ -4,13 +4,21 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -78,10 +86,7 @@ func bubbleOn(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)
 // serve runs a destination until it is closed or the test ends.
 func (w *bubbleWorld) serve(port int, h http.Handler) (url string, closeServer func()) {
 	w.tb.Helper()
-	l, err := w.network.Listen("tcp", fmt.Sprintf("localhost:%d", port))
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	l := must.Get(w.network.Listen("tcp", fmt.Sprintf("localhost:%d", port)))(w.tb)
 	s := &http.Server{Handler: h}
 	w.servers.Go(func() { s.Serve(l) })
 	closeServer = sync.OnceFunc(func() { s.Close() })
@@ -97,4 +102,77 @@ func tierTopics() []string {
 		topics = append(topics, t.Topic)
 	}
 	return topics
+}
+
+// When the clock is set forward, deliveries that become due are sent within seconds, however long the timer meant to
+// sleep.
+func TestClockSetForward(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var ahead atomic.Int64
+		now := func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig(), func(d *Deps) { d.Now, d.IDs = now, id.NewGenerator(now) })
+		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,
+			Due: time.Now().Add(29 * time.Minute)})
+		time.Sleep(time.Minute)
+		ahead.Store(int64(time.Hour))
+		time.Sleep(maxSleep + time.Second)
+		is.Equal(t, len(s.all()), 1, "requests after the clock has stepped over the due time")
+	})
+}
+
+// A request that is cancelled because the node stops is no attempt: nothing is recorded, and the next owner delivers.
+func TestRequestCancelledByAStopIsNoAttempt(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		release := make(chan struct{})
+		defer close(release)
+		s := &sink{answer: func(n int, _ received) int {
+			if n == 1 {
+				<-release
+			}
+			return 200
+		}}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		cfg := testConfig()
+		cfg.Drain = time.Second // shorter than the destination's timeout
+		_, stop := w.start(cfg)
+		w.accept(w.newEvent(`{}`))
+		for len(s.all()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+		is.Equal(t, w.metric("relay_dispatch_attempts_total", ""), 0, "attempts are counted")
+		w.start(cfg)
+		if got := w.outcomes(count(1)); got[0].Status != event.Delivered || len(s.all()) != 2 {
+			t.Errorf("after %d requests the first outcome is %+v", len(s.all()), got[0])
+		}
+	})
+}
+
+func TestMain(m *testing.M) { kit.Main(m) }
+
+// Every test that the package comment names for an invariant exists, here or in a folder below.
+func TestInvariantsNameTheirTests(t *testing.T) {
+	doc := must.Get(os.ReadFile("dispatcher.go"))(t)
+	var files []string
+	for _, pattern := range []string{"*_test.go", "lane/*_test.go", "destination/webhook/*_test.go"} {
+		found := must.Get(filepath.Glob(pattern))(t)
+		files = append(files, found...)
+	}
+	var tests strings.Builder
+	for _, f := range files {
+		text := must.Get(os.ReadFile(f))(t)
+		tests.Write(text)
+	}
+	head, _, _ := strings.Cut(string(doc), "\npackage ")
+	names := regexp.MustCompile(`Test\w+`).FindAllString(head, -1)
+	if len(names) < 13 {
+		t.Errorf("the package comment names %d tests", len(names))
+	}
+	for _, name := range names {
+		is.Has(t, tests.String(), "func "+name+"(", "%s does not exist", name)
+	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // statuses lists status and reason of the outcomes.
@@ -57,9 +59,7 @@ func TestScheduleThroughTheTiers(t *testing.T) {
 		w.accept(w.newEvent(`{}`))
 		all := w.outcomes(count(1, event.Failed))
 		want := append(slices.Repeat([]string{"retrying"}, 4), "failed attempts_exhausted")
-		if d := cmp.Diff(want, statuses(all)); d != "" {
-			t.Fatal(d)
-		}
+		must.Equal(t, cmp.Diff(want, statuses(all)), "")
 		checkTimes(t, all)
 		if w.metric("relay_dispatch_attempts_total", "http_status") != 5 ||
 			w.metric("relay_dispatch_outcomes_total", "attempts_exhausted") != 1 ||
@@ -135,9 +135,7 @@ func TestReceiverSteersItsDeliveries(t *testing.T) {
 		}
 		want := []string{"failed receiver_aborted", "delivered", "retrying", "delivered", "failed receiver_disabled",
 			"skipped destination_disabled"}
-		if d := cmp.Diff(want, statuses(w.outcomes(count(5, event.Delivered, event.Failed, event.Skipped)))); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, statuses(w.outcomes(count(5, event.Delivered, event.Failed, event.Skipped))), want)
 		e, _ := w.view.Endpoint(testEndpoint)
 		if d := e.Destinations[0]; d.Enabled || d.StateReason != "receiver_disabled" || n != len(answers) {
 			t.Errorf("%d requests, then %+v", n, d)
@@ -167,12 +165,8 @@ func TestDestinationDownFor29Seconds(t *testing.T) {
 		for _, r := range s.all() {
 			bodies[string(r.body)]++
 		}
-		if len(bodies) != events {
-			t.Errorf("%d of %d events arrived", len(bodies), events)
-		}
-		if n := len(s.all()); n != events {
-			t.Errorf("%d requests for %d events", n, events)
-		}
+		is.Equal(t, len(bodies), events, "of %d events arrived", events)
+		is.Equal(t, len(s.all()), events, "requests for %d events", events)
 		chains := map[string][]*event.Outcome{}
 		for _, outcome := range all {
 			chains[outcome.Event.String()] = append(chains[outcome.Event.String()], outcome)
@@ -227,9 +221,7 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 				t.Fatalf("the good destination waited %v", late)
 			}
 		}
-		if len(got) != events {
-			t.Fatalf("%d of %d arrived at the good destination", len(got), events)
-		}
+		must.Equal(t, len(got), events, "of %d arrived at the good destination", events)
 	})
 }
 
@@ -257,9 +249,7 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 			w.accept(w.newEvent(`{}`))
 		}
 		all := w.outcomes(count(events, event.Delivered))
-		if n := most.Load(); n != 2 {
-			t.Errorf("%d requests at once, max_in_flight is 2", n)
-		}
+		is.Equal(t, most.Load(), 2, "requests at once, max_in_flight is 2")
 		reported := map[string]int{}
 		for _, outcome := range all {
 			if outcome.Status == event.Pending {
@@ -273,9 +263,7 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 			t.Errorf("%d were parked", len(reported))
 		}
 		for id, n := range reported {
-			if n != 1 {
-				t.Errorf("%s was reported as parked %d times", id, n)
-			}
+			is.Equal(t, n, 1, "%s was reported as parked … times", id)
 		}
 		for _, outcome := range all {
 			if outcome.Status == event.Delivered &&
@@ -301,16 +289,11 @@ func TestDeepTier(t *testing.T) {
 		done := make(chan error, pending)
 		for range pending {
 			work := &event.Work{Event: w.newEvent(`{"n":1}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2, Due: due}
-			record, err := work.Record()
-			if err != nil {
-				t.Fatal(err)
-			}
+			record := must.Get(work.Record())(t)
 			w.producer.Produce("retry.1m", 0, record, func(_ *stream.Record, err error) { done <- err })
 		}
 		for range pending {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, <-done)
 		}
 		cfg := testConfig()
 		cfg.MaxWaitingBytes = 1 << 20 // a single tier may hold half of it
@@ -323,9 +306,8 @@ func TestDeepTier(t *testing.T) {
 		if !paused || held > maxWaiting+maxPollRecords || bytes > 512<<10+maxPollRecords*2048 {
 			t.Errorf("%d records, %d bytes are held, paused %v", held, bytes, paused)
 		}
-		if n := w.metric("relay_dispatch_tier_records", "retry.1m"); n != pending {
-			t.Errorf("the metric counts %v records in the tier, %d wait", n, pending)
-		}
+		is.Equal(t, w.metric("relay_dispatch_tier_records", "retry.1m"), pending,
+			"the metric counts: records in the tier, %d wait", pending)
 		before := time.Now()
 		w.accept(w.newEvent(`{"live":true}`))
 		w.outcomes(count(1, event.Delivered))
@@ -378,12 +360,8 @@ func TestReplayEndsTheWaitingRetry(t *testing.T) {
 			replayed.ID.String() + "run_1": "delivered", replayed.ID.String(): "skippedsuperseded",
 			other.ID.String(): "delivered",
 		}
-		if d := cmp.Diff(want, last); d != "" {
-			t.Error(d)
-		}
-		if n := len(s.all()); n != 4 {
-			t.Errorf("%d requests, want 4", n)
-		}
+		is.Same(t, last, want)
+		is.Equal(t, len(s.all()), 4, "requests")
 	})
 }
 

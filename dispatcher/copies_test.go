@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,9 +10,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/dispatcher/destination/webhook"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A node dies while it moves the deliveries of a paced replay to the retry topics, before it commits that. The next one
@@ -148,5 +155,240 @@ func TestFollowUpIsNoCopy(t *testing.T) {
 		}
 		accept()
 		w.outcomes(count(3, event.Delivered))
+	})
+}
+
+// Copies of one record of a replay end once one of them is delivered, although the replay is so young that another
+// replay's success would not count.
+func TestCopiesOfAReplayEnd(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		ev, run := w.newEvent(`{}`), id.Lowest(time.Now()).Text(id.Run)
+		for i := range 3 {
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 2, Run: run,
+				Due: time.Now().Add(time.Duration(2+i) * time.Second)})
+		}
+		n := map[string]int{}
+		for _, status := range statuses(w.outcomes(count(3))) {
+			n[status]++
+		}
+		if len(s.all()) != 1 || n["delivered"] != 1 || n["skipped superseded"] != 2 {
+			t.Errorf("%d requests, outcomes %v", len(s.all()), n)
+		}
+	})
+}
+
+// The second of two records of a replay's delivery is due after the first was delivered, and after something else would
+// end it. The newest outcome is that of the attempt, on the node that has made it and on another one. The event was
+// delivered before the replay.
+func TestLateCopyDoesNotReplaceTheOutcome(t *testing.T) {
+	f := func(name string, otherNode bool, change func(w *bubbleWorld, run string)) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{}
+				url, _ := w.serve(80, s)
+				w.endpoint(url)
+				_, stop := w.start(testConfig())
+				ev, run := w.newEvent(`{}`), id.Lowest(time.Now()).Text(id.Run)
+				time.Sleep(time.Second)
+				for i := range 2 {
+					w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run,
+						Prior: event.Delivered, Due: time.Now().Add(time.Duration(20*i) * time.Second)})
+				}
+				w.outcomes(count(1, event.Delivered))
+				time.Sleep(2 * time.Second)
+				change(w, run)
+				if otherNode {
+					stop()
+					w.start(testConfig())
+				}
+				newest := newestOutcomes(t, w.outcomes(count(2)))[ev.ID]
+				if len(s.all()) != 1 || newest.Status != event.Delivered || newest.SkipReason != "" || newest.Attempt == nil {
+					t.Errorf("%d requests, the newest outcome is %+v", len(s.all()), newest)
+				}
+			})
+		})
+	}
+	cancel := func(w *bubbleWorld, run string) { w.view.cancelRun(run) }
+	disable := func(w *bubbleWorld, _ string) {
+		w.view.change(testEndpoint, func(e *config.Endpoint) { e.Destinations[0].Enabled = false })
+	}
+	purge := func(w *bubbleWorld, _ string) {
+		w.view.change(testEndpoint, func(e *config.Endpoint) { e.Destinations[0].PurgeBefore = time.Now() })
+	}
+	f("cancelled", false, cancel)
+	f("disabled", false, disable)
+	f("purged", false, purge)
+	f("cancelled, other node", true, cancel)
+	f("disabled, other node", true, disable)
+}
+
+// A run that is cancelled after a later one has failed gives back its deliveries, and the failure stays the newest
+// outcome.
+func TestSkipDoesNotReplaceTheOutcomeOfALaterRun(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(int, received) int { return 410 }}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		replay := func(ev *event.Event, due time.Duration) (run string) {
+			time.Sleep(time.Second)
+			run = id.Lowest(time.Now()).Text(id.Run)
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: run,
+				Prior: event.Delivered, Due: time.Now().Add(due)})
+			return run
+		}
+		ev := w.newEvent(`{}`)
+		earlier := replay(ev, time.Minute)
+		later := replay(ev, 0)
+		w.outcomes(count(1, event.Failed))
+		w.view.cancelRun(earlier)
+		newest := newestOutcomes(t, w.outcomes(count(2)))[ev.ID]
+		if len(s.all()) != 1 || newest.Run != later || newest.Status != event.Failed {
+			t.Errorf("%d requests, the newest outcome is %+v", len(s.all()), newest)
+		}
+	})
+}
+
+// Deliveries of recovery jobs have their own retry policy, whatever their endpoint and the receiver say.
+func TestRecoveryBudget(t *testing.T) {
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	expiry := now.Add(5 * time.Second)
+	policy := retry.Policy{Strategy: "linear", IntervalSeconds: 3600, MaxAttempts: 50, RespectRetryAfter: true,
+		MaxRetryAfterSeconds: 86400}
+	f := func(attempt, status int, failure event.ErrorCode, want string) {
+		t.Helper()
+		work := &event.Work{Attempt: attempt, Run: "rec_1"}
+		policy := policyOf(work, &config.Endpoint{RetryPolicy: policy})
+		next := decide(work, webhook.Classify(status, failure, policy.RetryOn), policy, time.Hour, now, expiry, 0.9)
+		got := fmt.Sprint(next.status, " ", next.reason)
+		if next.status == event.Retrying {
+			got = fmt.Sprint("again after ", next.due.Sub(now))
+		}
+		is.Equal(t, got, want, "attempt %d, %d %s", attempt, status, failure)
+	}
+	f(1, 200, "", "delivered ")
+	f(1, 503, "", "again after 2s")
+	f(2, 404, "", "again after 10s") // whether there is time for it is checked then
+	f(3, 503, "", "failed attempts_exhausted")
+	f(1, 302, "", "again after 2s")
+	f(1, 0, event.CodeTimeout, "again after 2s")
+	f(1, 410, "", "failed gone_410")
+	f(1, 0, event.CodeAddressBlocked, "failed not_retryable")
+	f(3, 204, "", "delivered ")
+}
+
+// recoveryWork is a delivery of a job that had failed before.
+func (w *world) recoveryWork(job jobs.Recovery) *event.Work {
+	w.view.job(job)
+	return &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerCanary, Attempt: 1, Run: job.ID,
+		Prior: event.Failed, PriorReason: event.Gone410}
+}
+
+func recoveryJob(change ...func(*jobs.Recovery)) jobs.Recovery {
+	j := jobs.Recovery{Meta: entity.Meta{ID: id.NewGenerator(nil).NewUnbounded(0).Text(id.Recovery)},
+		State: jobs.RecoveryRunning, Deadline: time.Now().Add(time.Hour)}
+	for _, f := range change {
+		f(&j)
+	}
+	return j
+}
+
+// A delivery is skipped when its job has ended. It gets its earlier status back, and the outcome has the reason.
+func TestDeliveriesOfEndedJobs(t *testing.T) {
+	f := func(job func(*jobs.Recovery), change func(*event.Work), want string) {
+		t.Helper()
+		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			s := &sink{}
+			url, _ := w.serve(80, s)
+			w.endpoint(url)
+			w.start(testConfig())
+			work := w.recoveryWork(recoveryJob(job))
+			change(work)
+			w.command(work)
+			outcome := w.outcomes(count(1))[0]
+			if got := fmt.Sprint(outcome.Status, " ", outcome.Reason, " ", outcome.SkipReason, " ", len(s.all())); got != want {
+				t.Errorf("the outcome is %s, want %s", got, want)
+			}
+		})
+	}
+	same := func(*event.Work) {}
+	state := func(s jobs.RecoveryState) func(*jobs.Recovery) {
+		return func(j *jobs.Recovery) { j.State = s }
+	}
+	f(state(jobs.RecoveryRunning), same, "delivered   1")
+	f(state(jobs.RecoveryAwaitingApproval), same, "delivered   1") // a second copy of its canary
+	f(state(jobs.RecoveryStopped), same, "failed gone_410 job_stopped 0")
+	f(state(jobs.RecoveryCancelled), same, "failed gone_410 job_cancelled 0")
+	f(state(jobs.RecoveryExpired), same, "failed gone_410 deadline 0")
+	f(state(jobs.RecoveryCompleted), same, "failed gone_410 already_delivered 0")
+	f(func(j *jobs.Recovery) { j.Deadline = time.Now() }, same, "failed gone_410 deadline 0")
+	f(state(jobs.RecoveryRunning), func(work *event.Work) { work.Run = "rec_unknown" }, "failed gone_410 job_stopped 0")
+	f(state(jobs.RecoveryStopped), func(work *event.Work) { work.Prior = "" }, "skipped job_stopped job_stopped 0")
+	f(state(jobs.RecoveryRunning), func(work *event.Work) {
+		work.Event.ID[0], work.Event.ID[1], work.Event.ID[2] = 0, 0,
+			1
+	},
+		"failed gone_410 payload_expired 0") // of 1970
+}
+
+// A fault has made two copies of a delivery of a job: it is sent once, and the second copy ends when the first is
+// delivered. A delivery of another job is independent.
+func TestCopiesOfRecoveryDeliveriesEnd(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		work, other := w.recoveryWork(recoveryJob()), recoveryJob()
+		w.view.job(other)
+		w.command(work)
+		w.outcomes(count(1))
+		time.Sleep(time.Second) // until this node knows that its outcome is in the log
+		w.command(work)
+		nextWork := *work
+		nextWork.Run = other.ID
+		w.command(&nextWork)
+		got := map[string]int{}
+		for _, outcome := range w.outcomes(count(3)) {
+			got[fmt.Sprint(outcome.Status, " ", outcome.SkipReason)]++
+		}
+		if len(s.all()) != 2 || got["delivered "] != 2 || got["failed already_delivered"] != 1 {
+			t.Errorf("%d requests, outcomes %v", len(s.all()), got)
+		}
+	})
+}
+
+// The attempts of a delivery keep their trigger. If the job is stopped between two of them, the delivery ends.
+func TestRecoveryChain(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(int, received) int { return 503 }}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		w.start(testConfig())
+		job := recoveryJob()
+		began := time.Now()
+		w.command(w.recoveryWork(job))
+		is.Equal(t, fmt.Sprint(statuses(w.outcomes(count(3)))), "[retrying retrying failed attempts_exhausted]",
+			"outcomes")
+		requests := s.all()
+		for i, after := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
+			if late := requests[i].at.Sub(began) - after; late < 0 || late > 3*time.Second ||
+				requests[i].header.Get("Relay-Trigger") != "canary" {
+				t.Errorf("attempt %d came %v after its time, as %s", i+1, late, requests[i].header.Get("Relay-Trigger"))
+			}
+		}
+		second := recoveryJob()
+		w.command(w.recoveryWork(second))
+		w.outcomes(count(4))
+		second.State = jobs.RecoveryStopped
+		w.view.job(second)
+		outcome := w.outcomes(count(5))[4]
+		if len(s.all()) != 4 || outcome.SkipReason != event.JobStopped || outcome.Status != event.Failed {
+			t.Errorf("%d requests, then %+v", len(s.all()), outcome)
+		}
 	})
 }

@@ -12,7 +12,7 @@
 //	transform.go  applies the endpoint's transformation to the body, or ends the delivery
 //	deliver.go    sends it: one attempt, through the kind of the destination
 //	destination   Kind: makes the attempt and classifies its answer; webhook is one
-//	next.go       decides the next step: delivered, failed, or another attempt (retry.go)
+//	next.go       decides the next step: delivered, failed, or another attempt, and when
 //	finish.go     produces the follow-up, then the outcome, then completes the slot
 //	commit.go     commits the lowest unfinished offset, with the finished records above it as gaps in the metadata
 //
@@ -32,7 +32,7 @@
 // Ownership: a partition belongs to one node at a time, and a partition object to one assignment of it. When it is
 // revoked, no new delivery begins, running requests finish (for at most revokeTimeout), the offset is committed, and
 // the object is dropped. What completes later is not committed. When a lost partition returns, this node remembers
-// which of its records it had completed (lost_partitions.go).
+// which of its records it had completed (assignment.go).
 //
 // Run owns all goroutines: the reader, the timer of the retry topics, the one that wakes lanes waiting for a token and
 // removes empty ones, the commit loop, the one that disables destinations that are gone, four that produce records
@@ -99,8 +99,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
+	"github.com/eventrelay/relay/dispatcher/destination/kafka"
 	"github.com/eventrelay/relay/dispatcher/destination/pull"
+	"github.com/eventrelay/relay/dispatcher/destination/s3"
+	"github.com/eventrelay/relay/dispatcher/destination/sqs"
+	"github.com/eventrelay/relay/dispatcher/destination/webhook"
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
@@ -295,4 +301,26 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	stopRecording()
 	recorders.Wait()
 	return err
+}
+
+// newKinds makes every kind of destination by the name of its settings; that of webhooks is empty.
+func newKinds(deps Deps, version string, pulls *pull.Kind) map[string]destination.Kind {
+	all := map[string]destination.Kind{"pull": pulls, "": webhook.New(webhook.Deps{Transport: deps.Transport,
+		Keyring: deps.Keyring, Now: deps.Now, Version: version})}
+	if guard, ok := deps.Transport.(*egress.Transport); ok { // else a test has replaced it
+		all["sqs"] = sqs.New(sqs.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
+		all["s3"] = s3.New(s3.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
+		all["kafka"] = kafka.New(kafka.Deps{Dial: guard.Dial, Keyring: deps.Keyring, Now: deps.Now, Version: version})
+	}
+	return all
+}
+
+// openTarget opens a destination of any kind.
+func (d *Dispatcher) openTarget(e *config.Endpoint, dest *config.Destination) (lane.Target, error) {
+	name, _ := dest.Kind()
+	kind := d.kinds[name]
+	if kind == nil {
+		return nil, fmt.Errorf("destination %s has the kind %s, which this node does not know", dest.ID, name)
+	}
+	return kind.Open(e, dest)
 }

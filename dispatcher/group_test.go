@@ -2,11 +2,13 @@ package dispatcher
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,21 +17,24 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // spread makes an event in the given partition.
 func (w *world) spread(partition int32, body string) *event.Event {
 	ev := w.newEvent(body)
-	eventID, err := w.ids.New(partition)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	eventID := must.Get(w.ids.New(partition))(w.tb)
 	ev.ID = eventID
 	return ev
 }
@@ -76,17 +81,13 @@ func TestRebalanceInMidFlight(t *testing.T) {
 		for _, r := range s.all() {
 			bodies[string(r.body)]++
 		}
-		if len(bodies) != events {
-			t.Errorf("%d of %d events arrived", len(bodies), events)
-		}
+		is.Equal(t, len(bodies), events, "of %d events arrived", events)
 		requests := len(s.all())
 		failed := requests / 7
 		if extra := requests - failed - events; extra > 0 {
 			t.Errorf("%d requests were made twice, though everything in flight was waited for", extra)
 		}
-		if d := cmp.Diff([]int32{0, 1, 2, 3}, *second.Load()); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, *second.Load(), []int32{0, 1, 2, 3})
 		w.shut()
 		for p := range int32(partitions) {
 			if n := w.committed(stream.Partition{Topic: stream.Events, Index: p}); n != events/partitions {
@@ -149,9 +150,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		if took := time.Since(begin); took < 8*time.Second || took > 11*time.Second {
 			t.Errorf("the stop took %v", took)
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
-			t.Errorf("committed %d, want 1", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 1, "committed")
 		if all := w.outcomes(count(1)); all[0].Status != event.Delivered {
 			t.Errorf("outcome %+v", all[0])
 		}
@@ -174,19 +173,13 @@ func TestConfigurationIsReadAtFireTime(t *testing.T) {
 				w.start(testConfig())
 				w.command(work)
 				all := w.outcomes(count(1))
-				if d := cmp.Diff(want, statuses(all)); d != "" {
-					t.Error(d)
-				}
-				if all[0].Run != work.Run {
-					t.Errorf("run %q, want %q", all[0].Run, work.Run)
-				}
+				is.Same(t, statuses(all), want)
+				is.Equal(t, all[0].Run, work.Run, "run")
 				wantRequests := 0
 				if want[0] == "delivered" && !strings.HasPrefix(name, "skipped") {
 					wantRequests = 1
 				}
-				if n := len(s.all()); n != wantRequests {
-					t.Errorf("%d requests", n)
-				}
+				is.Equal(t, len(s.all()), wantRequests, "requests")
 			})
 		})
 	}
@@ -249,9 +242,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		begin := time.Now()
 		w.accept(w.newEvent(`{}`))
 		all := w.outcomes(count(1, event.Delivered))
-		if d := cmp.Diff([]string{"pending", "delivered"}, statuses(all)); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, statuses(all), []string{"pending", "delivered"})
 		if took := time.Since(begin); took < lane.MinRecheck {
 			t.Errorf("delivered after %v, although the configuration was unavailable", took)
 		}
@@ -260,9 +251,7 @@ func TestUnknownEndpoint(t *testing.T) {
 		ev.Endpoint = "ep_unknown"
 		w.accept(ev)
 		all = w.outcomes(count(3))
-		if d := cmp.Diff([]string{"pending", "delivered", "skipped endpoint_deleted"}, statuses(all)); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, statuses(all), []string{"pending", "delivered", "skipped endpoint_deleted"})
 	})
 }
 
@@ -283,9 +272,7 @@ func TestEventsWithoutDelivery(t *testing.T) {
 		if len(all) != 1 || len(s.all()) != 1 || string(s.all()[0].body) != "4" {
 			t.Errorf("outcomes %v, %d requests", statuses(all), len(s.all()))
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 4 {
-			t.Errorf("committed %d, want 4", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 4, "committed")
 	})
 }
 
@@ -301,23 +288,16 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 		w.produce(stream.Events, 0, broken)
 		w.produce(stream.Events, 0, &stream.Record{Value: []byte("not an event")})
 		work := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerRetry, Attempt: 0, Run: "run_9"}
-		record, err := work.Record()
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := must.Get(work.Record())(t)
 		w.produce("retry.1s", 0, record)
 		w.accept(w.newEvent(`{"good":1}`))
 		all := w.outcomes(count(4))
 		stop()
-		if n := w.metric("relay_dispatch_dead_letters_total", ""); n != 3 {
-			t.Errorf("%v dead letters are counted", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_dead_letters_total", ""), 3, "dead letters are counted")
 		got := statuses(all)
 		slices.Sort(got)
 		want := []string{"delivered", "failed undecodable", "failed undecodable", "failed undecodable"}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, got, want)
 		for _, outcome := range all {
 			if outcome.Event == work.Event.ID && (outcome.Run != "run_9" || outcome.Dest != testDest) {
 				t.Errorf("failed outcome of the undecodable command: %+v", outcome)
@@ -341,12 +321,8 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 			dead); d != "" {
 			t.Error(d)
 		}
-		if n := w.committed(stream.Partition{Topic: stream.Events}); n != 3 {
-			t.Errorf("committed %d, want 3", n)
-		}
-		if n := w.committed(stream.Partition{Topic: "retry.1s"}); n != 1 {
-			t.Errorf("committed %d of retry.1s, want 1", n)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 3, "committed")
+		is.Equal(t, w.committed(stream.Partition{Topic: "retry.1s"}), 1, "committed … of retry.1s")
 	})
 }
 
@@ -379,9 +355,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			t.Error("nothing was assigned")
 		}
 		stop()
-		if n := len(d.assignment.all()); n != 0 {
-			t.Errorf("%d partitions are still here", n)
-		}
+		is.Equal(t, len(d.assignment.all()), 0, "partitions are still here")
 		held, bytes := d.lanes.InMemory()
 		if held != 0 || bytes != 0 {
 			t.Errorf("%d deliveries, %d bytes are still held", held, bytes)
@@ -423,4 +397,150 @@ func TestLargeBodies(t *testing.T) {
 			t.Errorf("%d large bodies arrived", whole)
 		}
 	})
+}
+
+// A destination of another kind than a webhook is delivered to in the same way, beside one. What its kind says is final
+// is not retried.
+func TestDeliverToKafka(t *testing.T) {
+	customer := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders")))(t)
+	defer customer.Close()
+	w := newWorld(t, 1)
+	s := &sink{}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	endpoint := w.endpoint(srv.URL, srv.URL)
+	settings := kinds.Settings{Kafka: &kinds.Kafka{Brokers: customer.ListenAddrs(), Topic: "orders", Plaintext: true,
+		MaxRecord: 2000}}
+	settings.Trim()
+	dest := &endpoint.Destinations[1]
+	dest.Settings = settings
+	_, dest.URL = settings.Kind()
+	w.view.put(endpoint)
+	w.start(testConfig())
+	w.accept(w.newEvent(`{}`, "dst_1", "dst_2"), w.newEvent(string(make([]byte, 3000)), "dst_1", "dst_2"))
+	outcomes := w.outcomes(func(all []*event.Outcome) bool { return len(all) == 4 })
+	got := of(outcomes, dest.ID)
+	if len(got) != 2 || len(s.all()) != 2 {
+		t.Fatalf("%d outcomes, %d requests", len(got), len(s.all()))
+	}
+	for _, outcome := range got {
+		switch a := outcome.Attempt; {
+		case outcome.Status == event.Delivered && a.OK && a.URL == dest.URL && a.Method == "PRODUCE":
+		case outcome.Status == event.Failed && outcome.Reason == event.TooLarge && a.ErrorCode == event.CodeTooLarge:
+		default:
+			t.Errorf("%s %s: %+v", outcome.Status, outcome.Reason, a)
+		}
+	}
+}
+
+// roundTripper is a transport made of a function.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// While the operator's proxy is down, deliveries wait: no attempt is recorded, and none of their attempts is used.
+func TestProxyFaultsAreNoAttempts(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{answer: func(n int, _ received) int {
+			return map[bool]int{true: 503, false: 200}[n == 1]
+		}})
+		began, direct := time.Now(), w.rt
+		w.rt = roundTripper(func(r *http.Request) (*http.Response, error) {
+			if time.Since(began) < time.Hour {
+				return nil, &egress.ProxyError{}
+			}
+			return direct.RoundTrip(r)
+		})
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy.MaxAttempts = 2
+		w.view.put(endpoint)
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		outcomes := w.outcomes(count(1, event.Delivered))
+		var attempts int
+		for _, outcome := range outcomes {
+			if outcome.Attempt != nil {
+				attempts++
+			}
+		}
+		if attempts != 2 || time.Since(began) < time.Hour || outcomes[0].Status != event.Pending {
+			t.Errorf("%d attempts after %v: %q", attempts, time.Since(began), statuses(outcomes))
+		}
+	})
+}
+
+// A use of a tripwire is not delivered. Its hit is made at once and stored some time later, and the offset waits for
+// it, even if brokers reject the hit: a node that is killed meanwhile leaves the use to the next one. Events do not
+// wait for it.
+func TestUses(t *testing.T) {
+	kafkaBubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+		dest := &sink{}
+		url, _ := w.serve(80, dest)
+		w.endpoint(url)
+		var made atomic.Int64
+		refused := w.refuseWith(stream.Findings, "hit a", kerr.MessageTooLarge)
+		start := func() func() {
+			_, stop := w.start(testConfig(), func(d *Deps) {
+				d.UseHit = func(_ context.Context, e *event.Event) (int32, *stream.Record, error) {
+					made.Add(1)
+					switch string(e.Body) {
+					case "none":
+						return 0, nil, nil
+					case "fails":
+						return 0, nil, errors.New("no keys")
+					}
+					return 1, &stream.Record{Key: []byte("fnd_1"), Value: []byte("hit " + string(e.Body))}, nil
+				}
+			})
+			return stop
+		}
+		use := func(body string, source event.Source) {
+			t.Helper()
+			e := w.newEvent(body)
+			e.Source, e.Endpoint = source, "trw_1"
+			w.accept(e)
+		}
+		wantCommitted := func(want int64) {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), want, "records are committed")
+		}
+		stop := start()
+		use("none", event.SourceTripwire)
+		use("a", event.SourceTripwire)
+		w.accept(w.newEvent("x"))
+		w.outcomes(count(1))
+		if wantCommitted(1); made.Load() != 2 {
+			t.Errorf("%d hits are made", made.Load())
+		}
+		stop()
+		refused.Remove()
+		start()
+		wantCommitted(3)
+		is.Equal(t, made.Load(), 3, "hits are made with those of the next node")
+
+		use("b", event.SourceTripwireTest)
+		time.Sleep(hitPause / 2)
+		if synctest.Wait(); made.Load() != 4 || w.end(stream.Findings, 1) != 1 {
+			t.Errorf("%d hits are made, %d stored at once", made.Load(), w.end(stream.Findings, 1))
+		}
+		wantCommitted(4)
+		use("fails", event.SourceTripwire)
+		wantCommitted(5)
+		if hits, dead := w.end(stream.Findings, 1), w.end(stream.Dead, 0); hits != 2 || dead != 1 {
+			t.Errorf("%d hits, and %d dead letters of a use that makes none", hits, dead)
+		}
+		if n := len(dest.all()); n != 1 {
+			t.Errorf("%d requests, want that of the event", n)
+		}
+	})
+}
+
+// end returns the end offset of a partition.
+func (w *world) end(topic string, index int32) int64 {
+	w.tb.Helper()
+	reader := must.Get(stream.NewReader(w.stream, "test"))(w.tb)
+	defer reader.Close()
+	ends := must.Get(reader.Ends(w.tb.Context(), topic))(w.tb)
+	return ends[stream.Partition{Topic: topic, Index: index}]
 }

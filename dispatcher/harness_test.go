@@ -25,6 +25,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 const (
@@ -51,10 +53,7 @@ type world struct {
 // newWorld starts a log on loopback. Each topic has that many partitions.
 func newWorld(tb testing.TB, partitions int) *world {
 	tb.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(tb)
 	tb.Cleanup(cluster.Close)
 	return newWorldOn(tb, stream.Config{Brokers: cluster.ListenAddrs()}, loopback(tb), partitions)
 }
@@ -62,10 +61,7 @@ func newWorld(tb testing.TB, partitions int) *world {
 // loopback returns a transport to this machine alone.
 func loopback(tb testing.TB) *egress.Transport {
 	tb.Helper()
-	transport, err := egress.NewTransport(egress.Config{Policy: loopbackPolicy()})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(egress.Config{Policy: loopbackPolicy()}))(tb)
 	tb.Cleanup(transport.CloseIdleConnections)
 	return transport
 }
@@ -83,13 +79,9 @@ func newWorldOn(tb testing.TB, sc stream.Config, rt http.RoundTripper, partition
 		tb.Fatal(err)
 	}
 	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	producer, err := stream.NewProducer(sc, "test")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	w := &world{
 		tb: tb, stream: sc, keyring: keyring, producer: producer, ids: id.NewGenerator(nil), view: newView(),
 		secret: sign.NewSecret(), now: time.Now, rt: rt, patience: 10 * time.Minute,
@@ -140,10 +132,7 @@ func (w *world) endpoint(urls ...string) *config.Endpoint {
 // newEvent makes an event for the destinations dst_1 … of the test endpoint.
 func (w *world) newEvent(body string, dests ...string) *event.Event {
 	w.tb.Helper()
-	eventID, err := w.ids.New(0)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	eventID := must.Get(w.ids.New(0))(w.tb)
 	if dests == nil {
 		dests = []string{testDest}
 	}
@@ -169,18 +158,13 @@ func (w *world) accept(events ...*event.Event) {
 
 func (w *world) command(work *event.Work) {
 	w.tb.Helper()
-	record, err := work.Record()
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	record := must.Get(work.Record())(w.tb)
 	w.produce(stream.Commands, work.Event.ID.Partition(), record)
 }
 
 func (w *world) produce(topic string, partition int32, record *stream.Record) {
 	w.tb.Helper()
-	if err := w.producer.ProduceSync(w.tb.Context(), topic, partition, record); err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, w.producer.ProduceSync(w.tb.Context(), topic, partition, record))
 }
 
 func testConfig() Config {
@@ -200,16 +184,11 @@ func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 	for _, f := range change {
 		f(&deps)
 	}
-	d, err := New(cfg, deps)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	d := must.Get(New(cfg, deps))(w.tb)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := d.Run(ctx); err != nil {
-			w.tb.Errorf("Run: %v", err)
-		}
+		is.OK(w.tb, d.Run(ctx), "Run")
 	})
 	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
 	w.close = append(w.close, stop)
@@ -219,10 +198,7 @@ func (w *world) start(cfg Config, change ...func(*Deps)) (*Dispatcher, func()) {
 // metric is the sum of a counter over all labels, or over the series that have label as a label value.
 func (w *world) metric(name, label string) (sum float64) {
 	w.tb.Helper()
-	families, err := w.metrics.Gather()
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	families := must.Get(w.metrics.Gather())(w.tb)
 	for _, f := range families {
 		if f.GetName() != name {
 			continue
@@ -250,10 +226,7 @@ func (w *world) outcomesOf(partition int32, done func([]*event.Outcome) bool) []
 	w.tb.Helper()
 	var all []*event.Outcome
 	w.scan(stream.Partition{Topic: stream.Outcomes, Index: partition}, func(record *stream.Record) bool {
-		outcome, err := event.DecodeOutcome(record)
-		if err != nil {
-			w.tb.Fatal(err)
-		}
+		outcome := must.Get(event.DecodeOutcome(record))(w.tb)
 		all = append(all, outcome)
 		return done(all)
 	})
@@ -264,9 +237,7 @@ func (w *world) outcomesOf(partition int32, done func([]*event.Outcome) bool) []
 func (w *world) scan(p stream.Partition, each func(*stream.Record) bool) {
 	w.tb.Helper()
 	reader, err := stream.NewReader(w.stream, "test")
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, err)
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(w.tb.Context(), w.patience)
 	defer cancel()
@@ -276,9 +247,7 @@ func (w *world) scan(p stream.Partition, each func(*stream.Record) bool) {
 		}
 		return nil
 	})
-	if err != nil {
-		w.tb.Fatalf("read %s: %v", p.Topic, err)
-	}
+	must.Do(w.tb, err, "read %s", p.Topic)
 }
 
 // count returns a condition that holds when n outcomes have one of the statuses; all when none is given.
@@ -300,14 +269,10 @@ func count(n int, statuses ...event.Status) func([]*event.Outcome) bool {
 func (w *world) committed(p stream.Partition) int64 {
 	w.tb.Helper()
 	reader, err := stream.NewReader(w.stream, "test")
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, err)
 	defer reader.Close()
 	offsets, err := reader.Committed(w.tb.Context(), stream.DispatchGroup, p.Topic)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, err)
 	if o, ok := offsets[p]; ok {
 		return o
 	}
@@ -354,10 +319,7 @@ func (s *sink) all() []received {
 
 func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 	t.Helper()
-	eventID, err := id.NewGenerator(nil).New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventID := must.Get(id.NewGenerator(nil).New(0))(t)
 	return &event.Work{
 		Event: &event.Event{
 			ID: eventID, Endpoint: testEndpoint, Source: event.SourceProvider, Verdict: event.VerdictVerified,

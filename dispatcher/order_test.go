@@ -3,16 +3,19 @@ package dispatcher
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -131,13 +134,9 @@ func TestOrderSurvivesEverything(t *testing.T) {
 		w.view.put(&moved)
 		w.outcomesOf(1, count(keys*perKey/3, event.Delivered))
 		for key, n := range checkOrder(t, succeeded, func(received) bool { return true }) {
-			if n != perKey {
-				t.Errorf("%d of %d events of %s were delivered", n, perKey, key)
-			}
+			is.Equal(t, n, perKey, "of %d events of %s were delivered", perKey, key)
 		}
-		if left := d.lanes.Census().Ordered; left != 0 {
-			t.Errorf("%d positions are left", left)
-		}
+		is.Equal(t, d.lanes.Census().Ordered, 0, "positions are left")
 	}
 	t.Run("restarts", func(t *testing.T) {
 		bubble(t, 2, func(t *testing.T, w *bubbleWorld) { run(t, w, func() func() { return func() {} }) })
@@ -213,9 +212,7 @@ func TestAfterAFailure(t *testing.T) {
 				w.outcomes(count(1, event.Failed))
 				time.Sleep(10 * time.Minute)
 				if act != nil {
-					if got := len(s.all()); got != 2 {
-						t.Fatalf("%d requests before the person acts", got)
-					}
+					must.Equal(t, len(s.all()), 2, "requests before the person acts")
 					stop()
 					w.start(testConfig())
 					time.Sleep(10 * time.Minute)
@@ -232,9 +229,7 @@ func TestAfterAFailure(t *testing.T) {
 					(string(got[n-2].body) != `{"k":"k","n":2}` || string(got[n-1].body) != `{"k":"k","n":3}`) {
 					t.Errorf("the last requests are %s, %s", got[n-2].body, got[n-1].body)
 				}
-				if offset := w.committed(stream.Partition{Topic: stream.Events}); offset != 3 {
-					t.Errorf("%d is committed", offset)
-				}
+				is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 3, "is committed")
 			})
 		})
 	}
@@ -296,4 +291,116 @@ func TestKeysShareNoSlot(t *testing.T) {
 		}
 		seen[slot] = string(ev.Body) + " of " + dest
 	}
+}
+
+// inPartition is an event that was accepted in the given partition.
+func (w *world) inPartition(p int32, body string) *event.Event {
+	w.tb.Helper()
+	ev := w.newEvent(body)
+	var err error
+	if ev.ID, err = w.ids.New(p); err != nil {
+		w.tb.Fatal(err)
+	}
+	return ev
+}
+
+// While an endpoint moves, its new events wait and those of the old partition do not. The wait ends with the move, or
+// by itself when the node that moves it is gone.
+func TestNewEventsOfAMovedEndpointWait(t *testing.T) {
+	f := func(name string, end func(*bubbleWorld), after time.Duration) {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+				s := &sink{}
+				url, _ := w.serve(80, s)
+				w.endpoint(url)
+				until := time.Now().Add(time.Minute)
+				w.view.change(testEndpoint, func(endpoint *config.Endpoint) {
+					endpoint.Partition, endpoint.Move = 1, &config.PartitionMove{From: 0, Until: until}
+				})
+				w.start(testConfig())
+				began := time.Now()
+				w.accept(w.inPartition(1, `"new"`), w.inPartition(0, `"old"`))
+				w.outcomesOf(0, count(1, event.Delivered))
+				w.outcomesOf(1, count(1))
+				time.Sleep(20 * time.Second)
+				if got := s.all(); len(got) != 1 || string(got[0].body) != `"old"` {
+					t.Fatalf("%d requests while it is moved", len(got))
+				}
+				end(w)
+				all := w.outcomesOf(1, count(1, event.Delivered))
+				if all[0].Status != event.Held || all[0].Reason != event.Manual {
+					t.Errorf("while it is moved: %+v", all[0])
+				}
+				if late := s.all()[1].at.Sub(began) - after; late < 0 || late > lane.MinRecheck+lane.Slack(lane.MinRecheck) {
+					t.Errorf("delivered %v after the end of the move", late)
+				}
+			})
+		})
+	}
+	f("the move ends", func(w *bubbleWorld) {
+		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Move = nil })
+	}, 20*time.Second)
+	f("the mover died", func(*bubbleWorld) {}, time.Minute)
+}
+
+// A survey counts the open records of one endpoint, which of them wait and until when, and no finished ones, also when
+// older records of other endpoints are still open.
+func TestSurvey(t *testing.T) {
+	bubble(t, 2, func(t *testing.T, w *bubbleWorld) {
+		release := make(chan struct{})
+		hung, _ := w.serve(81, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+		failing := &sink{answer: func(n int, _ received) int {
+			if n <= 3 {
+				return http.StatusServiceUnavailable
+			}
+			return http.StatusOK
+		}}
+		url, _ := w.serve(80, failing)
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy.IntervalSeconds = 10
+		w.view.put(endpoint)
+		other := *endpoint
+		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung, Enabled: true,
+			TimeoutSeconds: 60, MaxInFlight: 4}}
+		w.view.put(&other)
+		w.start(testConfig())
+
+		reader := must.Get(stream.NewReader(w.stream, "test"))(t)
+		defer reader.Close()
+		survey := NewSurvey(reader, testEndpoint, []int32{0})
+		refresh := func() OpenRecords {
+			t.Helper()
+			o := must.Get(survey.Refresh(t.Context()))(t)
+			return o
+		}
+		if o := refresh(); o.Any() {
+			t.Errorf("before anything: %+v", o)
+		}
+		foreign := w.newEvent(`"hangs"`, "dst_9")
+		foreign.Endpoint = "ep_2"
+		elsewhere := w.inPartition(1, `"elsewhere"`)
+		w.accept(foreign, elsewhere, w.newEvent(`"a"`), w.newEvent(`"b"`))
+		if o := refresh(); o.Immediate == 0 && o.Waiting == 0 {
+			t.Errorf("just accepted: %+v", o)
+		}
+		w.outcomes(count(2, event.Retrying))
+		w.outcomesOf(1, count(1, event.Retrying))
+		time.Sleep(time.Second) // until the commits
+		o := refresh()
+		if in := time.Until(o.LastDue); o.Immediate != 0 || o.Waiting != 2 || in < 7*time.Second || in > 10*time.Second {
+			t.Errorf("two wait for a retry: %+v, the last for %v", o, in)
+		}
+		is.Equal(t, must.Get(NewSurvey(reader, testEndpoint, []int32{0}).Refresh(t.Context()))(t), o,
+			"seen for the first time")
+		w.outcomes(count(2, event.Delivered))
+		time.Sleep(time.Second)
+		if o := refresh(); o.Any() {
+			t.Errorf("all is done: %+v", o)
+		}
+		if o, err := NewSurvey(reader, "ep_2", []int32{0, 1}).Refresh(t.Context()); err != nil || o.Immediate != 1 ||
+			o.Waiting != 0 {
+			t.Errorf("the other endpoint: %+v, %v", o, err)
+		}
+		close(release)
+	})
 }

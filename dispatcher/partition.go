@@ -54,7 +54,7 @@ type partition struct {
 	mu      sync.Mutex // guards everything below
 	tracker tracker
 	// The object of the previous assignment if that was lost; nil once it knows no record that may still come
-	// (lost_partitions.go).
+	// (assignment.go).
 	predecessor      *partition
 	unfinished       int           // slots that are not done
 	activeDeliveries int           // begun and not ended

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/pull"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -54,9 +55,7 @@ func TestAbandonedDestination(t *testing.T) {
 			}
 		}
 		time.Sleep(2 * time.Minute)
-		if at := w.committed(stream.Partition{Topic: stream.Events}); at != events {
-			t.Errorf("offset %d is committed, want %d", at, events)
-		}
+		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), events, "offset … is committed")
 		if n, bytes := d.lanes.InMemory(); n > events || bytes > 8<<20 {
 			t.Errorf("%d deliveries and %d bytes in memory", n, bytes)
 		}
@@ -180,9 +179,7 @@ func TestStopEndsLeases(t *testing.T) {
 		}
 		d, _ = w.start(testConfig())
 		again := take(t, d, "w", 20, time.Minute)
-		if len(again) != 15 {
-			t.Errorf("%d events came again, want 15", len(again))
-		}
+		is.Equal(t, len(again), 15, "events came again")
 		for _, e := range again {
 			if e.ID == leased[0].ID || e.Number != 1 {
 				t.Errorf("%+v", e)

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
@@ -17,6 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // quiet is a dispatcher without running goroutines: its lanes queue deliveries, and none is sent.
@@ -32,9 +33,7 @@ type quiet struct {
 func newQuiet(t *testing.T) *quiet {
 	t.Helper()
 	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	q := &quiet{simLog: newSimLog(), t: t, produced: map[string][]*stream.Record{}}
 	view := newView(&config.Endpoint{ID: testEndpoint, Destinations: []config.Destination{
 		{ID: "dst_1", Enabled: true, MaxInFlight: 64}, {ID: "dst_2", Enabled: true, MaxInFlight: 64}}})
@@ -42,9 +41,7 @@ func newQuiet(t *testing.T) *quiet {
 		Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: q.simLog, Config: view, Updater: view,
 		Keyring: keyring, Transport: &sim{}, IDs: id.NewGenerator(nil), Now: time.Now, Metrics: prometheus.NewRegistry(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	q.simLog.produced = func(topic string, record *stream.Record) time.Duration {
 		q.produced[topic] = append(q.produced[topic], record)
 		return 0
@@ -130,10 +127,7 @@ func TestReadRecords(t *testing.T) {
 	}
 	for _, group := range []string{"store", stream.DispatchGroup} {
 		q := newQuiet(t)
-		r, err := (&event.Work{Event: quietEvent(), Dest: "dst_1", Attempt: 2}).Record()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&event.Work{Event: quietEvent(), Dest: "dst_1", Attempt: 2}).Record())(t)
 		onlyFor(group)(r)
 		p := q.read(stream.Commands, r)
 		if other := group == "store"; q.held() == 0 != other || q.done(p) != other {
@@ -145,9 +139,7 @@ func TestReadRecords(t *testing.T) {
 	}
 	q := newQuiet(t)
 	q.readRecords(stream.Partition{Topic: stream.Events, Index: 9}, []*stream.Record{quietEvent().Record()})
-	if q.held() != 0 {
-		t.Error("a record of a partition that has left the node is delivered")
-	}
+	is.Equal(t, q.held(), 0, "a record of a partition that has left the node is delivered")
 	record := quietEvent().Record()
 	if p := q.read(stream.Events, record); record.Timestamp.IsZero() || !p.lastRead.Equal(record.Timestamp) {
 		t.Errorf("the metric of the backlog counts from %v", p.lastRead)
@@ -242,18 +234,14 @@ func TestFollowUpOfAnAttempt(t *testing.T) {
 				t.Fatalf("produced: %v", q.produced)
 			}
 			got, err := event.DecodeWork(q.produced["retry.1s"][0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			want := *work
 			want.Trigger, want.Attempt, want.Due, want.Deadline = trigger, 3, next.due, next.deadline
 			want.Parked, want.ParkedBy, want.ReportedNextAt, want.Event, got.Event = "", 0, time.Time{}, nil, nil
 			if trace != "" {
 				want.Trace = trace
 			}
-			if d := cmp.Diff(&want, got); d != "" {
-				t.Error(d)
-			}
+			is.Same(t, got, &want)
 			outcome, err := event.DecodeOutcome(q.produced[stream.Outcomes][0])
 			if err != nil || !outcome.WasParked || outcome.Status != event.Retrying || !outcome.NextAt.Equal(next.due) {
 				t.Errorf("%+v, %v", outcome, err)
@@ -277,9 +265,7 @@ func (q *quiet) continueAll() {
 func TestSizeOfARecord(t *testing.T) {
 	r := &stream.Record{Key: []byte("12"), Value: []byte("345"), Headers: []stream.Header{{Key: "6", Value: []byte("78")},
 		{Key: "9"}}}
-	if got := sizeOf(r) - recordOverhead; got != 9 {
-		t.Errorf("%d bytes, want 9", got)
-	}
+	is.Equal(t, sizeOf(r)-recordOverhead, 9, "bytes")
 }
 
 // A record without the id of its event has no outcomes, because an outcome names its event.
@@ -305,12 +291,8 @@ func TestStopDuringATransformation(t *testing.T) {
 	})
 	p := q.read(stream.Events, quietEvent().Record())
 	decision := q.next()
-	if decision.Action != lane.Send {
-		t.Fatalf("%+v", decision)
-	}
-	if err := q.transformations.memory.Acquire(t.Context(), transformMemory); err != nil {
-		t.Fatal(err)
-	}
+	must.Equal(t, decision.Action, lane.Send, "%+v", decision)
+	must.Do(t, q.transformations.memory.Acquire(t.Context(), transformMemory))
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	result := q.sendDelivery(stopped, q.lane, decision)

@@ -3,6 +3,8 @@ package dispatcher
 import (
 	"math"
 	"math/rand/v2"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func policy(change ...func(*retry.Policy)) retry.Policy {
@@ -79,9 +83,7 @@ func TestDelaysNeverOverflow(t *testing.T) {
 		if strategy == retry.None {
 			want = deadlineGrace
 		}
-		if d := scheduleLength(policy); d != want {
-			t.Fatalf("chain length of %s: %v", strategy, d)
-		}
+		must.Equal(t, scheduleLength(policy), want, "chain length of %s", strategy)
 	}
 }
 
@@ -89,25 +91,19 @@ func TestJitter(t *testing.T) {
 	policy := policy(func(p *retry.Policy) { p.Jitter = 0.1 })
 	f := func(random float64, want time.Duration) {
 		t.Helper()
-		if got := retryDelay(policy, 2, 0, random).Round(time.Millisecond); got != want {
-			t.Errorf("random %v: %v, want %v", random, got, want)
-		}
+		is.Equal(t, retryDelay(policy, 2, 0, random).Round(time.Millisecond), want, "random %v", random)
 	}
 	f(0, 270*time.Second)
 	f(0.5, 300*time.Second)
 	f(0.75, 315*time.Second)
 	// Jitter moves the schedule, not the receiver's Retry-After.
-	if got := retryDelay(policy, 2, time.Hour, 0); got != time.Hour {
-		t.Errorf("Retry-After of an hour became %v", got)
-	}
+	is.Equal(t, retryDelay(policy, 2, time.Hour, 0), time.Hour, "Retry-After of an hour became")
 }
 
 func TestRetryAfterIsCapped(t *testing.T) {
 	f := func(policy retry.Policy, asked, want time.Duration) {
 		t.Helper()
-		if got := retryDelay(policy, 1, asked, 0.5); got != want {
-			t.Errorf("asked for %v: %v, want %v", asked, got, want)
-		}
+		is.Equal(t, retryDelay(policy, 1, asked, 0.5), want, "asked for %v", asked)
 	}
 	f(policy(), 0, 5*time.Second)
 	f(policy(), 3*time.Second, 5*time.Second)
@@ -125,9 +121,7 @@ func TestDecide(t *testing.T) {
 	f := func(name string, work event.Work, classified destination.Classification, policy retry.Policy, want nextStep) {
 		t.Helper()
 		work.Event = &event.Event{}
-		if got := decide(&work, classified, policy, 0, now, expiry, 0.5); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
-		}
+		is.Equal(t, decide(&work, classified, policy, 0, now, expiry, 0.5), want, name)
 	}
 	first := event.Work{Attempt: 1}
 	f("delivered", first, destination.Classification{}, policy(), nextStep{status: event.Delivered})
@@ -191,4 +185,106 @@ func TestThreeDaysOfRetries(t *testing.T) {
 			t.Fatalf("seed %d: the chain took %v", seed, took)
 		}
 	}
+}
+
+// An event with a deliver_at waits in the retry topics, also through a restart, and is delivered once, not before.
+func TestDeliverAt(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		w.endpoint(url)
+		_, stop := w.start(testConfig())
+		ev := w.newEvent(`{}`)
+		ev.DeliverAt = time.Now().Add(150*time.Minute + 123*time.Millisecond)
+		w.accept(ev)
+		scheduled := w.outcomes(count(1))[0]
+		if scheduled.Status != event.Pending || scheduled.Reason != event.Scheduled ||
+			scheduled.NextAt.Sub(ev.DeliverAt).Abs() > time.Millisecond {
+			t.Errorf("the outcome is %+v", scheduled)
+		}
+		time.Sleep(time.Hour)
+		stop()
+		time.Sleep(time.Minute)
+		w.start(testConfig())
+		w.outcomes(count(1, event.Delivered))
+		time.Sleep(time.Minute)
+		got := s.all()
+		if late := got[0].at.Sub(ev.DeliverAt); len(got) != 1 || late < 0 || late > 2*time.Second {
+			t.Errorf("%d requests, the first %v late", len(got), late)
+		}
+	})
+}
+
+// From its expires_at on no attempt is made: none that waits, and no retry. The delivery ends as skipped.
+func TestExpiresAt(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var requests atomic.Int64
+		s := &sink{answer: func(int, received) int { requests.Add(1); return 503 }}
+		url, _ := w.serve(80, s)
+		endpoint := w.endpoint(url)
+		endpoint.RetryPolicy.IntervalSeconds = 20
+		w.start(testConfig())
+		f := func(inform func(*event.Event), attempts int64, within time.Duration) {
+			t.Helper()
+			requests.Store(0)
+			ev := w.newEvent(`{}`)
+			ev.ExpiresAt = time.Now().Add(time.Minute)
+			inform(ev)
+			w.accept(ev)
+			time.Sleep(within)
+			last := newestOutcomes(t, w.outcomes(func(all []*event.Outcome) bool {
+				return all[len(all)-1].Event == ev.ID && all[len(all)-1].Status.Terminal()
+			}))[ev.ID]
+			if last.Status != event.Skipped || last.Reason != event.Expired || requests.Load() != attempts {
+				t.Errorf("%s %s after %d requests", last.Status, last.Reason, requests.Load())
+			}
+		}
+		f(func(*event.Event) {}, 3, 50*time.Second) // after 0, 20, 40 s; the next one would come at the end
+		f(func(ev *event.Event) { ev.DeliverAt = ev.ExpiresAt.Add(-time.Second) }, 1, 70*time.Second)
+		paused := *endpoint
+		paused.Paused = true
+		w.view.put(&paused)
+		f(func(*event.Event) {}, 0, 70*time.Second)
+	})
+}
+
+func TestDeliver(t *testing.T) {
+	w := newWorld(t, 1)
+	s := &sink{}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	w.endpoint(srv.URL)
+	_, stop := w.start(testConfig())
+	w.accept(w.newEvent(`{"a":1}`), w.newEvent(`{"a":2}`))
+	got := w.outcomes(count(2, event.Delivered))
+	if len(got) != 2 || got[0].Attempt == nil || !got[0].Attempt.OK || got[0].Code != 200 {
+		t.Fatalf("outcomes: %+v", got)
+	}
+	stop()
+	must.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 2, "committed offset")
+	if r := s.all(); len(r) != 2 {
+		t.Fatalf("%d requests, want 2", len(r))
+	}
+}
+
+func TestRetryUntilDelivered(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{answer: func(n int, _ received) int {
+			if n < 3 {
+				return 503
+			}
+			return 204
+		}})
+		w.endpoint(url)
+		w.start(testConfig())
+		w.accept(w.newEvent(`{}`))
+		got := w.outcomes(count(1, event.Delivered))
+		if len(got) != 3 || got[0].Status != event.Retrying || got[1].Status != event.Retrying {
+			t.Fatalf("outcomes: %+v", got)
+		}
+		failed, delivered := got[0].Attempt, got[2].Attempt
+		if failed.ErrorMessage != "the destination answered 503 Service Unavailable" || delivered.ErrorMessage != "" {
+			t.Errorf("the attempts say %q and %q", failed.ErrorMessage, delivered.ErrorMessage)
+		}
+	})
 }

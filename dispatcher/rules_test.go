@@ -1,15 +1,23 @@
 package dispatcher
 
 import (
+	"context"
+	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Erased and expired payloads are not sent.
@@ -124,9 +132,8 @@ func TestOnlyWaitingDeliveriesAreSuperseded(t *testing.T) {
 		work.Event, work.Dest = &event.Event{ID: id.Lowest(began)}, testDest
 		rules := &rules{}
 		rules.superseded.add(lane.DeliveryKey{Event: work.Event.ID, Dest: testDest}, began.Add(2*clockMargin))
-		if got := rules.isSuperseded(&work); got != want {
-			t.Errorf("attempt %d, run %q, parked %q: %v, want %v", work.Attempt, work.Run, work.Parked, got, want)
-		}
+		is.Equal(t, rules.isSuperseded(&work), want,
+			"attempt %d, run %q, parked %q", work.Attempt, work.Run, work.Parked)
 	}
 	run, later := id.Lowest(began).Text(id.Run), id.Lowest(began.Add(2*clockMargin)).Text(id.Run)
 	f(event.Work{Attempt: 1}, false)
@@ -153,9 +160,7 @@ func TestStartedAt(t *testing.T) {
 		}
 	}
 	work := &event.Work{Event: ev}
-	if n := testing.AllocsPerRun(100, func() { startedAt(work) }); n != 0 {
-		t.Errorf("%v allocations for an automatic delivery", n)
-	}
+	is.Equal(t, testing.AllocsPerRun(100, func() { startedAt(work) }), 0, "allocations for an automatic delivery")
 }
 
 // startedAt must be cheap: it is called at every re-check.
@@ -169,4 +174,240 @@ func BenchmarkStartedAt(b *testing.B) {
 			}
 		})
 	}
+}
+
+// Re-checks of parked deliveries do not read the body: it is read once per event, for both destinations, when the
+// event is read. After a change of the endpoint, workers read it once more, and the current filter counts.
+func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
+	const events = 50
+	endpoint := simEndpoint("ep_1", "dst_down", "dst_other")
+	endpoint.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 1.0}}
+	endpoint.Destinations[1].Filter = &filter.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
+		up := time.Now().Add(30 * time.Minute)
+		s.answer = func(_ string, now time.Time) (time.Duration, int) {
+			if now.Before(up) {
+				return time.Millisecond, 0
+			}
+			return time.Millisecond, 200
+		}
+		for range events {
+			s.accept(endpoint)
+		}
+		time.Sleep(15 * time.Minute)
+		read := func() float64 { return testutil.ToFloat64(s.d.metrics.filterEvaluations) }
+		if n, passes := read(), s.passesInAll(); n != events || passes < 10*events {
+			t.Errorf("%v bodies were read for %d events that were parked %d times", n, events, passes)
+		}
+		if n := s.statuses(); n["skipped filtered"] != events || n["skipped"]+n["delivered"] != 0 {
+			t.Errorf("%v", n)
+		}
+		// This change leaves the filters alone; the next one sets a filter that matches nothing.
+		s.view.change("ep_1", func(e *config.Endpoint) { e.Name = "renamed" })
+		time.Sleep(3 * time.Hour)
+		if n := read(); n > 2*events {
+			t.Errorf("%v bodies were read after a change of the endpoint, for %d events", n, events)
+		}
+		if n := s.statuses(); n["delivered"] != events {
+			t.Errorf("%v", n)
+		}
+	})
+}
+
+// The reader and the timer let a delivery pass if they would have to read its body. A worker evaluates the filter.
+func TestOnlyWorkersReevaluateFilters(t *testing.T) {
+	endpoint := simEndpoint("ep_1", "dst_1")
+	endpoint.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 2.0}}
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
+		eventID := must.Get(s.ids.New(0))(t)
+		work := &event.Work{
+			Event: &event.Event{
+				ID: eventID, Account: "acc_1", Endpoint: "ep_1", Method: "POST", Body: []byte(`{"id":1}`), Dests: []string{"dst_1"},
+			},
+			Dest: "dst_1", Trigger: event.TriggerInitial, Attempt: 1,
+		}
+		again := func() *event.Work { // as it comes back from a retry topic
+			record := must.Get(work.Record())(t)
+			back := must.Get(event.DecodeWork(record))(t)
+			return back
+		}
+		step := func(what string, readBody bool, want event.Reason, bodies float64) {
+			t.Helper()
+			work = again()
+			is.Equal(t, s.d.rules.Check(work, readBody).Reason, want, "%s: ends", what)
+			is.Equal(t, testutil.ToFloat64(s.d.metrics.filterEvaluations), bodies, "%s: bodies were read", what)
+		}
+		step("the reader", false, "", 0)
+		step("a worker", true, event.Filtered, 1)
+		step("the reader, after the change", false, event.Filtered, 1)
+		s.view.change("ep_1", func(e *config.Endpoint) {
+			e.Destinations[0].Filter = &filter.Filter{Body: map[string]any{"id": 1.0}}
+		})
+		step("the reader, after a change", false, "", 1)
+		step("a worker, after a change", true, "", 2)
+		step("a worker, after the change", true, "", 2)
+		s.view.change("ep_1", func(e *config.Endpoint) { e.Destinations[0].Filter = &filter.Filter{Types: []string{"x"}} })
+		step("a filter on the type", false, event.Filtered, 2)
+	})
+}
+
+// The cache of compiled filters is bounded by the number of conditions, however many endpoints there are.
+func TestCompiledFiltersAreBounded(t *testing.T) {
+	var b bodyFilters
+	body := map[string]any{}
+	for i := range 1000 {
+		body[string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
+	}
+	for i := range 300 {
+		endpoint := simEndpoint("ep_"+time.Duration(i).String(), "dst_1")
+		endpoint.Destinations[0].Filter = &filter.Filter{Body: body}
+		for endpoint.Rev = range int64(3) {
+			b.compiled(endpoint)
+		}
+		if b.conditions > maxConditions || b.conditions != len(b.endpoints)*len(body) {
+			t.Fatalf("%d conditions of %d endpoints", b.conditions, len(b.endpoints))
+		}
+	}
+}
+
+// view is a configuration in memory.
+type view struct {
+	mu        sync.Mutex
+	endpoints map[string]*config.Endpoint
+	jobs      map[string]*jobs.Recovery
+	runs      map[string]*jobs.Run
+	deleted   map[string]bool
+	onSync    func() error
+	syncs     int
+	onUpdate  func() error
+	updates   int
+}
+
+func newView(eps ...*config.Endpoint) *view {
+	v := &view{endpoints: map[string]*config.Endpoint{}, deleted: map[string]bool{},
+		jobs: map[string]*jobs.Recovery{}, runs: map[string]*jobs.Run{}}
+	for _, endpoint := range eps {
+		v.put(endpoint)
+	}
+	return v
+}
+
+func (v *view) put(endpoint *config.Endpoint) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	endpoint.Rev++
+	v.endpoints[endpoint.ID] = endpoint
+}
+
+// change replaces the endpoint by a changed copy, as the real configuration does.
+func (v *view) change(id string, f func(*config.Endpoint)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	ep := *v.endpoints[id]
+	ep.Destinations = slices.Clone(ep.Destinations)
+	f(&ep)
+	ep.Rev++
+	v.endpoints[id] = &ep
+}
+
+func (v *view) remove(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.endpoints, id)
+	v.deleted[id] = true
+}
+
+func (v *view) Endpoint(id string) (*config.Endpoint, entity.Presence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch {
+	case v.endpoints[id] != nil:
+		return v.endpoints[id], entity.Present
+	case v.deleted[id]:
+		return nil, entity.Deleted
+	}
+	return nil, entity.Unknown
+}
+
+func (v *view) Recovery(id string) (*jobs.Recovery, entity.Presence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if job := v.jobs[id]; job != nil {
+		return job, entity.Present
+	}
+	return nil, entity.Unknown
+}
+
+func (v *view) ReplayRun(id string) (*jobs.Run, entity.Presence) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if run := v.runs[id]; run != nil {
+		return run, entity.Present
+	}
+	return nil, entity.Unknown
+}
+
+// cancelRun adds a replay run that was cancelled.
+func (v *view) cancelRun(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.runs[id] = &jobs.Run{Meta: entity.Meta{ID: id}, CancelledAt: time.Now()}
+}
+
+// job adds or replaces a recovery job.
+func (v *view) job(job jobs.Recovery) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.jobs[job.ID] = &job
+}
+
+// during sets a function that runs while an update is being written.
+func (v *view) during(f func() error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.onUpdate = f
+}
+
+func (v *view) written() int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.updates
+}
+
+// UpdateEndpoint is a write during which the function of during runs.
+func (v *view) UpdateEndpoint(_ context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint,
+	error) {
+	v.mu.Lock()
+	v.updates++
+	onUpdate := v.onUpdate
+	v.mu.Unlock()
+	if onUpdate != nil {
+		if err := onUpdate(); err != nil {
+			return nil, err
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.endpoints[id] == nil {
+		return nil, config.ErrNotFound
+	}
+	ep := *v.endpoints[id]
+	ep.Destinations = slices.Clone(ep.Destinations)
+	if err := change(&ep); err != nil {
+		return nil, err
+	}
+	ep.Rev++
+	v.endpoints[id] = &ep
+	return &ep, nil
+}
+
+func (v *view) Sync(context.Context) error {
+	v.mu.Lock()
+	v.syncs++
+	f := v.onSync
+	v.mu.Unlock()
+	if f != nil {
+		return f()
+	}
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,15 +13,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/dispatcher/destination/webhook"
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // refuseWith makes the log permanently refuse every batch for a topic that contains the text.
@@ -118,9 +124,7 @@ func TestFollowUpThatBrokersReject(t *testing.T) {
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != good+1 || len(s.all()) != 2*good+1 {
 					t.Errorf("committed %d of %d, %d requests", n, good+1, len(s.all()))
 				}
-				if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 1 {
-					t.Errorf("%d dead letters", n)
-				}
+				is.Equal(t, w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark, 1, "dead letters")
 			})
 		})
 	}
@@ -153,9 +157,7 @@ func TestOutcomeThatBrokersReject(t *testing.T) {
 					t.Errorf("attempt %+v", outcome.Attempt)
 				}
 				w.shut()
-				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 {
-					t.Errorf("committed %d", n)
-				}
+				is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 1, "committed")
 			})
 		})
 	}
@@ -201,17 +203,13 @@ func TestDeadLetterThatBrokersReject(t *testing.T) {
 				w.start(testConfig())
 				ev := w.newEvent("poison")
 				w.accept(ev)
-				if d := cmp.Diff([]string{"failed undecodable"}, statuses(w.outcomes(count(1)))); d != "" {
-					t.Error(d)
-				}
+				is.Same(t, statuses(w.outcomes(count(1))), []string{"failed undecodable"})
 				w.shut()
 				if n := w.committed(stream.Partition{Topic: stream.Events}); n != 1 || len(s.all()) != 1 {
 					t.Errorf("committed %d, %d requests", n, len(s.all()))
 				}
 				if !f.deadLetter {
-					if n := w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark; n != 0 {
-						t.Errorf("%d dead letters", n)
-					}
+					is.Equal(t, w.cluster.PartitionInfo("t."+stream.Dead, 0).HighWatermark, 0, "dead letters")
 					return
 				}
 				dead := w.deadLetters(1)[0]
@@ -231,23 +229,14 @@ func TestDeadLetterThatBrokersReject(t *testing.T) {
 // queued before it.
 func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	const two, more, smallSize, largeSize = 2000, 24_000, 100, 1000 // the client queues 20,000 refusals
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(cluster.Close)
 	w := newWorldOn(t, stream.Config{Brokers: cluster.ListenAddrs()}, nil, 1)
 	cfg := w.stream
 	cfg.ProducerBufferBytes = (two + 1) * smallSize // no large one fits before the callbacks of ten small ones
-	producer, err := stream.NewProducer(cfg, "small")
-	if err != nil {
-		t.Fatal(err)
-	}
+	producer := must.Get(stream.NewProducer(cfg, "small"))(t)
 	defer producer.Close()
-	m, err := newMetrics(prometheus.NewRegistry(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(newMetrics(prometheus.NewRegistry(), time.Now))(t)
 	var done atomic.Int64
 	blocked, release := make(chan struct{}), make(chan struct{})
 	f := newFinisher(Deps{Log: w.stream.Log, Stream: cfg, Producer: producer, Now: w.now}, m,
@@ -314,4 +303,114 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatalf("%d of %d completions are done", done.Load(), 1+two+more)
 	}
+}
+
+// extremeHeaders are Retry-After values that receivers may send, valid and invalid.
+func extremeHeaders() []string {
+	return []string{
+		"", " ", "0", "-0", "-1", "-5", "-9223372036854775808", "-99999999999999999999999", "1", "120", "+120", "120.5",
+		"1e30", "-1e30", "NaN", "Inf",
+		"9223372036854775807", "9223372036854775808", "18446744073709551616", "1" + strings.Repeat("0", 30),
+		"1" + strings.Repeat("0", 5000),
+		"0x7fffffff", "١٢٠", "120 s", "1,200", "\x00", "120\x00", "soon", strings.Repeat("9", 64<<10),
+		"Mon, 01 Jan 0001 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 01 Jan 2027 00:00:00 GMT",
+		"Fri, 31 Dec 9999 23:59:59 GMT",
+		"Sat, 32 Dec 2026 23:59:59 GMT", "Fri, 31 Dec 99999 23:59:59 GMT", "2026-12-31T00:00:00Z",
+		"Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994",
+	}
+}
+
+// extremePolicy has values that no validation accepts, and ordinary ones.
+func extremePolicy(r *rand.Rand) retry.Policy {
+	floats := []float64{0, 0.1, 1, 2, -1, -1e300, 1e300, math.NaN(), math.Inf(1), math.Inf(-1)}
+	ints := []int{0, 1, 5, 300, 86400, 10 * 365 * 86400, -1, -86400, math.MaxInt32, math.MaxInt, math.MinInt}
+	pick := func() int { return ints[r.IntN(len(ints))] }
+	policy := retry.Policy{
+		Strategy:       []string{"none", "linear", "exponential", "schedule", "", "a later one"}[r.IntN(6)],
+		InitialSeconds: pick(), IntervalSeconds: pick(), MaxSeconds: pick(), Multiplier: floats[r.IntN(len(floats))],
+		MaxAttempts: []int{-1, 0, 1, 2, 10, 100}[r.IntN(6)], Jitter: floats[r.IntN(len(floats))],
+		RespectRetryAfter: r.IntN(4) > 0, MaxRetryAfterSeconds: pick(),
+	}
+	for range r.IntN(4) {
+		policy.ScheduleSeconds = append(policy.ScheduleSeconds, pick())
+	}
+	return policy
+}
+
+// For any policy and any Retry-After, a delivery has at most its number of attempts, none is early or in the past, no
+// wait exceeds the schedule or the cap on Retry-After, each lies before its deadline and the expiry of the payload,
+// and passes the tiers in few retry passes.
+func TestExtremePoliciesAndHeadersKeepTheirBounds(t *testing.T) {
+	headers, tiers := extremeHeaders(), stream.Tiers()
+	ids := id.NewGenerator(nil)
+	eventID := must.Get(ids.New(1))(t)
+	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for seed := range uint64(3_000) {
+		r := rand.New(rand.NewPCG(seed, 11))
+		policy := extremePolicy(r)
+		now, expiry := start, start.AddDate(0, 0, 1+r.IntN(30))
+		work := &event.Work{Event: &event.Event{ID: eventID, Endpoint: "ep_1"}, Dest: "dst_1", Attempt: 1}
+		for {
+			header := headers[r.IntN(len(headers))]
+			asked := webhook.ParseRetryAfter(header, now)
+			if asked < 0 || asked > maxDelay {
+				t.Fatalf("seed %d: %.40q is %v", seed, header, asked)
+			}
+			next := decide(work, refused, policy, asked, now, expiry, r.Float64())
+			if next.status != event.Retrying {
+				if next.status != event.Failed || next.reason != event.AttemptsExhausted && next.reason != event.PayloadExpired {
+					t.Fatalf("seed %d: %+v", seed, next)
+				}
+				break
+			}
+			wait := next.due.Sub(now)
+			limit := retryDelay(policy, work.Attempt, 0, 0)
+			for _, random := range []float64{0.5, 1} {
+				limit = max(limit, retryDelay(policy, work.Attempt, 0, random))
+			}
+			if policy.RespectRetryAfter {
+				limit = max(limit, min(asked, seconds(float64(policy.MaxRetryAfterSeconds))))
+			}
+			if wait < 0 || wait > limit || !next.due.Before(next.deadline) || next.deadline.After(expiry) ||
+				work.Attempt >= policy.Attempts() {
+				t.Fatalf("seed %d, attempt %d of %d, %.40q: waits %v of at most %v, until %v of %v", seed, work.Attempt,
+					policy.MaxAttempts,
+					header, wait, limit, next.due, next.deadline)
+			}
+			work.Attempt, work.Due, work.Deadline = work.Attempt+1, next.due, next.deadline
+			work = throughTheLog(t, work)
+			passes := 0
+			for now.Before(work.Due) {
+				passes++
+				now = lane.ReadyAt(work.Due, now, now, lane.TierFor(tiers, work.Due.Sub(now)).Delay)
+			}
+			if most := int(wait/lane.MaxRecheck) + 2*len(tiers); passes > most {
+				t.Fatalf("seed %d: %d retry passes for %v", seed, passes, wait)
+			}
+		}
+	}
+}
+
+// throughTheLog encodes and decodes work: its due time may become later by less than a millisecond.
+func throughTheLog(t *testing.T, work *event.Work) *event.Work {
+	t.Helper()
+	record := must.Get(work.Record())(t)
+	back := must.Get(event.DecodeWork(record))(t)
+	if late := back.Due.Sub(work.Due); late < 0 || late >= time.Millisecond || back.Attempt != work.Attempt {
+		t.Fatalf("due %v came back as %v, attempt %d as %d", work.Due, back.Due, work.Attempt, back.Attempt)
+	}
+	return back
+}
+
+// FuzzRetryAfter checks that no header makes a wait beyond the bound, or a negative one.
+func FuzzRetryAfter(f *testing.F) {
+	for _, h := range extremeHeaders() {
+		f.Add(h)
+	}
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, header string) {
+		if d := webhook.ParseRetryAfter(header, now); d < 0 || d > maxDelay {
+			t.Errorf("%q is %v", header, d)
+		}
+	})
 }

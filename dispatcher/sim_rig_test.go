@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,9 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // sim is a complete dispatcher on fake time, between a log in memory and destinations that are a function.
@@ -55,10 +58,7 @@ type sim struct {
 func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	t.Helper()
 	kit.Bubble(t, func(t *testing.T) {
-		keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
 		s := &sim{
 			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
 			held: make(map[string]time.Time),
@@ -78,17 +78,13 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			Keyring: keyring, Transport: s, IDs: s.ids, Now: time.Now,
 			Metrics: prometheus.NewRegistry(), Held: s,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		s.d, s.assigned, s.produced = d, d.onAssigned, s.recordProduced
 		d.joinGroup = func(stream.GroupConfig) (member, error) { return s, nil }
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() {
-			if err := d.Run(ctx); err != nil {
-				t.Errorf("Run: %v", err)
-			}
+			is.OK(t, d.Run(ctx), "Run")
 		})
 		f(s)
 		cancel()
@@ -110,10 +106,7 @@ func simEndpoint(ep string, dests ...string) *config.Endpoint {
 
 // accept appends an event for the destinations of an endpoint.
 func (s *sim) accept(endpoint *config.Endpoint) {
-	eventID, err := s.ids.New(0)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	eventID := must.Get(s.ids.New(0))(s.t)
 	ev := &event.Event{
 		ID: eventID, Account: endpoint.Account, Endpoint: endpoint.ID, Source: event.SourceProvider,
 		Verdict: event.VerdictVerified,
@@ -130,9 +123,7 @@ func (s *sim) accept(endpoint *config.Endpoint) {
 func (s *sim) RoundTrip(req *http.Request) (*http.Response, error) {
 	dest := strings.ReplaceAll(strings.TrimSuffix(req.URL.Host, ".test"), "-", "_")
 	eventID, err := id.Parse(id.Event, req.Header.Get("Webhook-Id"))
-	if err != nil {
-		s.t.Errorf("webhook-id: %v", err)
-	}
+	is.OK(s.t, err, "webhook-id")
 	now := time.Now()
 	s.seen.Lock()
 	s.requests++
@@ -300,4 +291,203 @@ func simConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Version = "test"
 	return cfg
+}
+
+// A node whose clock was an hour ahead and is set right accepts no new events for an hour. Accepted ones are delivered
+// all the same, at once.
+func TestDeliveryAfterTheClockWasAhead(t *testing.T) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		url, _ := w.serve(80, &sink{})
+		w.endpoint(url)
+		ev := w.newEvent(`{}`)
+		var ahead atomic.Int64
+		w.ids = id.NewGenerator(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+		ahead.Store(int64(time.Hour))
+		first := w.ids.NewUnbounded(0)
+		ahead.Store(0)
+		w.start(testConfig())
+		w.accept(ev)
+		began := time.Now()
+		outcome := w.outcomes(count(1))[0]
+		if took := time.Since(began); outcome.Status != event.Delivered || took > 2*time.Second {
+			t.Errorf("%s after %v", outcome.Status, took)
+		}
+		if outcome.Attempt.ID.String() <= first.String() || !outcome.Attempt.StartedAt.Before(first.Time()) {
+			t.Errorf("attempt %s at %v after id %s", outcome.Attempt.ID, outcome.Attempt.StartedAt, first)
+		}
+		is.Equal(t, w.cluster.PartitionInfo("t."+stream.Outcomes, 0).HighWatermark, 1, "outcomes")
+	})
+}
+
+// simLog is the log of a simulation: topics of one partition in memory, and the only member of the group that reads
+// them. With it a dispatcher is complete, and an hour of fake time costs only what the dispatcher does: no requests,
+// no encoding of batches, no copies.
+//
+// Fetched records are forgotten. Records that must arrive late are kept aside until then.
+type simLog struct {
+	assigned func(map[stream.Partition]stream.Commit)
+	// produced is called with every record and returns how much later the record can be fetched.
+	produced func(topic string, record *stream.Record) time.Duration
+
+	mu     sync.Mutex // guards the fields below
+	topics map[string]*simTopic
+	order  []*simTopic
+	turn   int
+	joined bool
+	marks  map[stream.Partition]stream.Commit
+	more   chan struct{} // wakes Poll; capacity 1
+}
+
+type simTopic struct {
+	id     stream.Partition
+	queue  []*stream.Record
+	next   int64
+	paused bool
+	deep   func(int) *stream.Record // makes the records below end as they are fetched; they are not in memory before
+	end    int64
+}
+
+func newSimLog() *simLog {
+	l := &simLog{
+		topics: make(map[string]*simTopic), marks: make(map[stream.Partition]stream.Commit), more: make(chan struct{}, 1),
+		produced: func(string, *stream.Record) time.Duration { return 0 },
+	}
+	for _, name := range []string{stream.Events, stream.Commands} {
+		l.add(name)
+	}
+	for _, t := range stream.Tiers() {
+		l.add(t.Topic)
+	}
+	return l
+}
+
+func (l *simLog) add(name string) {
+	t := &simTopic{id: stream.Partition{Topic: name}}
+	l.topics[name] = t
+	l.order = append(l.order, t)
+}
+
+// Produce appends at once.
+func (l *simLog) Produce(topic string, partition int32, record *stream.Record, done func(*stream.Record, error)) {
+	if record.Timestamp.IsZero() {
+		record.Timestamp = time.Now()
+	}
+	if late := l.produced(topic, record); late > 0 {
+		time.AfterFunc(late, func() { l.append(topic, record) })
+	} else {
+		l.append(topic, record)
+	}
+	done(record, nil)
+}
+
+func (l *simLog) append(topic string, record *stream.Record) {
+	l.mu.Lock()
+	if t := l.topics[topic]; t != nil {
+		record.Offset = t.next
+		t.next++
+		t.queue = append(t.queue, record)
+	}
+	l.mu.Unlock()
+	l.wakeReader()
+}
+
+// deepen gives an empty topic that many records, made as they are fetched. Other records of the topic are not stored:
+// they would use more memory than is measured.
+func (l *simLog) deepen(topic string, records int, make func(int) *stream.Record) {
+	l.mu.Lock()
+	l.produced = func(string, *stream.Record) time.Duration { return 0 }
+	t := l.topics[topic]
+	t.deep, t.end = make, int64(records)
+	l.mu.Unlock()
+	l.wakeReader()
+}
+
+func (l *simLog) wakeReader() {
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+func (l *simLog) WaitForRoom(ctx context.Context, _ *stream.Record) error { return ctx.Err() }
+
+func (l *simLog) ProduceInOwnBatch(context.Context, string, int32, *stream.Record) error {
+	panic("nothing is refused here")
+}
+
+// Poll returns records of the next topic that is not paused.
+func (l *simLog) Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error {
+	if !l.joined {
+		l.joined = true
+		commits := make(map[stream.Partition]stream.Commit)
+		for _, t := range l.order {
+			commits[t.id] = stream.Commit{}
+		}
+		l.assigned(commits)
+	}
+	for {
+		if id, records := l.fetch(); records != nil {
+			each(id, records)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.more:
+		}
+	}
+}
+
+func (l *simLog) fetch() (stream.Partition, []*stream.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for range l.order {
+		l.turn = (l.turn + 1) % len(l.order)
+		t := l.order[l.turn]
+		for ; !t.paused && t.next < t.end && len(t.queue) < maxPollRecords; t.next++ {
+			record := t.deep(int(t.next))
+			record.Offset = t.next
+			t.queue = append(t.queue, record)
+		}
+		if t.paused || len(t.queue) == 0 {
+			continue
+		}
+		records := slices.Clone(t.queue[:min(len(t.queue), maxPollRecords)])
+		t.queue = slices.Delete(t.queue, 0, len(records))
+		return t.id, records
+	}
+	return stream.Partition{}, nil
+}
+
+// Commit stores the commits.
+func (l *simLog) Commit(_ context.Context, commits map[stream.Partition]stream.Commit) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for p, m := range commits {
+		l.marks[p] = m
+	}
+	return nil
+}
+
+func (l *simLog) Pause(ids ...stream.Partition)  { l.pause(ids, true) }
+func (l *simLog) Resume(ids ...stream.Partition) { l.pause(ids, false) }
+func (l *simLog) Close()                         {}
+
+func (l *simLog) pause(ids []stream.Partition, paused bool) {
+	l.mu.Lock()
+	for _, id := range ids {
+		l.topics[id.Topic].paused = paused
+	}
+	l.mu.Unlock()
+	l.wakeReader()
+}
+
+// open is how many records are appended and not committed.
+func (l *simLog) open() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range l.order {
+		n += max(t.next, t.end) - l.marks[t.id].Offset
+	}
+	return n
 }

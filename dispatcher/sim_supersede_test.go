@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A delivery that a replay has made also ends the automatic delivery that was parked before its first attempt.
@@ -81,9 +81,7 @@ func TestCopiesOfPacedReplayEnd(t *testing.T) {
 				Prior: event.Delivered, Due: time.Now().Add(time.Duration(2+i) * time.Second)})
 		}
 		all := w.outcomes(count(5))
-		if len(s.all()) != 2 {
-			t.Errorf("%d requests for two replays", len(s.all()))
-		}
+		is.Equal(t, len(s.all()), 2, "requests for two replays")
 		for _, run := range []string{one, other} {
 			ofRun := slices.DeleteFunc(slices.Clone(all), func(o *event.Outcome) bool { return o.Run != run })
 			if newest := newestOutcomes(t, ofRun)[ev.ID]; newest.Attempt == nil || newest.SkipReason != "" {
@@ -98,10 +96,7 @@ func newestOutcomes(t *testing.T, all []*event.Outcome) map[id.ID]*event.Outcome
 	t.Helper()
 	newest, versions := map[id.ID]*event.Outcome{}, map[id.ID]event.Version{}
 	for offset, outcome := range all {
-		version, err := outcome.Version(int64(offset))
-		if err != nil {
-			t.Fatal(err)
-		}
+		version := must.Get(outcome.Version(int64(offset)))(t)
 		if newest[outcome.Event] == nil || version.Compare(versions[outcome.Event]) > 0 {
 			newest[outcome.Event], versions[outcome.Event] = outcome, version
 		}
@@ -130,12 +125,8 @@ func TestReplayEndsTheRetryOfAnEarlierReplay(t *testing.T) {
 			last[outcome.Run] = string(outcome.Status) + string(outcome.Reason)
 		}
 		want := map[string]string{earlier: "skippedsuperseded", middle: "delivered", later: "delivered"}
-		if d := cmp.Diff(want, last); d != "" {
-			t.Error(d)
-		}
-		if n := len(repairable.all()); n != 4 {
-			t.Errorf("%d requests, want 4", n)
-		}
+		is.Same(t, last, want)
+		is.Equal(t, len(repairable.all()), 4, "requests")
 	})
 }
 
@@ -153,9 +144,7 @@ func TestReplayAfterASuccessIsSent(t *testing.T) {
 		w.outcomes(count(1, event.Retrying))
 		repairable.up.Store(true)
 		w.outcomes(count(2, event.Delivered))
-		if n := len(repairable.all()); n != 3 {
-			t.Errorf("%d requests, want 3", n)
-		}
+		is.Equal(t, len(repairable.all()), 3, "requests")
 	})
 }
 
@@ -202,9 +191,7 @@ func TestReplayToACorrectedURLIsSent(t *testing.T) {
 		w.outcomes(count(1, event.Delivered)) // the wrong URL answers
 		repairable.up.Store(true)
 		w.outcomes(count(2, event.Delivered))
-		if n := len(repairable.all()); n != 2 {
-			t.Errorf("%d requests to the corrected URL, want 2", n)
-		}
+		is.Equal(t, len(repairable.all()), 2, "requests to the corrected URL")
 	})
 }
 

@@ -1,13 +1,27 @@
 package dispatcher
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"os/exec"
 	"slices"
+	"strconv"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/pkg/crash"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // gaps makes gaps [from, to) of pairs.
@@ -30,12 +44,8 @@ func TestTrackerCommitOffsetAndGaps(t *testing.T) {
 		for _, o := range done {
 			tr.done(o)
 		}
-		if tr.commitOffset != wantOffset {
-			t.Errorf("%s: commit offset %d, want %d", name, tr.commitOffset, wantOffset)
-		}
-		if d := cmp.Diff(want, tr.gaps()); d != "" {
-			t.Errorf("%s: gaps: %s", name, d)
-		}
+		is.Equal(t, tr.commitOffset, wantOffset, "%s: commit offset", name)
+		is.Equal(t, cmp.Diff(want, tr.gaps()), "", "%s: gaps", name)
 	}
 	f("nothing read", 7, nil, nil, 7, nil)
 	f("nothing committed, nothing read", -1, nil, nil, -1, nil)
@@ -106,15 +116,11 @@ func TestTrackerJoinsGaps(t *testing.T) {
 		tr.add(o, 1)
 	}
 	tr.done(1)
-	if d := cmp.Diff(gaps(1, 4, 6, 8), tr.gaps()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, tr.gaps(), gaps(1, 4, 6, 8))
 	for o := int64(2); o < 8; o++ {
 		tr.add(o, 1)
 	}
-	if d := cmp.Diff(gaps(1, 4, 6, 8), tr.gaps()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, tr.gaps(), gaps(1, 4, 6, 8))
 }
 
 func TestTrackerSkipsGapsOfThePreviousOwner(t *testing.T) {
@@ -126,13 +132,9 @@ func TestTrackerSkipsGapsOfThePreviousOwner(t *testing.T) {
 			work = append(work, o)
 		}
 	}
-	if d := cmp.Diff([]int64{10, 13, 14, 15}, work); d != "" {
-		t.Fatal(d)
-	}
+	must.Equal(t, cmp.Diff([]int64{10, 13, 14, 15}, work), "")
 	// Gaps above the records that were read so far must survive the next commit.
-	if d := cmp.Diff(gaps(11, 13, 20, 21), tr.gaps()); d != "" {
-		t.Fatal(d)
-	}
+	must.Equal(t, cmp.Diff(gaps(11, 13, 20, 21), tr.gaps()), "")
 	if tr.add(12, 3) {
 		t.Fatal("a record was given out twice")
 	}
@@ -146,9 +148,7 @@ func TestTrackerLeaderEpoch(t *testing.T) {
 	}
 	want := func(epoch int32) {
 		t.Helper()
-		if got := tr.leaderEpoch(); got != epoch {
-			t.Fatalf("at commit offset %d: epoch %d, want %d", tr.commitOffset, got, epoch)
-		}
+		must.Equal(t, tr.leaderEpoch(), epoch, "at commit offset %d: epoch", tr.commitOffset)
 	}
 	want(-1)
 	for o := range int64(5) {
@@ -187,9 +187,7 @@ func TestCommitNeverPassesUnfinished(t *testing.T) {
 			if i := slices.Index(isDone, false); i >= 0 {
 				want = start + int64(i)
 			}
-			if tr.commitOffset != want {
-				t.Fatalf("seed %d: commit offset %d, want %d", seed, tr.commitOffset, want)
-			}
+			must.Equal(t, tr.commitOffset, want, "seed %d: commit offset", seed)
 		}
 		skipped := make([]bool, len(isDone))
 		for _, h := range tr.gaps() {
@@ -216,10 +214,7 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 		metadata := ""
 		redone, allowed := 0, 0
 		for times[records-1] == 0 || slices.Contains(times, 0) || committed < records {
-			before, err := stream.Commit{Offset: committed, Metadata: metadata}.Gaps()
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(stream.Commit{Offset: committed, Metadata: metadata}.Gaps())(t)
 			var tr tracker
 			tr.start(committed, 1, before)
 			next, open, sinceCommit := committed, []int64(nil), 0
@@ -250,4 +245,121 @@ func TestRandomCompletionsSurviveCrashes(t *testing.T) {
 			t.Fatalf("seed %d: %d done again, at most %d were done after a commit", seed, redone, allowed)
 		}
 	}
+}
+
+const crashEvents = 20
+
+// Environment of the process that is killed.
+const (
+	envBroker = "RELAY_TEST_BROKER"
+	envSink   = "RELAY_TEST_SINK"
+)
+
+// TestCrashPoints kills a dispatcher between each pair of {send, follow-up acknowledged, outcome acknowledged, commit}
+// and starts another one. Every event ends as delivered, and only what was not committed is repeated.
+func TestCrashPoints(t *testing.T) {
+	if !crash.Built {
+		t.Skip("needs the tag faults: the step faults of test/run.sh runs it")
+	}
+	if os.Getenv(envBroker) != "" {
+		t.Skip("this is the process that is to die")
+	}
+	// In parallel, since the group waits 30 s for a member that died.
+	var all sync.WaitGroup
+	for _, point := range []string{"sent:1", "sent:7", "retry:1", "retry:7", "outcome:1", "outcome:27", "commit:1",
+		"commit:2"} {
+		all.Go(func() { t.Run(point, func(t *testing.T) { crashAt(t, point) }) })
+	}
+	all.Wait()
+}
+
+func crashAt(t *testing.T, point string) {
+	w := newWorld(t, 1)
+	perEvent := map[string]int{}
+	s := &sink{}
+	s.answer = func(_ int, r received) int { // 409 for the first request of an event
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if perEvent[string(r.body)]++; perEvent[string(r.body)] == 1 {
+			return 409
+		}
+		return 200
+	}
+	srv := httptest.NewServer(s)
+	defer srv.Close()
+	for i := range crashEvents {
+		w.accept(w.newEvent(strconv.Itoa(i)))
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestCrashChild$")
+	child.Env = append(os.Environ(), "RELAY_FAULT_CRASH="+point, envBroker+"="+w.stream.Brokers[0], envSink+"="+srv.URL)
+	out, err := child.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the process did not die at %s: %v\n%s", point, err, out)
+	}
+	before := len(s.all())
+	w.endpoint(srv.URL)
+	w.patience = 2 * time.Minute
+	_, stop := w.start(testConfig())
+	delivered := map[string]bool{}
+	w.outcomes(func(all []*event.Outcome) bool {
+		if o := all[len(all)-1]; o.Status == event.Delivered {
+			delivered[o.Event.String()] = true
+		}
+		return len(delivered) == crashEvents
+	})
+	time.Sleep(3 * time.Second) // a duplicated delivery sends its second request
+	stop()
+	// Two requests each. At most what was done before the crash is repeated, and a delivery duplicated
+	// there has one more request.
+	if n := len(s.all()); n < 2*crashEvents || n > 2*crashEvents+2*before {
+		t.Errorf("%d requests for %d events, %d before the crash", n, crashEvents, before)
+	}
+	is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), crashEvents, "committed: of %d", crashEvents)
+}
+
+func TestCrashChild(t *testing.T) {
+	broker := os.Getenv(envBroker)
+	if broker == "" {
+		t.Skip("TestCrashPoints runs it")
+	}
+	w := newWorldOn(t, stream.Config{Brokers: []string{broker}}, loopback(t), 1)
+	w.endpoint(os.Getenv(envSink))
+	w.start(testConfig())
+	time.Sleep(time.Minute)
+	t.Error("still alive")
+}
+
+// A delivery of a cancelled replay run is skipped at once, although its run is paced: in the topic of commands
+// and in a retry topic, before its first attempt and between two. It gets its earlier status back.
+func TestDeliveriesOfCancelledRuns(t *testing.T) {
+	f := func(cancelled bool, change func(*event.Work), want string) {
+		t.Helper()
+		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			s := &sink{}
+			url, _ := w.serve(80, s)
+			w.endpoint(url)
+			w.start(testConfig())
+			work := &event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+				Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)}
+			change(work)
+			if cancelled {
+				w.view.cancelRun(work.Run)
+			}
+			began := time.Now()
+			w.command(work)
+			outcome := w.outcomes(count(1))[0]
+			got := fmt.Sprint(outcome.Status, " ", outcome.Reason, " ", outcome.SkipReason, " ", len(s.all()),
+				time.Since(began) > 15*time.Second)
+			is.Equal(t, got, want, "the outcome")
+		})
+	}
+	late := func(w *event.Work) { w.Due = time.Now().Add(20 * time.Second) }
+	f(false, func(*event.Work) {}, "delivered   1 false")
+	f(false, late, "delivered   1 true")
+	f(true, func(*event.Work) {}, "skipped run_stopped run_stopped 0 false")
+	f(true, late, "skipped run_stopped run_stopped 0 false")
+	f(true, func(w *event.Work) { w.Attempt = 3 }, "skipped run_stopped run_stopped 0 false")
+	f(true, func(w *event.Work) { w.Prior, w.PriorReason = event.Failed, event.Gone410 },
+		"failed gone_410 run_stopped 0 false")
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // transformed sets operations that are written as JSON.
 func transformed(tb testing.TB, e *config.Endpoint, ops string) {
 	tb.Helper()
 	var all []transform.Op
-	if err := json.Unmarshal([]byte(ops), &all); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, json.Unmarshal([]byte(ops), &all))
 	e.SetTransformation(all, time.Now(), "key_1", "")
 }
 
@@ -73,10 +73,7 @@ func TestTransformedBodiesAreDelivered(t *testing.T) {
 			got[1] != 1 {
 			t.Errorf("the attempts name the versions %v", got)
 		}
-		verifier, err := standardwebhooks.NewWebhook(w.secret.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := must.Get(standardwebhooks.NewWebhook(w.secret.Reveal()))(t)
 		for i, r := range s.all() {
 			want := fmt.Sprintf(`{"payload":{"z":1.50,"a":"é"},"meta":{"n":1e400,"attempt":%d,"event":%q}}`, i+1,
 				ev.ID.Text(id.Event))
@@ -91,9 +88,7 @@ func TestTransformedBodiesAreDelivered(t *testing.T) {
 				t.Errorf("attempt %d has the headers %v", i+1, r.header)
 			}
 		}
-		if len(s.all()) != 2 {
-			t.Errorf("%d requests", len(s.all()))
-		}
+		is.Equal(t, len(s.all()), 2, "requests")
 	})
 }
 
@@ -127,9 +122,8 @@ func TestFailingTransformation(t *testing.T) {
 		if got := s.all(); len(all) != 41 || len(got) != 1 || string(got[0].body) != `{"kept":2}` {
 			t.Fatalf("%d outcomes, %d requests", len(all), len(got))
 		}
-		if n := w.metric("relay_dispatch_outcomes_total", string(event.TransformFailed)); n != 40 {
-			t.Errorf("%v outcomes are counted", n)
-		}
+		is.Equal(t, w.metric("relay_dispatch_outcomes_total", string(event.TransformFailed)), 40,
+			"outcomes are counted")
 
 		// Within a recovery job it is a failure too, not a skipped delivery, so it stops the job (TestFailureStopsJob).
 		w.command(w.recoveryWork(recoveryJob()))
@@ -139,10 +133,7 @@ func TestFailingTransformation(t *testing.T) {
 		}
 
 		w.view.change(testEndpoint, func(e *config.Endpoint) { transformed(t, e, `[{"op":"drop","paths":["/secret"]}]`) })
-		run, err := w.idsAt(w.now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		run := must.Get(w.idsAt(w.now()))(t)
 		w.command(&event.Work{Event: first, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
 			Run: run.Text(id.Run), Prior: event.Failed, PriorReason: event.TransformFailed})
 		w.outcomes(count(2, event.Delivered))
@@ -241,9 +232,7 @@ func TestMemoryOfOperationsIsBounded(t *testing.T) {
 		transformed(t, e, `[{"op":"wrap","key":"k"}]`)
 		work := testWork(t, bytes.Repeat([]byte(" "), transformMemory/transformFactor))
 		work.Event.Body[0] = '1'
-		if err := made.memory.Acquire(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, made.memory.Acquire(t.Context(), 1))
 		var all sync.WaitGroup
 		defer all.Wait()
 		done := make(chan error, 1)
@@ -257,9 +246,7 @@ func TestMemoryOfOperationsIsBounded(t *testing.T) {
 			t.Errorf("it ran beside another one: %v", err)
 		default:
 			made.memory.Release(1)
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			is.OK(t, <-done)
 		}
 	})
 }

@@ -26,6 +26,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // deduplicated sets the deduplication key of the endpoint.
@@ -37,9 +39,7 @@ func deduplicated(key string) func(*world, *config.Endpoint) {
 func (w *world) wantDuplicates(want ...int) {
 	w.tb.Helper()
 	events := w.stored()
-	if len(events) != len(want) {
-		w.tb.Fatalf("%d events are stored, want %d", len(events), len(want))
-	}
+	must.Equal(w.tb, len(events), len(want), "events are stored")
 	for i, e := range events {
 		of, reason, dests := "", event.Reason(""), []string{"dst_1", "dst_3"}
 		if want[i] >= 0 {
@@ -199,12 +199,8 @@ func TestClaimKeysAreThoseOfEarlierVersions(t *testing.T) {
 	ep := &config.Endpoint{ID: "ep_1", Dedup: &config.Dedup{Key: "body:$.id"}}
 	hash := sha256.Sum256([]byte("a"))
 	want := "dedup\x00ep_1\x00body:$.id\x00" + string(hash[:])
-	if got := claimKey(ep, event.VerdictVerified, "a"); got != want {
-		t.Errorf("verified: %q", got)
-	}
-	if got := claimKey(ep, event.VerdictObserved, "a"); got != want+"\x00observed" {
-		t.Errorf("observed: %q", got)
-	}
+	is.Equal(t, claimKey(ep, event.VerdictVerified, "a"), want, "verified")
+	is.Equal(t, claimKey(ep, event.VerdictObserved, "a"), want+"\x00observed", "observed")
 }
 
 // The reason duplicate takes precedence over a failed verification in observe mode and over no_destination.
@@ -289,9 +285,7 @@ func TestDuplicateWaitsForTheFirst(t *testing.T) {
 		send(nodes[0])
 		for _, n := range nodes {
 			send(n)
-			if got := n.ingest.claims.Room.Used(); got != int64(waitingOverhead+len(body)) {
-				t.Errorf("%d bytes wait", got)
-			}
+			is.Equal(t, n.ingest.claims.Room.Used(), int64(waitingOverhead+len(body)), "bytes wait")
 		}
 		nodes[0].ingest.claims.Room.Take(maxClaimWaitBytes - int64(waitingOverhead+len(body)))
 		if a, took := nodes[0].serve(token, body); a.StatusCode != 503 || a.Header.Get("Retry-After") != "1" || took > 0 {
@@ -422,9 +416,7 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 		w.ingest.deps.EventInLog = func(context.Context, string, id.ID) (bool, error) { return true, errors.New("away") }
 		w.want(w.post(body), 503) // a search that failed has found nothing
 		w.ingest.deps.EventInLog = search
-		if w.dedups("pending") != 3 {
-			t.Errorf("counted %v", w.dedups("pending"))
-		}
+		is.Equal(t, w.dedups("pending"), 3, "counted")
 		redis.FastForward(30 * time.Second)
 		w.want(w.post(body), 200)
 		w.want(w.post(body), 200)
@@ -469,9 +461,7 @@ func TestRejectedRequestsDoNotClaim(t *testing.T) {
 		t.Fatalf("%+v", events)
 	}
 	for _, e := range events { // after the secret was corrected, filters of a replay go by the type
-		if e.Type != "a" {
-			t.Errorf("the type is %q", e.Type)
-		}
+		is.Equal(t, e.Type, "a", "the type")
 	}
 }
 
@@ -483,7 +473,5 @@ func TestClockFaultDoesNotClaim(t *testing.T) {
 	w.skew.Store(0)
 	w.want(w.post(`{"id":"a"}`), 200)
 	w.wantDuplicates(-1)
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("clock")); got != 1 {
-		t.Errorf("counted %v", got)
-	}
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("clock")), 1, "counted")
 }

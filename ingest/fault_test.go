@@ -1,9 +1,12 @@
 package ingest
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,6 +24,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -52,16 +57,10 @@ func TestLogRefuses(t *testing.T) {
 	w.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.KafkaStorageError, Count: 3})
 	w.want(w.post("taken"), 401)
 	for _, e := range w.stored() {
-		if string(e.Body) != "taken" {
-			t.Errorf("stored %q", e.Body)
-		}
+		is.Equal(t, string(e.Body), "taken", "stored %q", e.Body)
 	}
-	if n := len(w.stored()); n != 5 {
-		t.Errorf("%d events are stored, want 5", n)
-	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")); got != 8 {
-		t.Errorf("%v refusals are counted", got)
-	}
+	is.Equal(t, len(w.stored()), 5, "events are stored")
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("unknown")), 8, "refusals are counted")
 }
 
 // After the clock has stepped back by more than id.MaxAhead no ids are created: their time would be wrong.
@@ -75,12 +74,8 @@ func TestClockSteppedBack(t *testing.T) {
 	w.wantBusy(w.post("x"))
 	offset.Store(0)
 	w.want(w.post("x"), 200)
-	if n := len(w.stored()); n != 3 {
-		t.Errorf("%d events are stored, want 3", n)
-	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("clock")); got != 1 {
-		t.Errorf("%v refusals are counted", got)
-	}
+	is.Equal(t, len(w.stored()), 3, "events are stored")
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("clock")), 1, "refusals are counted")
 }
 
 // While CheckCapacity returns an error, because a consumer group is about to lose unread records, no event is accepted.
@@ -90,9 +85,7 @@ func TestNoCapacityRefusesEvents(t *testing.T) {
 	w.wantBusy(w.post("x"))
 	w.capacityErr = nil
 	w.want(w.post("x"), 200)
-	if n := len(w.stored()); n != 1 {
-		t.Errorf("%d events are stored, want 1", n)
-	}
+	is.Equal(t, len(w.stored()), 1, "events are stored")
 }
 
 // If the clock differs from the broker's by more than 30 s, in either direction, no event is accepted: its id would
@@ -105,9 +98,7 @@ func TestClockFarFromTheBrokers(t *testing.T) {
 	}
 	w.skew.Store(int64(-29 * time.Second))
 	w.want(w.post("x"), 200)
-	if n := len(w.stored()); n != 1 {
-		t.Errorf("%d events are stored, want 1", n)
-	}
+	is.Equal(t, len(w.stored()), 1, "events are stored")
 }
 
 // bubble runs f on fake time. The Kafka cluster is on an in-memory network and requests go directly to the handler. The
@@ -174,22 +165,16 @@ func TestLogHangs(t *testing.T) {
 		for range 1000 {
 			a, took := post("refused at once")
 			w.wantBusy(a)
-			if took != 0 {
-				t.Fatalf("a later one was answered after %v", took)
-			}
+			must.Equal(t, took, 0, "a later one was answered after")
 		}
-		if got := w.metric(w.ingest.metrics.stalled); got != 1 {
-			t.Errorf("%v partitions are counted as stalled", got)
-		}
+		is.Equal(t, w.metric(w.ingest.metrics.stalled), 1, "partitions are counted as stalled")
 		h.Remove()
 		time.Sleep(5 * time.Second) // the producer retries the first one
 		a, took = post("after")
 		if a.StatusCode != 200 || took > time.Second {
 			t.Errorf("after the log is back: %d in %v", a.StatusCode, took)
 		}
-		if got := w.metric(w.ingest.metrics.stalled); got != 0 {
-			t.Errorf("%v partitions are counted as stalled", got)
-		}
+		is.Equal(t, w.metric(w.ingest.metrics.stalled), 0, "partitions are counted as stalled")
 		stored := map[string]bool{}
 		for _, e := range w.stored() {
 			stored[e.ID.Text(id.Event)] = true
@@ -202,9 +187,7 @@ func TestLogHangs(t *testing.T) {
 				t.Errorf("%s was confirmed and is not in the log", evt)
 			}
 		}
-		if len(confirmed) != 2 {
-			t.Errorf("%d were confirmed, want 2", len(confirmed))
-		}
+		is.Equal(t, len(confirmed), 2, "were confirmed")
 	})
 }
 
@@ -225,9 +208,7 @@ func TestStalledPartitionDoesNotDelayOthers(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if n := w.waiting(1); n != maxWaiting {
-			t.Errorf("%d events wait for the bad partition, want %d", n, maxWaiting)
-		}
+		is.Equal(t, w.waiting(1), maxWaiting, "events wait for the bad partition")
 		for range 20 {
 			if a, took := w.serve(token, "x"); a.StatusCode != 200 || took > time.Second {
 				t.Fatalf("the good partition: %d in %v", a.StatusCode, took)
@@ -323,4 +304,99 @@ func TestAcceptOfSentEvents(t *testing.T) {
 		!errors.Is(err, ended) {
 		t.Errorf("a caller that gave up gets %v", err)
 	}
+}
+
+// memoryLog is a Producer that keeps events in memory and acknowledges them immediately.
+type memoryLog struct {
+	mu     sync.Mutex // guards events
+	events []*event.Event
+}
+
+func (l *memoryLog) Produce(_ string, _ int32, r *record, done func(*record, error)) {
+	e, err := event.Decode(r)
+	l.mu.Lock()
+	l.events = append(l.events, e)
+	l.mu.Unlock()
+	done(r, err)
+}
+
+func (l *memoryLog) ProduceUnordered(topic string, partition int32, r *record, done func(*record, error)) {
+	l.Produce(topic, partition, r, done)
+}
+
+// drain returns the events that were produced since the last call.
+func (l *memoryLog) drain() []*event.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events := l.events
+	l.events = nil
+	return events
+}
+
+// setProvider changes the endpoint's provider, with otherSecret as its secret.
+func (w *world) setProvider(provider string) {
+	w.change(func(ep *config.Endpoint) {
+		ep.Provider, ep.Verification, ep.TypeSource = provider, nil, nil
+		if s := verify.ByName(provider).TypeSource; s != "" {
+			ep.TypeSource = &s
+		}
+		if provider != verify.Generic {
+			ep.Verification = w.verification(provider, otherSecret)
+		}
+	})
+}
+
+// For any request there is no panic and no 5xx. The event is in the log, with the bytes of its body, exactly if the
+// response has its id or rejects its signature within the storage limit.
+func FuzzRequest(f *testing.F) {
+	providers := verify.Providers()
+	for _, text := range []string{
+		request("POST", []string{"Content-Length: 2"}, "{}"),
+		request("PUT", []string{"Transfer-Encoding: chunked", "X-GitHub-Event: ping", "X-Hub-Signature-256: sha256=00"},
+			"2\r\n{}\r\n0\r\n\r\n"),
+		request("POST", []string{"Content-Length: 5", "Stripe-Signature: t=1,v1=00,t=2"}, "hello"),
+		request("POST", []string{"Content-Length: 135", "X-Slack-Signature: v0=", "X-Slack-Request-Timestamp: 9"}, handshake),
+		request("PATCH", []string{"Content-Length: 9", "Content-Encoding: gzip", "X-Shopify-Hmac-Sha256: ="}, "short"),
+		request("DELETE", []string{"Webhook-Id: a.1", "Webhook-Timestamp: 1", "Webhook-Signature: v1, v1,"}, ""),
+		"GET /in/tok?hub.challenge=a&challenge=b HTTP/1.1\r\nHost: a\r\n\r\n",
+		"HEAD http://x/in/tok HTTP/1.1\r\nHost: a\r\n\r\n",
+		"POST /in/tok?bodySHA256=x HTTP/1.1\r\nHost: a\r\nX-Twilio-Signature: " +
+			"AAAAAAAAAAAAAAAAAAAAAAAAAAA=\r\nContent-Length: 3\r\n\r\na=b",
+	} {
+		for i := range providers {
+			f.Add(byte(i), []byte(text))
+		}
+	}
+	log := &memoryLog{}
+	w := newIngest(f, options{maxBody: 4 << 10}, log)
+	handler := w.ingest.Handler()
+	f.Fuzz(func(t *testing.T, provider byte, text []byte) {
+		parse := func() *http.Request {
+			r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(text)))
+			if err != nil {
+				t.Skip("net/http does not let this through to a handler")
+			}
+			return r
+		}
+		sent, err := io.ReadAll(parse().Body)
+		r := parse()
+		w.setProvider(providers[int(provider)%len(providers)])
+		unstored := w.metric(w.ingest.metrics.unstored)
+		rec := httptest.NewRecorder()
+		handler.ServeHTTP(rec, r)
+		events := log.drain()
+		switch {
+		case rec.Code >= 500:
+			t.Fatalf("%d\n%s", rec.Code, w.logs)
+		case len(events) == 0:
+			if rec.Header().Get("Relay-Event-Id") != "" || rec.Code == 401 && w.metric(w.ingest.metrics.unstored) == unstored {
+				t.Fatalf("answered %d without an event", rec.Code)
+			}
+		case len(events) > 1 || err != nil || !bytes.Equal(events[0].Body, sent):
+			t.Fatalf("stored %d events, body %q of %q, which ends with %v", len(events), events[0].Body, sent, err)
+		case rec.Code != map[bool]int{true: 401, false: 200}[events[0].Verdict == event.VerdictRejected] ||
+			rec.Header().Get("Relay-Event-Id") != events[0].ID.Text(id.Event):
+			t.Fatalf("answered %d %v for %s", rec.Code, rec.Header(), events[0].ID)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -126,9 +128,7 @@ func TestHandshakes(t *testing.T) {
 			t.Errorf("stored %s", e.Body)
 		}
 	}
-	if events != 1 {
-		t.Errorf("%d events of Discord are stored", events)
-	}
+	is.Equal(t, events, 1, "events of Discord are stored")
 }
 
 // Certificates are fetched once, from the provider's hosts only. A subscription is confirmed only if its message is
@@ -197,17 +197,94 @@ func TestSentSecretsAreNotStored(t *testing.T) {
 		w.provider(provider, v.Secret)
 		w.want(w.post(v.Body, headers...), 200)
 		e := w.only()
-		if got := e.HeaderValue(header); got != masked {
-			t.Errorf("stored %s: %q", header, got)
-		}
+		is.Equal(t, e.HeaderValue(header), masked, "stored %s", header)
 		ep := w.EndpointByToken(token)
 		out := must.Get(w.ingest.Explain(ep, e))(t)
 		if out.Reason != "" || !out.SecretSent || out.ReceivedPrefix+out.Secrets[0].ExpectedPrefix != "" {
 			t.Errorf("%s: explained as %+v", provider, out)
 		}
-		if got := w.sample(ep, provider, "").HeaderValue(header); got != masked {
-			t.Errorf("the sample has %s: %q", header, got)
-		}
+		is.Equal(t, w.sample(ep, provider, "").HeaderValue(header), masked, "the sample has %s", header)
 		w.want(w.post(v.Body, header, "Basic eDp5"), 401)
 	}
+}
+
+func mustURL(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u := must.Get(url.Parse(text))(t)
+	return u
+}
+
+// Slack's handshake as Slack's pages show it.
+const handshake = `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl",` +
+	`"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`
+
+func TestChallengesAreAnsweredAndNotStored(t *testing.T) {
+	w := newWorld(t, options{})
+	f := func(provider, method, query, body, want string) {
+		t.Helper()
+		w.change(func(ep *config.Endpoint) {
+			ep.Provider, ep.Verification = provider, nil
+			if provider != "generic" {
+				ep.Verification = w.verification(provider, "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYX")
+			}
+		})
+		a := w.want(w.do(method, query, strings.NewReader(body)), 200)
+		if a.body != want || a.Header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+			a.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s %s %s: %q as %v", provider, method, query, a.body, a.Header)
+		}
+	}
+	const text = "3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"
+	f("slack", "POST", "", handshake, text)
+	f("slack", "POST", "", `{"type":"url_verification","challenge":"a","new":1}`, "a")
+	f("generic", "POST", "", handshake, text)
+	f("generic", "POST", "", `{"type":"url_verification","challenge":"a"}`, "a")
+	for _, provider := range []string{"generic", "slack", "github", "stripe", "hmac"} {
+		f(provider, "GET", "?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=meatyhamhock", "", "1158201444")
+		f(provider, "GET", "?challenge=xG6iDZ-dropbox_1", "", "xG6iDZ-dropbox_1")
+	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
+}
+
+// A request that resembles a challenge but may be another provider's event is stored as an event.
+func TestEventsAreNotAnsweredAsChallenges(t *testing.T) {
+	w := newWorld(t, options{})
+	bodies := []string{}
+	f := func(provider, method, query, body string) {
+		t.Helper()
+		w.change(func(ep *config.Endpoint) { ep.Provider = provider })
+		if a := w.want(w.do(method, query, strings.NewReader(body)), 200); a.body != `{"received":true}` {
+			t.Errorf("%s %s: %q", provider, body, a.body)
+		}
+		bodies = append(bodies, body)
+	}
+	for _, provider := range []string{"stripe", "github", "shopify", "twilio", "standard_webhooks", "hmac"} {
+		f(provider, "POST", "", handshake)
+	}
+	f("slack", "PUT", "", handshake)
+	f("slack", "POST", "?challenge=abc", `{"type":"event_callback"}`)
+	f(
+		"slack", "POST", "", `{"type":"event_callback","event":{"type":"message","text":"url_verification"},"challenge":"x"}`)
+	f("slack", "POST", "", `{"type":"url_verification","challenge":"<script>"}`)
+	f("generic", "POST", "", `{"type":"url_verification","challenge":"a","order":{"id":1}}`)
+	f("generic", "POST", "", `{"type":"url_verification"}`)
+	events := w.stored()
+	must.Equal(t, len(events), len(bodies), "events are stored")
+	for i, e := range events {
+		is.Equal(t, string(e.Body), bodies[i], "stored %q", e.Body)
+	}
+}
+
+// requestTarget returns the target unchanged for origin-form and absolute-form.
+func TestRequestTarget(t *testing.T) {
+	f := func(line, want string) {
+		t.Helper()
+		r := &http.Request{RequestURI: line, URL: mustURL(t, "http://x/in/tok?a=%20")}
+		is.Equal(t, requestTarget(r), want, line)
+	}
+	f("/in/tok?a=b%2fc&d='e'&f=|", "/in/tok?a=b%2fc&d='e'&f=|")
+	f("/in/%74ok?", "/in/%74ok?")
+	f("http://other:80/in/tok?u=http://x/y", "/in/tok?u=http://x/y")
+	f("https://other/in/tok", "/in/tok")
+	f("", "/in/tok?a=%20")
 }

@@ -159,10 +159,7 @@ func (w *world) listen() {
 // newIngest creates an Ingest and its endpoint with the given producer, without an HTTP server.
 func newIngest(tb testing.TB, o options, log Producer) *world {
 	tb.Helper()
-	keyring, err := seal.NewKeyring(seal.GenerateKey("test"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(tb)
 	if o.baseURL == "" {
 		o.baseURL = baseURL
 	}
@@ -297,9 +294,7 @@ func (w *world) post(body string, headers ...string) answer {
 // want fails the test unless the answer has the status.
 func (w *world) want(a answer, status int) answer {
 	w.tb.Helper()
-	if a.StatusCode != status {
-		w.tb.Fatalf("answered %d %s, want %d", a.StatusCode, a.body, status)
-	}
+	must.Equal(w.tb, a.StatusCode, status, "answered: %s", a.body)
 	return a
 }
 

@@ -4,18 +4,27 @@ import (
 	"bytes"
 	"compress/gzip"
 	"crypto/rand"
+	"encoding/json"
+	"errors"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
+	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,12 +54,9 @@ func TestEventIsStoredAsItCame(t *testing.T) {
 			{Name: "X-Empty", Value: ""}, {Name: "X-High", Value: "gr\xfc\xdfe"},
 		},
 	}
-	if diff := cmp.Diff(want, e, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
-		t.Error(diff)
-	}
-	if got := w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")); got != 1 {
-		t.Errorf("%v accepted are counted", got)
-	}
+	is.Same(t, e, want, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }))
+	is.Equal(t, w.metric(w.ingest.metrics.accepted.WithLabelValues("provider", "unverified")), 1,
+		"accepted are counted")
 }
 
 func TestBodiesAreStoredByteForByte(t *testing.T) {
@@ -83,16 +89,12 @@ func TestBodiesAreStoredByteForByte(t *testing.T) {
 		f(packed.Bytes(), chunked, "Content-Encoding", "gzip", "Content-Type", "application/json")
 	}
 	events := w.stored()
-	if len(events) != len(bodies) {
-		t.Fatalf("%d events are stored, want %d", len(events), len(bodies))
-	}
+	must.Equal(t, len(events), len(bodies), "events are stored")
 	for i, e := range events {
 		if !bytes.Equal(e.Body, bodies[i]) {
 			t.Errorf("body %d: %d bytes are stored, want %d, or others", i, len(e.Body), len(bodies[i]))
 		}
-		if e.Type != "" {
-			t.Errorf("body %d has the type %q", i, e.Type)
-		}
+		is.Equal(t, e.Type, "", "body %d has the type", i)
 	}
 }
 
@@ -115,9 +117,7 @@ func TestMethods(t *testing.T) {
 	for _, e := range w.stored() {
 		methods = append(methods, e.Method)
 	}
-	if got := strings.Join(methods, " "); got != "POST PUT PATCH DELETE" {
-		t.Errorf("stored: %s", got)
-	}
+	is.Equal(t, strings.Join(methods, " "), "POST PUT PATCH DELETE", "stored")
 }
 
 func TestUnknownAndDisabledEndpoints(t *testing.T) {
@@ -128,18 +128,14 @@ func TestUnknownAndDisabledEndpoints(t *testing.T) {
 			res := must.Get(http.DefaultTransport.RoundTrip(
 				&http.Request{Method: method, URL: mustURL(t, w.url+path), Header: http.Header{}}))(t)
 			res.Body.Close()
-			if res.StatusCode != 404 {
-				t.Errorf("%s %s: %s", method, path, res.Status)
-			}
+			is.Equal(t, res.StatusCode, 404, "%s %s: %s", method, path, res.Status)
 		}
 	}
 	w.change(func(ep *config.Endpoint) { ep.Enabled = false })
 	w.want(w.post("x"), 404)
 	w.want(w.do("GET", "?challenge=abc", nil), 404)
 	w.want(w.do("HEAD", "", nil), 404)
-	if n := len(w.stored()); n != 0 {
-		t.Errorf("%d events are stored", n)
-	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
 }
 
 func TestConfiguredAnswer(t *testing.T) {
@@ -157,9 +153,7 @@ func TestConfiguredAnswer(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff"} {
-			if got := a.Header.Get(name); got != want {
-				t.Errorf("%s is %q", name, got)
-			}
+			is.Equal(t, a.Header.Get(name), want, "%s is", name)
 		}
 	}
 	f(config.Response{Status: 202, ContentType: "text/plain", Body: "thanks"})
@@ -211,9 +205,7 @@ func TestTypeOfEachProvider(t *testing.T) {
 			}
 		}})
 		w.want(w.post(body, headers...), 200)
-		if got := w.only().Type; got != want {
-			t.Errorf("%s: type %q, want %q", provider, got, want)
-		}
+		is.Equal(t, w.only().Type, want, "%s: type", provider)
 	}
 	f("stripe", `{"id":"evt_1","type":"charge.succeeded","data":{"type":"x"}}`, "charge.succeeded")
 	f("standard_webhooks", `{"type":"user.created"}`, "user.created")
@@ -259,5 +251,211 @@ func TestPreparedEndpointsAreBounded(t *testing.T) {
 	}
 	if n := len(p.byEndpoint); n > maxPrepared {
 		t.Errorf("%d are cached", n)
+	}
+}
+
+// A record that is taken again makes no second event, on whatever node; one that was not stored is stored then.
+func TestTakenRecords(t *testing.T) {
+	redis := miniredis.RunT(t)
+	typed := func(_ *world, ep *config.Endpoint) { source := "body:$.type"; ep.TypeSource = &source }
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: typed})
+	other := w.second(options{redis: redis.Addr(), endpoint: typed})
+	record := func(key string) Record {
+		return Record{Key: key, Body: []byte(`{"type":"order.paid"}`), Header: []event.Field{{Name: "X-Shop", Value: "7"}}}
+	}
+	f := func(w *world, want int, wantErr error, keys ...string) {
+		t.Helper()
+		var records []Record
+		for _, key := range keys {
+			records = append(records, record(key))
+		}
+		n, err := w.ingest.Take(t.Context(), w.EndpointByToken(token), records)
+		if n != want || !errors.Is(err, wantErr) {
+			t.Errorf("%d stored, %v", n, err)
+		}
+	}
+	f(w, 2, nil, "a", "b")
+	f(other, 1, nil, "a", "b", "c")
+	w.capacityErr = stream.ErrBufferFull
+	f(w, 0, stream.ErrBufferFull, "d")
+	w.capacityErr = nil
+	f(other, 1, nil, "d")
+	w.ingest.claimWait = 50 * time.Millisecond // another node has begun to store e
+	w.ingest.deps.Claims.Claim(t.Context(), "source\x00ep_1\x00e", must.Get(w.ingest.deps.IDs.New(0))(t), "")
+	f(w, 0, ErrPending, "e", "f")
+	f(w, 1, nil, "f")
+	w.change(func(ep *config.Endpoint) { ep.Destinations = nil })
+	f(w, 1, nil, "g")
+	events := w.stored()
+	if len(events) != 6 || events[0].Type != "order.paid" || len(events[0].Dests) != 2 ||
+		events[0].Verdict != event.VerdictUnverified || events[5].Reason != event.NoDestination {
+		t.Errorf("%d events: %+v", len(events), events[0])
+	}
+}
+
+// An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of
+// the endpoint's deduplication. A rejected request does not count as arrived.
+func TestFetchedEvents(t *testing.T) {
+	redis := miniredis.RunT(t)
+	w := newWorld(t, options{redis: redis.Addr(), endpoint: func(w *world, ep *config.Endpoint) {
+		ep.Provider, ep.Dedup = "stripe", &config.Dedup{Key: "body:$.id", WindowSeconds: 60}
+		ep.Reconcile, ep.Verification = &kinds.Reconcile{}, w.verification("stripe", "whsec_x")
+	}})
+	arrive := func(id string, good bool) {
+		t.Helper()
+		signed := stripewebhook.GenerateTestSignedPayload(&stripewebhook.UnsignedPayload{
+			Payload: []byte(`{"id":"` + id + `"}`), Secret: map[bool]string{true: "whsec_x", false: "whsec_y"}[good],
+			Timestamp: time.Now()})
+		w.post(string(signed.Payload), "Stripe-Signature", signed.Header)
+	}
+	fetch := func(want int, ids ...string) {
+		t.Helper()
+		var records []Record
+		for _, id := range ids {
+			records = append(records, Record{Key: id, Body: []byte(`{"id":"` + id + `","type":"invoice.paid"}`)})
+		}
+		if n, err := w.ingest.TakeFetched(t.Context(), w.EndpointByToken(token), records); n != want || err != nil {
+			t.Errorf("%d of %v stored: %v", n, ids, err)
+		}
+	}
+	arrive("evt_1", true)
+	arrive("evt_2", false)
+	fetch(2, "evt_1", "evt_2", "evt_3", "evt_3")
+	redis.FastForward(29 * 24 * time.Hour)
+	fetch(0, "evt_1", "evt_2", "evt_3")
+	arrive("evt_3", true)
+	events := w.stored()
+	last := events[len(events)-1]
+	if e := events[2]; e.Source != event.SourceReconcile || e.Verdict != event.VerdictVerified || e.Proof() != "verified" {
+		t.Errorf("fetched: %+v", e)
+	}
+	if last.Reason != event.Duplicate || last.DuplicateOf == "" {
+		t.Errorf("arrived later: %+v", last)
+	}
+}
+
+// A sample passes the verification of its endpoint, like the provider's own requests. A sample of another provider is
+// unsigned.
+func TestSamplesVerify(t *testing.T) {
+	settings := []config.Verification{
+		{Type: verify.HMAC, Header: "X-Sig", Algorithm: "sha512", Encoding: "base64", Prefix: "v=",
+			SignedContent: "{timestamp}.{body}"},
+		{Type: verify.HMAC, Algorithm: "sha1", Prefix: "sha1=", SignedContent: "{timestamp:X-Sent-At}:{body}!"},
+	}
+	for _, scheme := range verify.Types() {
+		if s := verify.ByName(scheme); !s.CanSign() || s.SecretHeader() != "" {
+			continue
+		}
+		settings = append(settings, config.Verification{Type: scheme})
+	}
+	for _, custom := range settings {
+		provider := custom.Type
+		secret := "whsec_" + strings.Repeat("MDEyMzQ1Njc4OWFi", 2)
+		w := newWorld(t, options{endpoint: func(w *world, ep *config.Endpoint) {
+			v := w.verification(provider, secret)
+			v.Header, v.Algorithm, v.Encoding, v.Prefix, v.SignedContent = custom.Header, custom.Algorithm, custom.Encoding,
+				custom.Prefix, custom.SignedContent
+			ep.Verification, ep.Provider = v, provider
+			if source := verify.ByName(provider).TypeSource; source != "" {
+				ep.TypeSource = &source
+			}
+		}})
+		ep := w.EndpointByToken(token)
+		for _, kind := range []string{"", "things/made"} {
+			e := w.sample(ep, provider, kind)
+			if e.Verdict != event.VerdictVerified || e.Source != event.SourceTest || e.Method != http.MethodPost {
+				t.Errorf("%s: %+v", provider, e)
+			}
+			if e.Type != kind && kind != "" || kind == "" && (e.Type == "") != (provider == verify.Twilio) {
+				t.Errorf("%s of %q has the type %q", provider, kind, e.Type)
+			}
+			if _, reason, err := w.ingest.Reverify(ep, e); reason != "" || err != nil {
+				t.Errorf("%s of %q: %s, %v", provider, kind, reason, err)
+			}
+			// Sent as a request it is accepted; its signature is recent.
+			headers := make([]string, 0, 2*len(e.Header))
+			for _, f := range e.Header {
+				headers = append(headers, f.Name, f.Value)
+			}
+			w.want(w.post(string(e.Body), headers...), 200)
+		}
+		e := w.sample(ep, "generic", "")
+		is.Equal(t, e.Verdict, event.VerdictUnverified, "a verify.Generic sample")
+	}
+}
+
+// Each provider's sample has the type and the delivery id where the defaults of its endpoints look for them, and a
+// default response that the API accepts.
+func TestSamplesHaveTheDefaults(t *testing.T) {
+	w := newWorld(t, options{})
+	for _, s := range verify.Listed() {
+		ep := *w.EndpointByToken(token)
+		e := w.sample(&ep, s.Name, "")
+		header := http.Header{}
+		for _, f := range e.Header {
+			header.Add(f.Name, f.Value)
+		}
+		source := must.Get(event.ParseTypeSource(s.TypeSource))(t)
+		if got := source.Of(header, e.Body); s.TypeSource != "" && got != s.Sample.Type {
+			t.Errorf("%s: the sample has the type %q, want %q", s.Name, got, s.Sample.Type)
+		}
+		if s.Dedup != "" && s.Dedup != "header:Webhook-Id" && s.Dedup != "header:Svix-Id" { // signing adds those
+			if value, ok := must.Get(event.ParseDedupKey(s.Dedup))(t).Of(header, e.Body); !ok || len(value) < 10 {
+				t.Errorf("%s: the sample has the delivery id %q", s.Name, value)
+			}
+		}
+		response := config.DefaultResponse(s.Name)
+		must.Do(t, require.Bounds("response", &response))
+		is.Equal(t, e.Verdict, event.VerdictUnverified, "%s: the sample is", s.Name)
+	}
+}
+
+// sample builds a sample with the current time.
+func (w *world) sample(ep *config.Endpoint, provider, kind string) *event.Event {
+	w.tb.Helper()
+	d := must.Get(id.NewGenerator(nil).New(ep.Partition))(w.tb)
+	e := must.Get(w.ingest.Sample(ep, provider, kind, d))(w.tb)
+	return e
+}
+
+func TestSamplesOfAnEndpointWithoutASecret(t *testing.T) {
+	w := newWorld(t, options{})
+	ep := w.EndpointByToken(token)
+	for _, provider := range verify.Providers() {
+		e := w.sample(ep, provider, "")
+		if e.Account != ep.Account || e.Endpoint != ep.ID || len(e.Dests) == 0 || e.Reason != "" {
+			t.Errorf("%s: %+v", provider, e)
+		}
+		if got := e.HeaderValue("X-Github-Event"); (got != "") != (provider == "github") {
+			t.Errorf("%s: X-Github-Event is %q", provider, got)
+		}
+		if e.Verdict != event.VerdictUnverified || e.ReceivedAt().Before(time.Now().Add(-time.Minute)) {
+			t.Errorf("%s: %+v", provider, e)
+		}
+		for _, f := range e.Header {
+			if strings.Contains(f.Name, "Signature") || strings.Contains(f.Name, "Hmac") ||
+				strings.HasPrefix(f.Name, "Webhook-") || f.Name != http.CanonicalHeaderKey(f.Name) {
+				t.Errorf("%s has the header %s", provider, f.Name)
+			}
+		}
+		if provider == "twilio" {
+			if form, err := url.ParseQuery(string(e.Body)); err != nil || form.Get("Body") == "" {
+				t.Errorf("%s: %s", provider, e.Body)
+			}
+		} else if !json.Valid(e.Body) {
+			t.Errorf("%s: %s", provider, e.Body)
+		}
+		if again := w.sample(ep, provider, ""); string(again.Body) == string(e.Body) && provider != "github" {
+			t.Errorf("two samples of %s are equal", provider)
+		}
+	}
+	alone := *ep
+	alone.Destinations, alone.Rev = nil, 1000
+	if e := w.sample(&alone, "github", ""); e.Reason != event.NoDestination {
+		t.Errorf("without a destination the reason is %q", e.Reason)
+	}
+	d, _ := id.NewGenerator(nil).New(0)
+	if _, err := w.ingest.Sample(ep, "nobody", "", d); !errors.Is(err, ErrUnknownProvider) {
+		t.Errorf("an unknown provider is %v", err)
 	}
 }

@@ -9,10 +9,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -24,9 +33,7 @@ func TestBodyLimit(t *testing.T) {
 	w.want(w.do("POST", "", chunked(full)), 200)
 
 	a := w.want(w.do("POST", "", strings.NewReader(full+"x")), 413)
-	if !strings.Contains(a.body, `"type":"payload_too_large"`) {
-		t.Errorf("%s", a.body)
-	}
+	is.Has(t, a.body, `"type":"payload_too_large"`)
 	w.want(w.do("POST", "", chunked(full+"x")), 413)
 	w.want(w.do("POST", "", chunked(full+full)), 413)
 	// Announced but not sent: the response does not wait for the body, and no memory is allocated for it.
@@ -38,9 +45,7 @@ func TestBodyLimit(t *testing.T) {
 	if len(events) != 2 || len(events[0].Body) != maxBody || len(events[1].Body) != maxBody {
 		t.Errorf("%d events are stored: something was truncated", len(events))
 	}
-	if n := w.ingest.bodies.readingBytes.Load(); n != 0 {
-		t.Errorf("%d bytes still count as being read", n)
-	}
+	is.Equal(t, w.ingest.bodies.readingBytes.Load(), 0, "bytes still count as being read")
 }
 
 // A body of RELAY_MAX_BODY's upper limit (10 MiB) passes through the log unchanged.
@@ -87,9 +92,7 @@ func TestHeaderLimits(t *testing.T) {
 	f(1, 64<<10, 431)
 	f(1, 1<<20, 431) // net/http's own
 	f(30_000, 20, 431)
-	if n := len(w.stored()); n != 2 {
-		t.Errorf("%d events are stored, want 2", n)
-	}
+	is.Equal(t, len(w.stored()), 2, "events are stored")
 }
 
 // Truncated or malformed requests are not stored. Complete ones are stored once, whatever follows on the connection.
@@ -145,13 +148,9 @@ func TestBrokenRequests(t *testing.T) {
 		[]int{200}, "seven")
 
 	events := w.stored()
-	if len(events) != len(want) {
-		t.Fatalf("%d events are stored, want %d", len(events), len(want))
-	}
+	must.Equal(t, len(events), len(want), "events are stored")
 	for i, e := range events {
-		if string(e.Body) != want[i] {
-			t.Errorf("stored %q, want %q", e.Body, want[i])
-		}
+		is.Equal(t, string(e.Body), want[i], "stored %q", e.Body)
 	}
 }
 
@@ -180,9 +179,7 @@ func TestSlowBody(t *testing.T) {
 			conn := w.dial()
 			io.WriteString(conn, request("POST", []string{framing}, part))
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatalf("%s %q: %v", framing, part, err)
-			}
+			must.Do(t, err, "%s %q", framing, part)
 			body, err := io.ReadAll(res.Body)
 			if err != nil || res.StatusCode != 408 || !res.Close || !strings.Contains(string(body), `"type":"timeout"`) {
 				t.Errorf("%s %q: %s, close %t, %s %v", framing, part, res.Status, res.Close, body, err)
@@ -192,12 +189,8 @@ func TestSlowBody(t *testing.T) {
 			}
 		}
 	}
-	if n := len(w.stored()); n != 0 {
-		t.Errorf("%d events are stored", n)
-	}
-	if n := w.ingest.bodies.readingBytes.Load(); n != 0 {
-		t.Errorf("%d bytes still count as being read", n)
-	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
+	is.Equal(t, w.ingest.bodies.readingBytes.Load(), 0, "bytes still count as being read")
 }
 
 // The limits also hold over HTTP/2, which a node with a certificate offers.
@@ -218,9 +211,7 @@ func TestHTTP2(t *testing.T) {
 		req.Header["X-A"] = []string{"2", "1"}
 		res := must.Get(srv.Client().Do(req))(t)
 		res.Body.Close()
-		if res.ProtoMajor != 2 {
-			t.Fatalf("spoke %s", res.Proto)
-		}
+		must.Equal(t, res.ProtoMajor, 2, "spoke %s", res.Proto)
 		return res
 	}
 	w := serve(options{})
@@ -248,15 +239,9 @@ func TestBodyMemoryLimit(t *testing.T) {
 	w.ingest.bodies.readingBytes.Store(maxReadingBytes - 64<<10)
 	w.want(w.post("small"), 200)
 	a := w.want(w.do("POST", "", bytes.NewReader(make([]byte, 200<<10))), 503)
-	if a.Header.Get("Retry-After") != "1" {
-		t.Errorf("%v", a.Header)
-	}
-	if n := w.ingest.bodies.readingBytes.Load(); n != maxReadingBytes-64<<10 {
-		t.Errorf("%d bytes count as being read", n)
-	}
-	if got := w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory")); got != 1 {
-		t.Errorf("%v refusals are counted", got)
-	}
+	is.Equal(t, a.Header.Get("Retry-After"), "1", a.Header)
+	is.Equal(t, w.ingest.bodies.readingBytes.Load(), maxReadingBytes-64<<10, "bytes count as being read")
+	is.Equal(t, w.metric(w.ingest.metrics.refused.WithLabelValues("body_memory")), 1, "refusals are counted")
 	w.only()
 }
 
@@ -279,6 +264,161 @@ func TestEventIsStoredAfterClientDisconnects(t *testing.T) {
 	for deadline := time.Now().Add(2 * time.Minute); len(w.stored()) == 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("the event is lost")
+		}
+	}
+}
+
+// Over its limit an endpoint answers 429, for provider events and for sent ones, and for each event of a batch
+// separately. An event over the limit is not stored, claims no deduplication key, and is accepted later.
+func TestIngestLimit(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(1_800_000_000)
+	w := newWorld(t, options{
+		redis: miniredis.RunT(t).Addr(), now: func() time.Time { return time.Unix(clock.Load(), 0) },
+		endpoint: func(w *world, ep *config.Endpoint) {
+			deduplicated("body:$.id")(w, ep)
+			events, bytes := 3, 1024
+			ep.IngestLimit = &config.IngestLimit{EventsPerSecond: &events, BytesPerSecond: &bytes}
+		},
+	})
+	refused := func(a answer, limit, after string) {
+		t.Helper()
+		w.want(a, 429)
+		text := "accepts at most " + limit + " per second (ingest_limit)"
+		if a.Header.Get("Retry-After") != after || !strings.Contains(a.body, `"type":"rate_limited"`) ||
+			!strings.Contains(a.body, text) {
+			t.Errorf("answered %v %s", a.Header, a.body)
+		}
+	}
+	for _, body := range []string{`{"id":1}`, `{"id":2}`, `{"id":1}`} {
+		w.want(w.post(body), 200)
+	}
+	refused(w.post(`{"id":3}`), "3 events", "1")
+	w.want(w.do("HEAD", "", nil), 200) // HEAD is not an event
+	clock.Add(1)
+	w.want(w.post(`{"id":3}`), 200)
+	if e := w.stored()[3]; e.DuplicateOf != "" {
+		t.Error("the event over the limit has claimed its deduplication key")
+	}
+	clock.Add(1)
+	long := `{"long":"` + strings.Repeat("x", 3<<10) + `"}`
+	w.want(w.post(long), 200) // one event larger than the bucket is accepted and leaves the bucket in debt
+	clock.Add(1)
+	refused(w.post(`{}`), "1024 bytes", "2")
+	clock.Add(3)
+
+	ep := w.EndpointByToken(token)
+	var sent []*event.Event
+	for range 5 {
+		sent = append(sent, &event.Event{
+			Source: event.SourceAPI, Verdict: event.VerdictUnverified, Method: "POST", Body: []byte("{}"),
+		})
+	}
+	for i, err := range w.ingest.Acceptor().AcceptAll(t.Context(), sent, ep) {
+		var limited *web.Error
+		switch {
+		case i < 3 && err != nil:
+			t.Errorf("event %d of several: %v", i, err)
+		case i >= 3 && (!errors.As(err, &limited) || limited.Status != http.StatusTooManyRequests ||
+			!errors.Is(err, stream.ErrBufferFull)):
+			t.Errorf("event %d of several: %v", i, err)
+		}
+	}
+	is.Equal(t, len(w.stored()), 8, "events are stored")
+	for limit, want := range map[string]float64{"events": 3, "bytes": 1} {
+		is.Equal(t, w.metric(w.ingest.metrics.limited.WithLabelValues(limit)), want,
+			"over the limit of %s are counted", limit)
+	}
+}
+
+// Requests with an invalid signature use up nothing of the endpoint's ingest_limit.
+func TestRejectedRequestsDoNotUseTheLimit(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	w := newWorld(t, options{now: func() time.Time { return now }, endpoint: func(w *world, ep *config.Endpoint) {
+		events := 2
+		ep.IngestLimit = &config.IngestLimit{EventsPerSecond: &events}
+		ep.Verification = w.verification("github", "secret")
+	}})
+	for range 5 {
+		w.want(w.post("x"), 401)
+	}
+	for range 2 {
+		w.want(w.post("x", "X-Hub-Signature-256", githubSignature("secret", "x")), 200)
+	}
+	w.want(w.post("x", "X-Hub-Signature-256", githubSignature("secret", "x")), 429)
+}
+
+// All endpoints of a tenant share its limit; those of others are not concerned.
+func TestTenantLimit(t *testing.T) {
+	w := newWorld(t, options{redis: miniredis.RunT(t).Addr(),
+		now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
+	w.tenantRate = 2
+	ep := *w.EndpointByToken(token)
+	ep.Tenant = "customer"
+	other := ep
+	other.ID = "ep_other"
+	accept := func(ep *config.Endpoint) error {
+		return w.ingest.Acceptor().Accept(t.Context(), &event.Event{Body: []byte("{}")}, ep)
+	}
+	for i, of := range []*config.Endpoint{&ep, &other, &ep, &other} {
+		err := accept(of)
+		refused, is := errors.AsType[*web.Error](err)
+		if i < 2 && err != nil || i >= 2 && (!is || refused.Status != http.StatusTooManyRequests ||
+			!strings.Contains(refused.Message, "limits.events_per_second")) {
+			t.Errorf("event %d: %v", i, err)
+		}
+	}
+	other.Tenant = "unlimited"
+	must.Do(t, accept(&other))
+}
+
+// inUse returns the bytes of heap and stacks after a garbage collection.
+func inUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
+
+// 2,000 clients announce a body of 1 MiB each and send one byte. Each uses no more than a connection and its first
+// buffers, other clients are served, and everything is freed when they disconnect.
+func TestSlowClientsUseLittleMemory(t *testing.T) {
+	const clients, each = 2000, 64 << 10 // bytes; both ends of the connection are in this process
+	w := newWorld(t, options{bodyTimeout: time.Minute})
+	w.want(w.post("before"), 200)
+	goroutines, before := runtime.NumGoroutine(), inUse()
+	conns := make([]net.Conn, clients)
+	for i := range conns {
+		conns[i] = w.dial()
+		framing := "Transfer-Encoding: chunked"
+		part := "1\r\nx"
+		if i%2 == 0 {
+			framing, part = fmt.Sprint("Content-Length: ", maxBody), "x"
+		}
+		io.WriteString(conns[i], request("POST", []string{framing}, part))
+	}
+	eventually(t, "all are being read", func() bool { return w.ingest.bodies.readingBytes.Load() == clients })
+	held := inUse() - before
+	t.Logf("%d slow clients: %d KB in use, %d bytes each, %d goroutines", clients, held>>10, held/clients,
+		runtime.NumGoroutine()-goroutines)
+	if held > clients*each {
+		t.Errorf("a slow client uses more than %d bytes", each)
+	}
+	w.want(w.post("meanwhile"), 200)
+	for _, c := range conns {
+		c.Close()
+	}
+	eventually(t, "nothing is left", func() bool {
+		return runtime.NumGoroutine() <= goroutines+5 && w.ingest.bodies.readingBytes.Load() == 0
+	})
+	is.Equal(t, len(w.stored()), 2, "events are stored")
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within two minutes: %s", what)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -151,17 +152,14 @@ func TestProviderLibrarySignatures(t *testing.T) {
 		}
 	}
 	events := w.stored()
-	if len(events) != len(want) {
-		t.Fatalf("%d events are stored, want %d", len(events), len(want))
-	}
+	must.Equal(t, len(events), len(want), "events are stored")
 	for i, e := range events {
 		x := want[i]
 		if e.Verdict != x.verdict || e.Reason != x.reason || string(e.Body) != x.body {
 			t.Errorf("%s: stored as %s %q with %q", x.name, e.Verdict, e.Reason, e.Body)
 		}
-		if delivered := len(e.Dests) > 0; delivered != (x.verdict != event.VerdictRejected) {
-			t.Errorf("%s: %s with destinations %v", x.name, e.Verdict, e.Dests)
-		}
+		is.Equal(t, len(e.Dests) > 0, x.verdict != event.VerdictRejected,
+			"%s: %s with destinations %v", x.name, e.Verdict, e.Dests)
 	}
 	t.Logf("%d requests of %d vectors", len(want), len(all))
 }
@@ -224,9 +222,7 @@ func TestRejectionsAreBounded(t *testing.T) {
 	if a.Header.Get("Retry-After") != "1" || !strings.Contains(a.body, `"type":"rate_limited"`) {
 		t.Errorf("request 101 within a second is answered %v %s", a.Header, a.body)
 	}
-	if n := w.metric(w.ingest.metrics.limited.WithLabelValues("rejected")); n != 1 {
-		t.Errorf("%v answers 429 are counted", n)
-	}
+	is.Equal(t, w.metric(w.ingest.metrics.limited.WithLabelValues("rejected")), 1, "answers 429 are counted")
 	// The limit does not apply to accepted events.
 	w.change(func(ep *config.Endpoint) { ep.Verification.Mode = "observe" })
 	for range 15 {
@@ -411,7 +407,5 @@ func TestUndecryptableSecretAnswers500(t *testing.T) {
 		strings.Contains(log, "c2VjcmV0") {
 		t.Errorf("logged %s", log)
 	}
-	if n := len(w.stored()); n != 0 {
-		t.Errorf("%d events are stored", n)
-	}
+	is.Equal(t, len(w.stored()), 0, "events are stored")
 }

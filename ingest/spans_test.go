@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -33,16 +34,12 @@ func TestRecordsNameTheSpan(t *testing.T) {
 			trace := event.TraceID(e.Trace)
 			switch {
 			case e.Verdict == event.VerdictRejected || r == nil:
-				if e.Trace != "" {
-					t.Errorf("%s: %s has the span %q", name, e.Verdict, e.Trace)
-				}
+				is.Equal(t, e.Trace, "", "%s: %s has the span", name, e.Verdict)
 			case e.Trace == callers || trace == "" || (trace == callers[3:35]) != (e.Source == event.SourceAPI):
 				t.Errorf("%s: %s has the span %q", name, e.Source, e.Trace)
 			}
 			seen++
 		}
-		if seen != 3 {
-			t.Errorf("%s: %d events are stored, want 3", name, seen)
-		}
+		is.Equal(t, seen, 3, "%s: events are stored", name)
 	}
 }

@@ -149,9 +149,7 @@ func TestTripwireAnswersAsAnEndpoint(t *testing.T) {
 		t.Errorf("%v are queued of events and an unknown token", x.touches)
 	}
 	stored := w.stored()
-	if len(stored) != wanted {
-		t.Fatalf("%d records are stored, want %d", len(stored), wanted)
-	}
+	must.Equal(t, len(stored), wanted, "records are stored")
 	for pair := range slices.Chunk(stored, 2) {
 		got := *pair[1]
 		got.ID, got.Endpoint, got.Source = pair[0].ID, "ep_1", event.SourceProvider

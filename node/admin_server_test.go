@@ -13,6 +13,8 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Metrics and profiles answer under IP addresses and known host names, not to web pages. A profile takes a minute at
@@ -72,10 +74,8 @@ func TestAdminBeyondLoopback(t *testing.T) {
 	for address, want := range map[string]bool{
 		"127.0.0.1:9090": false, "127.8.0.1:9090": false, "[::1]:9090": false, "0.0.0.0:9090": true, "[::]:9090": true,
 		"10.0.0.7:9090": true} {
-		at, err := net.ResolveTCPAddr("tcp", address)
-		if err != nil || beyondLoopback(at) != want {
-			t.Errorf("%s: %v, %v, want %v", address, beyondLoopback(at), err, want)
-		}
+		at := must.Get(net.ResolveTCPAddr("tcp", address))(t)
+		is.Equal(t, beyondLoopback(at), want, address)
 	}
 }
 
@@ -84,8 +84,6 @@ func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
 		n := &Node{settings: Config{Roles: []string{role}}, reader: new(read.Reader)}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
-		if store != want {
-			t.Errorf("a node with the role %s checks the store: %v, want %v", role, store, want)
-		}
+		is.Equal(t, store, want, "a node with the role %s checks the store", role)
 	}
 }

@@ -12,14 +12,18 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/confirm"
+	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/oidc"
+	"github.com/eventrelay/relay/pkg/pull"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -249,4 +253,121 @@ func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.ReceiptRe
 		return event.ReceiptResult{}, err
 	}
 	return r.ReceiptResult(ctx, x, record.Offset)
+}
+
+// newFeed creates the source of event streams. It reads the log by itself, so that nodes without the role dispatch
+// serve streams too.
+func newFeed(n *Node) (runFunc, error) {
+	topic, err := stream.NewReader(n.stream, "feed")
+	if err != nil {
+		return nil, err
+	}
+	n.feed, err = feed.New(feed.Deps{
+		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.settings.retention(),
+		Erased: n.control.Erased,
+	})
+	if err != nil {
+		topic.Close()
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		defer topic.Close()
+		return n.feed.Run(ctx)
+	}, nil
+}
+
+// newRouter creates what passes pulls to the nodes that own the partitions. local is nil without the role dispatch.
+func (n *Node) newRouter(local pull.Owner) *pull.Router {
+	deps := pull.RouterDeps{Local: local, Key: n.control.PullKey, Owned: func() []int32 {
+		if owned := n.owned.Load(); owned != nil {
+			return *owned
+		}
+		return nil
+	}}
+	if bus := n.settings.Limit().NewBus(); bus != nil && !n.settings.Embedded {
+		deps.Bus = bus
+	}
+	return pull.NewRouter(deps)
+}
+
+// newPulls runs the router that newDispatcher has created, or one of a node that only asks.
+func newPulls(n *Node) (runFunc, error) {
+	if n.pulls == nil {
+		n.pulls = n.newRouter(nil)
+	}
+	return n.pulls.Run, nil
+}
+
+// OIDC returns how people sign in by an OpenID Connect issuer. baseURL is the public address of the service.
+func (s Config) OIDC(baseURL string) oidc.Config {
+	return oidc.Config{
+		Issuer: s.OIDCIssuer, ClientID: s.OIDCClientID, ClientSecret: s.OIDCClientSecret, Scopes: s.OIDCScopes,
+		GroupsClaim: s.OIDCGroupsClaim, VerifiedClaim: s.OIDCVerifiedClaim, ReadGroups: s.OIDCReadGroups,
+		WriteGroups: s.OIDCWriteGroups, RedirectURL: dashboard.URL(baseURL, s.DashboardHost) + dashboard.IssuerCallback,
+		CAFile: s.EgressCAFile, DNSServer: s.DNSServer,
+	}
+}
+
+// checkIssuer returns the check of the doctor that asks the issuer; nil without one.
+func (s Config) checkIssuer(baseURL string) func(context.Context) (redirectURL string, err error) {
+	if s.OIDCIssuer == "" {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		cfg := s.OIDC(baseURL)
+		client, err := oidc.New(cfg, crash.Clock())
+		if err != nil {
+			return "", err
+		}
+		return cfg.RedirectURL, client.Check(ctx)
+	}
+}
+
+// newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
+func newReadiness(n *Node) (runFunc, error) {
+	n.readiness = api.NewReadiness(n.log, n.checks())
+	n.registry.MustRegister(n.readiness)
+	return n.readiness.Run, nil
+}
+
+// Rounds returns how many rounds of the checks have ended: one a second in a node that is alive.
+func (n *Node) Rounds() uint64 { return n.readiness.Rounds() }
+
+// awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
+// of a component it returns at once: others serve better. No context ends the wait: it begins when the context
+// of the server has ended.
+func (n *Node) awaitLeaving() {
+	delay := n.settings.shutdownDelay()
+	if delay == 0 || n.stack.Failed() {
+		return
+	}
+	n.readiness.Stop()
+	n.log.Info("stopping: /readyz answers 503, requests are taken for a while", "delay", delay)
+	<-time.After(delay)
+}
+
+// storeCheckEvery is how often ClickHouse is asked while it answers: two statements each time, most of what the store
+// of an idle node does. Reads report at once that it does not answer.
+const storeCheckEvery = 5 * time.Second
+
+// checks returns one check for each thing that a node with these roles uses. The store is optional: without it a node
+// still takes events and changes of the configuration, and no other node could do more. If it were required, a pause of
+// ClickHouse would take all nodes with the role api out of the load balancer at once.
+func (n *Node) checks() []api.Check {
+	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
+		if age, ok := n.control.Lease(); !ok {
+			return fmt.Errorf("%w: last confirmed %v ago", config.ErrLease, age.Round(time.Millisecond))
+		}
+		return nil
+	}}}
+	checks = append(checks, api.Check{Name: "clock", Func: func(context.Context) error {
+		if skew := n.control.ClockSkew(); skew.Abs() > id.MaxAhead {
+			return fmt.Errorf("the broker's clock is %v ahead of this node's", skew.Round(time.Millisecond))
+		}
+		return nil
+	}}, idCheck(n.ids))
+	if n.settings.hasRole(roles.API) {
+		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery})
+	}
+	return checks
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The heap may grow by 192 MB, within 100 to 400 percent of the live heap, and by less when little is allocated.
@@ -37,9 +39,7 @@ func TestGrowthFollowsLiveHeap(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-ended)
 		// At first nothing was allocated. From 96 to 100 MB the percentage changes too little to be set. While little is
 		// allocated it falls step by step.
 		if want := []int{100, 400, 200, 150, 100, 400}; len(set) < len(want) || !slices.Equal(set[:len(want)], want) {
@@ -49,9 +49,7 @@ func TestGrowthFollowsLiveHeap(t *testing.T) {
 		if len(idle) == 0 || idle[len(idle)-1] > 110 || !slices.IsSortedFunc(idle, func(a, b int) int { return b - a }) {
 			t.Errorf("set to %v while little is allocated", idle)
 		}
-		if !slices.Equal(limits, []int64{1 << 30}) {
-			t.Errorf("limits %v", limits)
-		}
+		is.List(t, limits, []int64{1 << 30}, "limits")
 	})
 }
 
@@ -74,9 +72,7 @@ func TestSpareMemoryIsReturned(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 			synctest.Wait()
-			if released != want {
-				t.Errorf("returned %d times, want %d", released, want)
-			}
+			is.Equal(t, released, want, "returned … times")
 		}
 		f(1, func() {})
 		f(1, func() { use.held, use.allocated = 400<<20, use.allocated+100<<20 })
@@ -84,9 +80,7 @@ func TestSpareMemoryIsReturned(t *testing.T) {
 		locked(func() { use.held = 220 << 20 })
 		f(2, func() { use.allocated += 3 << 20 })
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-ended)
 	})
 }
 
@@ -121,14 +115,37 @@ func TestHeapRespectsEnvironment(t *testing.T) {
 		})
 		h.percent(300)
 		h.limit(heapLimit)
-		if got := debug.SetGCPercent(77) == 300; got != wantPercent {
-			t.Errorf("%s=%s: growth is set: %v", name, value, got)
-		}
-		if got := debug.SetMemoryLimit(-1) == heapLimit; got != wantLimit {
-			t.Errorf("%s=%s: limit is set: %v", name, value, got)
-		}
+		is.Equal(t, debug.SetGCPercent(77) == 300, wantPercent, "%s=%s: growth is set", name, value)
+		is.Equal(t, debug.SetMemoryLimit(-1) == heapLimit, wantLimit, "%s=%s: limit is set", name, value)
 	}
 	f("", "", true, true)
 	f("GOGC", "100", false, true)
 	f("GOMEMLIMIT", "2GiB", true, false)
+}
+
+// The growth of the disk is known after an hour, and is that of the last six hours.
+func TestDiskHistory(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := &diskHistory{now: time.Now, free: func() (uint64, error) {
+			return uint64(1000 - time.Since(began)/time.Hour), nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- d.Run(ctx) }()
+		f := func(after time.Duration, free uint64, ago time.Duration) {
+			t.Helper()
+			time.Sleep(after - time.Since(began))
+			synctest.Wait()
+			if gotFree, gotAgo := d.before(); gotFree != free || gotAgo != ago {
+				t.Errorf("after %v: %d free %v ago, want %d and %v", after, gotFree, gotAgo, free, ago)
+			}
+		}
+		f(59*time.Minute, 0, 0)
+		f(61*time.Minute, 1000, 61*time.Minute)
+		f(10*time.Hour, 996, 6*time.Hour)
+		cancel()
+		is.OK(t, <-done)
+	})
 }

@@ -2,15 +2,23 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/acme"
+
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -69,9 +77,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Error("the third connection was not served after the others had their answers")
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, <-ended)
 	if _, ok := any(&limitedConn{}).(interface{ CloseWrite() error }); !ok {
 		t.Error("a client that is still sending would not read why it was refused")
 	}
@@ -99,9 +105,7 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 		t.Helper()
 		resp := must.Get(cl.Get("http://" + listener.Addr().String()))(t)
 		_ = resp.Body.Close()
-		if resp.Close != closes {
-			t.Errorf("the answer closes its connection: %t", resp.Close)
-		}
+		is.Equal(t, resp.Close, closes, "the answer closes its connection")
 	}
 	f(clients[0], false)
 	stop()
@@ -109,9 +113,7 @@ func TestServerTakesRequestsUntilClientsHaveLeft(t *testing.T) {
 	f(clients[0], true) // on a connection from before
 	f(clients[1], true)
 	close(left)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, <-ended)
 	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
 		t.Error("the server has ended and accepts connections")
 	}
@@ -156,9 +158,7 @@ func TestStopIsBounded(t *testing.T) {
 			}
 			close(release)
 		}
-		if err := <-ended; err != nil {
-			t.Errorf("drain %v: the stop is a failure: %v", c.drain, err)
-		}
+		is.OK(t, <-ended, "drain %v: the stop is a failure", c.drain)
 		if err := <-answered; (err != nil) != c.cutOff {
 			t.Errorf("drain %v: the request ended with %v", c.drain, err)
 		}
@@ -189,9 +189,7 @@ func TestShutdownDelay(t *testing.T) {
 		{Config{ShutdownDelay: 0}, 0},
 		{Config{ShutdownDelay: 20, Embedded: true}, 20 * time.Second},
 	} {
-		if got := c.config.shutdownDelay(); got != c.want {
-			t.Errorf("%d, embedded %t: %v, want %v", c.config.ShutdownDelay, c.config.Embedded, got, c.want)
-		}
+		is.Equal(t, c.config.shutdownDelay(), c.want, "%d, embedded %t", c.config.ShutdownDelay, c.config.Embedded)
 	}
 	st := NewStack(t.Context(), slog.New(slog.DiscardHandler))
 	st.Start("works", func(ctx context.Context) error {
@@ -205,9 +203,7 @@ func TestShutdownDelay(t *testing.T) {
 		t.Error("nothing has failed yet")
 	}
 	st.Start("fails", func(context.Context) error { return io.ErrUnexpectedEOF })
-	if err := st.Wait(); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, st.Wait(), io.ErrUnexpectedEOF)
 }
 
 // peers is a listener with connections from given addresses.
@@ -249,9 +245,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 		inner.conns <- &peerConn{theirs, "127.0.0.1:9"}
 		c = accept().(*limitedConn)
 		c.requestStarted()
-		if got := c.RemoteAddr().String() == from; got != want {
-			t.Errorf("%s is accepted: %t", from, got)
-		}
+		is.Equal(t, c.RemoteAddr().String() == from, want, "%s is accepted", from)
 		if want {
 			accept()
 		} else if _, err := ours.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -282,4 +276,175 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 		t.Error("an idle connection was not replaced")
 	}
 	f("192.0.2.2:4", false)
+}
+
+// A stranger orders no certificate, also if it pretends to be the CA.
+func TestHandshakeOrdersNoCertificate(t *testing.T) {
+	c := must.Get(newACME(&Config{DataDir: t.TempDir(), ACMEHosts: []string{"relay.example"},
+		ACMEURL: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler)))(t)
+	for _, protocols := range [][]string{nil, {"h2"}, {acme.ALPNProto, "h2"}, {"h2", acme.ALPNProto}} {
+		_, err := c.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "relay.example", SupportedProtos: protocols})
+		is.ErrorIs(t, err, errNoCertificate, protocols)
+	}
+}
+
+// No redirect leads elsewhere, and none hides that a secret was sent in the clear.
+func TestRedirects(t *testing.T) {
+	f := func(target string, authorization string, code int, location string) {
+		t.Helper()
+		r := httptest.NewRequest("GET", "http://evil.example/", nil)
+		r.URL.Path, r.URL.RawQuery = target, "a=1"
+		if authorization != "" {
+			r.Header.Set("Authorization", authorization)
+		}
+		w := httptest.NewRecorder()
+		redirects("https://relay.example", nil).ServeHTTP(w, r)
+		if w.Code != code || w.Header().Get("Location") != location {
+			t.Errorf("%s: %d %s", target, w.Code, w.Header().Get("Location"))
+		}
+	}
+	f("/events", "", http.StatusMovedPermanently, "https://relay.example/events?a=1")
+	f("//evil.example", "", http.StatusMovedPermanently, "https://relay.example//evil.example?a=1")
+	f("/in/token", "", http.StatusForbidden, "")
+	f("/v1/events", "Bearer rk_secret", http.StatusForbidden, "")
+}
+
+// The error for an address in use names the address, its setting and how to choose another.
+func TestAddressInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	must.Do(t, err)
+	defer func() { _ = taken.Close() }()
+	n := &Node{settings: Config{Listen: taken.Addr().String()}}
+	if _, err = newListener(n); err == nil {
+		_ = n.listener.Close()
+		t.Fatal("listens at an address that is in use")
+	}
+	for _, want := range []string{"RELAY_LISTEN", taken.Addr().String(), "choose another with --listen"} {
+		is.Has(t, err.Error(), want, "%q does not name %q", err, want)
+	}
+}
+
+// fromListener makes each connection one of an address.
+type fromListener struct {
+	net.Listener
+	from string
+}
+
+func (l *fromListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &peerConn{c, l.from}, nil
+}
+
+// statusOverHTTP2 returns the status of the answer to a GET; 0: the connection has ended.
+func statusOverHTTP2(t *testing.T, client *http.Client, url string) int {
+	resp, err := client.Get(url)
+	if err != nil {
+		return 0
+	}
+	_ = resp.Body.Close()
+	is.Equal(t, resp.ProtoMajor, 2, "HTTP/")
+	return resp.StatusCode
+}
+
+// Requests on connections of HTTP/2 are bounded as connections are. One more of an address ends its connection, one
+// more of all is refused. Each connection may have one.
+func TestRequestsOnHTTP2AreBounded(t *testing.T) {
+	for _, c := range []struct {
+		from         string
+		most, ofPeer int
+		status       int // of one request more; 0: the connection ends
+	}{
+		{from: "192.0.2.1:1", most: 100, ofPeer: 3},
+		{from: "127.0.0.1:1", most: 3, ofPeer: 1, status: http.StatusServiceUnavailable},
+	} {
+		arrived, release := make(chan struct{}, 100), make(chan struct{})
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			arrived <- struct{}{}
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}))
+		limited := newLimitListener(&fromListener{srv.Listener, c.from}, c.most, nil)
+		limited.ofPeer = c.ofPeer
+		srv.Listener, srv.EnableHTTP2 = limited, true
+		watchRequests(srv.Config)
+		srv.StartTLS()
+		defer srv.Close()
+		first := srv.Client()
+		second := &http.Client{Transport: first.Transport.(*http.Transport).Clone()} // with a connection of its own
+		answers, others := make(chan int, 100), make(chan int, 100)
+		ask := func(client *http.Client, answers chan<- int) { answers <- statusOverHTTP2(t, client, srv.URL) }
+		wait := func(what string, of chan int, want int) {
+			t.Helper()
+			select {
+			case got := <-of:
+				is.Equal(t, got, want, "%s from %s: status", what, c.from)
+			case <-time.After(time.Minute):
+				t.Errorf("%s from %s: no answer", what, c.from)
+			}
+		}
+		for range 3 {
+			go ask(first, answers)
+			<-arrived
+		}
+		go ask(second, others)
+		select {
+		case <-arrived:
+		case status := <-others:
+			t.Errorf("the first request of a connection from %s: status %d", c.from, status)
+		}
+		go ask(first, answers)
+		wait("one more", answers, c.status)
+		beside := http.StatusOK
+		if c.status == 0 {
+			beside = 0
+		}
+		close(release)
+		for range 3 {
+			wait("one beside it", answers, beside)
+		}
+		wait("one of another connection", others, http.StatusOK)
+		go ask(first, answers)
+		wait("after them", answers, http.StatusOK)
+		// Handlers end after their clients have the answers, or the end of their connection.
+		kit.WaitFor(t, "no request is counted", func() bool {
+			limited.mu.Lock()
+			defer limited.mu.Unlock()
+			return limited.requests == 0 && len(limited.peerRequests) == 0
+		})
+	}
+}
+
+// A request that is refused before it reaches a handler has the headers of every answer.
+func TestRefusedRequestHasAnID(t *testing.T) {
+	answer := httptest.NewRecorder()
+	refuseRequest(answer)
+	h := answer.Header()
+	if _, err := id.Parse("req_", h.Get("X-Request-Id")); answer.Code != http.StatusServiceUnavailable || err != nil ||
+		h.Get("Retry-After") != "1" || h.Get("X-Content-Type-Options") == "" {
+		t.Errorf("status %d, %v, %v", answer.Code, h, err)
+	}
+}
+
+// Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready. No
+// other check is optional.
+func TestStoreIsNotRequired(t *testing.T) {
+	n := &Node{settings: Config{Roles: []string{"api"}}, reader: &read.Reader{}}
+	found := false
+	for _, c := range n.checks() {
+		found = found || c.Name == "store"
+		is.Equal(t, c.Optional, c.Name == "store", "%s: optional is", c.Name)
+	}
+	if !found {
+		t.Error("the store is not checked")
+	}
+	for _, c := range (&Node{settings: Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
+		if c.Name == "store" {
+			t.Error("a node without the role api does not read the store")
+		}
+	}
 }

@@ -135,9 +135,7 @@ func startRole(t *testing.T, broker stream.Config, keys, role string) *recorder 
 	t.Helper()
 	// The path of the command socket must be short.
 	dir, err := os.MkdirTemp("", "metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	log := slog.New(slog.DiscardHandler)
 	stack, metrics := NewStack(t.Context(), log), &recorder{Registry: prometheus.NewRegistry()}

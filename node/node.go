@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/eventrelay/relay/api"
@@ -41,6 +42,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/embedded/claims"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -495,4 +497,92 @@ func (n *Node) instanceID() string {
 		return ""
 	}
 	return n.settings.NodeName
+}
+
+// recoverClaims bounds the search for the events of the claims that a crash left pending. There are as many as requests
+// were in flight.
+const recoverClaims = time.Minute
+
+// newClaims keeps the claims of events in a file if the settings name one, otherwise in Redis.
+func newClaims(n *Node) (runFunc, error) {
+	if n.claims = n.limiter; n.settings.ClaimsFile == "" {
+		return nil, nil
+	}
+	store, err := claims.Open(claims.Config{Path: n.settings.ClaimsFile, Sync: n.settings.Fsync,
+		PendingTTL: n.settings.Limit().PendingTTL}, claims.Deps{Log: n.log, Now: n.now})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(n.stack.Context(), recoverClaims)
+	defer cancel()
+	err = store.Recover(ctx, func(ctx context.Context, event id.ID) (bool, error) {
+		return n.reader.LogHasEvent(ctx, n.control.Account().ID, event)
+	})
+	if err != nil {
+		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot decide which events an interrupted node has stored: if they are sent "+
+			"again, they may be delivered twice", slog.Any("error", err))
+	}
+	n.claims = store
+	return func(ctx context.Context) error {
+		defer store.Close()
+		return store.Run(ctx)
+	}, nil
+}
+
+// limiterStore is what the API reads and writes in Redis, with the claims where they are.
+type limiterStore struct {
+	claim.Store
+	held interface {
+		HeldUntil(ctx context.Context, dests []string) map[string]time.Time
+		SourceStatus(ctx context.Context, endpoint string) string
+	}
+}
+
+// HeldUntil implements frame.LimiterStore.
+func (s limiterStore) HeldUntil(ctx context.Context, dests []string) map[string]time.Time {
+	return s.held.HeldUntil(ctx, dests)
+}
+
+// newRecovery creates the runner of recovery jobs for the partitions that this node dispatches.
+func newRecovery(n *Node) (runFunc, error) {
+	r, err := recovery.New(recovery.Deps{
+		Log: n.log, Jobs: n.control, Endpoints: n.control, Store: n.reader, Submitter: submitter{n.producer},
+		Now:     n.control.Now,
+		NewName: func() string { return id.Random("") },
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.recovery = r
+	return r.Run, nil
+}
+
+// newIDs creates the node's id generator. After the clock is set back, ids wait until it has caught up. From 30 s on
+// no event is accepted meanwhile: this is logged when it begins and ends, and the metric and /readyz show it.
+func newIDs(now func() time.Time, log *slog.Logger, reg prometheus.Registerer) *id.Generator {
+	ids := id.NewGenerator(now)
+	ids.OnStall(func(wait time.Duration) {
+		if wait == 0 {
+			log.Info("the clock has caught up: events are accepted again")
+			return
+		}
+		log.Error("the clock was set back by more than 30 s: no event is accepted until it has caught up with the ids that "+
+			"were issued",
+			"ahead", wait+id.MaxAhead, "until", now().Add(wait))
+	})
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "relay_id_ahead_seconds", Help: "Seconds that issued ids are ahead of the clock. Above 30 no event is " +
+			"accepted.",
+	}, func() float64 { return ids.Ahead().Seconds() }))
+	return ids
+}
+
+func idCheck(ids *id.Generator) api.Check {
+	return api.Check{Name: "ids", Func: func(context.Context) error {
+		if ahead := ids.Ahead(); ahead > id.MaxAhead {
+			return fmt.Errorf("issued ids are ahead of the clock by %v: no event is accepted for another %v", ahead,
+				ahead-id.MaxAhead)
+		}
+		return nil
+	}}
 }

@@ -4,6 +4,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -22,7 +23,50 @@ func TestOutboundFiles(t *testing.T) {
 func TestOpenFilesAreRaised(t *testing.T) {
 	var limit syscall.Rlimit
 	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
-	if n := openFiles(); n != int(min(uint64(limit.Max), maxFiles)) {
-		t.Errorf("%d open files, the hard limit is %d", n, limit.Max)
+	is.Equal(t, openFiles(), int(min(uint64(limit.Max), maxFiles)), "open files, the hard limit is %d", limit.Max)
+}
+
+// engineHosts finds the hosts of the engines in every form of address that the settings allow.
+func TestEngineHosts(t *testing.T) {
+	s := Config{
+		KafkaBrokers:  []string{"kafka-1.example:9092", "[2001:db8::1]:9092"},
+		ClickHouseURL: "https://user:secret@ch-1.example:8443/relay,clickhouse://ch-2.example:9000/relay",
+		SearchURL:     "http://search.example/relay", RedisURL: "rediss://:secret@redis.example:6380",
+	}
+	want := []string{"kafka-1.example", "2001:db8::1", "ch-1.example", "ch-2.example", "search.example", "redis.example"}
+	is.List(t, s.engineHosts(), want)
+	if got := (Config{RedisURL: "unix:///run/redis.sock"}).engineHosts(); len(got) != 0 {
+		t.Errorf("a unix socket gave the hosts %v", got)
+	}
+}
+
+// Clients can connect to the base URL, also if the node listens on all addresses.
+func TestBaseURLIsCallable(t *testing.T) {
+	f := func(s Config, listening, want string) {
+		t.Helper()
+		is.Equal(t, s.baseURL(listening), want, listening)
+	}
+	f(Config{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
+	f(Config{}, "0.0.0.0:8080", "http://localhost:8080")
+	f(Config{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
+	f(Config{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
+}
+
+// The doctor asks every server of ClickHouse and Redis that uses TLS, each once.
+func TestEndpointsOfEngines(t *testing.T) {
+	s := Config{ClickHouseURL: "https://a.example:8443,b.example:8443/relay,http://plain.example:8123/relay",
+		ReadURL: "https://a.example:8443/relay,https://c.example:8443/relay", RedisURL: "rediss://redis.example:6380"}
+	var got []string
+	for _, e := range s.endpoints() {
+		if e.TLS == nil {
+			t.Errorf("%s has no TLS", e.Addr)
+		}
+		got = append(got, e.Engine+" "+e.Addr)
+	}
+	want := []string{"ClickHouse a.example:8443", "ClickHouse b.example:8443", "ClickHouse c.example:8443",
+		"Redis redis.example:6380"}
+	is.List(t, got, want)
+	if got := (Config{RedisURL: "redis://redis.example"}).endpoints(); len(got) != 0 {
+		t.Errorf("%+v", got)
 	}
 }

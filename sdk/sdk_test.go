@@ -7,10 +7,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The same files make the same package, whenever they were written. Without a package there is none to serve.
@@ -27,27 +29,20 @@ func TestPackIsReproducible(t *testing.T) {
 	if err := errors.Join(err, err2); err != nil || !bytes.Equal(one, again) {
 		t.Fatalf("two packages differ: %v", err)
 	}
-	unzipped, err := gzip.NewReader(bytes.NewReader(one))
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := must.Get(gzip.NewReader(bytes.NewReader(one)))(t)
 	var names []string
 	for in := tar.NewReader(unzipped); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, h.Name)
 		if h.Mode != 0o644 || !h.ModTime.Equal(packedAt) || h.Uid != 0 || h.Uname != "" {
 			t.Errorf("%+v", h)
 		}
 	}
-	if want := []string{"package/dist/index.js", "package/package.json"}; !slices.Equal(names, want) {
-		t.Errorf("files %v, want %v", names, want)
-	}
+	is.List(t, names, []string{"package/dist/index.js", "package/package.json"}, "files")
 	if _, err := pack(fstest.MapFS{}, "bin/package"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a package: %v", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/usage"
 )
@@ -99,9 +100,7 @@ func TestPeriod(t *testing.T) {
 	u := newUsage(t, store, func() time.Time { return at }, func(c *usage.Config, _ *usage.Deps) { c.Allowance = 5 })
 	r := must.Get(u.Period(t.Context(), event.UsageOf{Account: "acc_1"}, utc("2026-02-01T00:00:00")))(t)
 	to := utc("2026-03-01T00:00:00")
-	if diff := cmp.Diff(event.UsageSpan{From: utc("2026-02-01T00:00:00"), To: to, Recent: to}, store.span); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, store.span, event.UsageSpan{From: utc("2026-02-01T00:00:00"), To: to, Recent: to})
 	if len(r.Daily) != 28 || !r.Daily[27].Day.Equal(utc("2026-02-28T00:00:00")) || r.Total() != 9 || !r.To.Equal(to) ||
 		r.Projection != (event.Projection{Events: 9, Certain: true}) || r.Over(r.Total()) != 4 {
 		t.Errorf("%+v", r)
@@ -145,9 +144,7 @@ func TestDaysAddUpToTheTotal(t *testing.T) {
 		for _, d := range r.Daily {
 			days = append(days, fmt.Sprint(d.Day.Format("2006-01-02"), " ", d.Total()))
 		}
-		if got := strings.Join(days, ", "); got != "2026-08-01 0, 2026-08-02 4, 2026-08-03 0, 2026-08-04 2" {
-			t.Errorf("days %s", got)
-		}
+		is.Equal(t, strings.Join(days, ", "), "2026-08-01 0, 2026-08-02 4, 2026-08-03 0, 2026-08-04 2", "days")
 		total, limited, err := u.Current(t.Context(), "acc_1")
 		if limited != allowance || (total == 6) != (allowance > 0) || err != nil {
 			t.Errorf("%d of %d, %v", total, limited, err)
@@ -221,16 +218,12 @@ func TestCountsAreShared(t *testing.T) {
 		u := newUsage(t, store, time.Now)
 		ask := func() *event.Usage {
 			r, err := u.Usage(t.Context(), event.UsageOf{Account: "acc_1"})
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 			return r
 		}
 		counted := func(want int64) {
 			t.Helper()
-			if got := store.counts.Swap(0); got != want {
-				t.Errorf("counted %d times, want %d", got, want)
-			}
+			is.Equal(t, store.counts.Swap(0), want, "counted … times")
 		}
 		ask()
 		ask()
@@ -280,10 +273,8 @@ func TestCachedCountEndsWithItsPeriod(t *testing.T) {
 		u := newUsage(t, store, time.Now)
 		time.Sleep(31*24*time.Hour - 3*time.Second)
 		for _, want := range []time.Month{time.January, time.February} {
-			r, err := u.Usage(t.Context(), event.UsageOf{Account: "acc_1"})
-			if err != nil || r.From.Month() != want {
-				t.Errorf("%v, %v; want %s", r, err, want)
-			}
+			r := must.Get(u.Usage(t.Context(), event.UsageOf{Account: "acc_1"}))(t)
+			is.Equal(t, r.From.Month(), want, r)
 			time.Sleep(2 * time.Second)
 		}
 	})
@@ -300,9 +291,7 @@ func TestCurrentIsAtMostHalfAMinuteOld(t *testing.T) {
 			if _, _, err := u.Current(t.Context(), "acc_1"); err != nil {
 				t.Error(err)
 			}
-			if got := store.counts.Swap(0); got != want {
-				t.Errorf("counted %d times, want %d", got, want)
-			}
+			is.Equal(t, store.counts.Swap(0), want, "counted … times")
 		}
 		f(unlimited, 0)
 		f(limited, 1)
@@ -350,14 +339,10 @@ func TestRunCountsAndLogsAnOutageOnce(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := u.Run(ctx); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, u.Run(ctx))
 		})
 		synctest.Wait()
-		if calls.Load() != 1 {
-			t.Errorf("%d calls at the start", calls.Load())
-		}
+		is.Equal(t, calls.Load(), 1, "calls at the start")
 		failing.Store(true)
 		time.Sleep(30*time.Second + time.Millisecond)
 		failing.Store(false)
@@ -371,9 +356,7 @@ func TestRunCountsAndLogsAnOutageOnce(t *testing.T) {
 		}
 		idle, stopIdle := context.WithCancel(t.Context())
 		wg.Go(func() {
-			if err := newUsage(t, &fakeStore{}, time.Now).Run(idle); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, newUsage(t, &fakeStore{}, time.Now).Run(idle))
 		})
 		synctest.Wait()
 		stopIdle()
@@ -384,8 +367,6 @@ func TestRunCountsAndLogsAnOutageOnce(t *testing.T) {
 func TestNewReportsAllFaults(t *testing.T) {
 	_, err := usage.New(usage.Config{Allowance: -1}, usage.Deps{})
 	for _, fault := range []string{"allowance", "intervals", "dependency"} {
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%v does not name the %s", err, fault)
-		}
+		is.Failed(t, err, fault, "does not name the %s", fault)
 	}
 }

@@ -71,8 +71,7 @@ func (a *alerts) readAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, view)
-	return nil
+	return web.Answer(w, http.StatusOK, view)
 }
 
 func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
@@ -94,8 +93,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 		return err
 	}
 	view.Warnings = append(view.Warnings, in.Warnings...)
-	web.WriteJSON(w, http.StatusOK, view)
-	return nil
+	return web.Answer(w, http.StatusOK, view)
 }
 
 // Values of testResult.Status.
@@ -139,8 +137,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 			answer.Failed++
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, answer)
-	return nil
+	return web.Answer(w, http.StatusOK, answer)
 }
 
 // testChannels sends the test message to all enabled channels at the same time and waits for the results; each

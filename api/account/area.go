@@ -124,7 +124,6 @@ type keyInfo struct{ version string }
 
 // me describes the API key of the request.
 func (a *keyInfo) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
-	web.WriteJSON(w, http.StatusOK, wire.Me{AccountID: key.Account, KeyID: key.ID, KeyName: key.Name, Scope: key.Scope,
+	return web.Answer(w, http.StatusOK, wire.Me{AccountID: key.Account, KeyID: key.ID, KeyName: key.Name, Scope: key.Scope,
 		Agent: key.Agent, Tenant: key.Tenant, Version: a.version})
-	return nil
 }

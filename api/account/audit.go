@@ -67,8 +67,7 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 		out.NextCursor = params.Hash.Cursor(frame.RowKey(rows[len(out.Data)-1].ID))
 	}
 	frame.SetAsOf(w, page.AsOf)
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // mergeAudit merges the outbox into the rows of the store: each entry once, newest first.

@@ -66,8 +66,7 @@ func (a *usage) readUsage(w http.ResponseWriter, r *http.Request, key *config.Ke
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, usageOf(u))
-	return nil
+	return web.Answer(w, http.StatusOK, usageOf(u))
 }
 
 // scope is whose usage a key asks for: that of the account, or of a tenant.
@@ -163,8 +162,7 @@ func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *confi
 				Total: d.Total(), Bytes: d.Bytes}
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, v)
-	return nil
+	return web.Answer(w, http.StatusOK, v)
 }
 
 func usageOfEndpoint(e event.EndpointUse) wire.EndpointUsage {

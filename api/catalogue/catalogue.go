@@ -125,8 +125,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 func answer(w http.ResponseWriter, status int, x *config.EventType, warnings []frame.Warning) error {
 	v := viewOf(x)
 	v.Warnings = warnings
-	web.WriteJSON(w, status, v)
-	return nil
+	return web.Answer(w, status, v)
 }
 
 func (a *Catalogue) read(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -291,8 +290,7 @@ func (a *Catalogue) remove(w http.ResponseWriter, r *http.Request, key *config.K
 	if err := entity.Delete[config.EventType](r.Context(), a.config, x.ID); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, x.Name, "event_type")
-	return nil
+	return frame.WriteDeleted(w, x.Name, "event_type")
 }
 
 // importTypes creates or replaces the types of an OpenAPI document. Nothing is written if any of them is invalid.
@@ -327,8 +325,7 @@ func (a *Catalogue) importTypes(w http.ResponseWriter, r *http.Request, key *con
 			out.Updated++
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // take makes a type that of a document.
@@ -348,8 +345,7 @@ func (a *Catalogue) export(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, json.RawMessage(text))
-	return nil
+	return web.Answer(w, http.StatusOK, json.RawMessage(text))
 }
 
 // readSeen answers with the types of recent events.
@@ -377,8 +373,7 @@ func (a *Catalogue) readSeen(w http.ResponseWriter, r *http.Request, key *config
 			Known: a.config.EventType(key.Account, name) != nil})
 	}
 	slices.SortFunc(out.Types, func(a, b wire.EventTypeSeen) int { return strings.Compare(a.Name, b.Name) })
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 func title(s *config.Settings) string {
@@ -395,8 +390,7 @@ func settingsView(s *config.Settings, warnings []frame.Warning) *wire.CatalogueS
 
 func (a *Catalogue) readSettings(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	a.CatchUp(r.Context())
-	web.WriteJSON(w, http.StatusOK, settingsView(a.config.Settings(), nil))
-	return nil
+	return web.Answer(w, http.StatusOK, settingsView(a.config.Settings(), nil))
 }
 
 func (a *Catalogue) changeSettings(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
@@ -416,6 +410,5 @@ func (a *Catalogue) changeSettings(w http.ResponseWriter, r *http.Request, _ *co
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, settingsView(s, in.Warnings))
-	return nil
+	return web.Answer(w, http.StatusOK, settingsView(s, in.Warnings))
 }

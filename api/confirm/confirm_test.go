@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -265,9 +266,7 @@ func TestApproveOfSomethingElse(t *testing.T) {
 	if a, err := c.Approve(t.Context(), person, a); err != nil || a.State != config.ActionConflict {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if r := confirm.Revision([]byte(finding), []byte(`{"error":{}}`)); r != "" {
-		t.Errorf("of a resource that is gone: %q", r)
-	}
+	is.Equal(t, confirm.Revision([]byte(finding), []byte(`{"error":{}}`)), "", "of a resource that is gone")
 }
 
 // What cannot be read is not known to have changed: the action stays pending, and the person sees why.
@@ -517,9 +516,7 @@ func TestSameChangeIsNotMadeTwice(t *testing.T) {
 // What a key asked for ends with the key: before the approval, ...
 func TestKeyIsRevokedBeforeTheApproval(t *testing.T) {
 	w, c, a := newWorld(t)
-	if c.Refusal(a) != "" {
-		t.Errorf("refused: %s", c.Refusal(a))
-	}
+	is.Equal(t, c.Refusal(a), "", "refused")
 	w.revoked = true
 	if len(c.Pending("acc_1")) != 0 || c.Refusal(a) != "the API key that asked was revoked" {
 		t.Errorf("it waits for a person: %s", c.Refusal(a))

@@ -1,10 +1,13 @@
 package endpoints
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -56,8 +59,7 @@ func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request,
 			view.Warnings[i].Param = member
 		}
 	}
-	web.WriteJSON(w, status, view)
-	return nil
+	return web.Answer(w, status, view)
 }
 
 func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -113,8 +115,7 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 	if _, _, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, name, "destination")
-	return nil
+	return frame.WriteDeleted(w, name, "destination")
 }
 
 // maxOverlap is more than a receiver needs to install a new secret, in seconds.
@@ -184,12 +185,11 @@ func (a *destinations) purgeDestination(w http.ResponseWriter, r *http.Request, 
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
+	return web.Answer(w, http.StatusOK, struct {
 		ID           string   `json:"id"`
 		Object       string   `json:"object"`
 		PurgedBefore web.Time `json:"purged_before"`
 	}{name, "destination", web.Time(after.Destination(name).PurgeBefore)})
-	return nil
 }
 
 // purgeTime reads the member before. IDs have millisecond precision, so the default is the end of the current
@@ -209,4 +209,66 @@ func (a *destinations) purgeTime(o *frame.Object, now time.Time) time.Time {
 	}
 	o.RefuseUnknown() // a misspelled time must not purge everything
 	return before
+}
+
+// maxLookups bounds the host names that one request resolves, each within half a second.
+const maxLookups = 4
+
+// maxLookupsPerMinute bounds the host names that this node resolves for an account, so that saving destinations
+// cannot be used to scan a network's names.
+const maxLookupsPerMinute = 60
+
+// lookups counts the names that were resolved in the current minute.
+type lookups struct {
+	mu     sync.Mutex // guards the fields below
+	minute time.Time
+	count  map[string]int // by account, in that minute
+}
+
+// allow counts one more name of the account and reports whether it may be resolved.
+func (l *lookups) allow(account string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if minute := now.Truncate(time.Minute); !minute.Equal(l.minute) {
+		l.minute, l.count = minute, make(map[string]int)
+	}
+	if l.count[account] >= maxLookupsPerMinute {
+		return false
+	}
+	l.count[account]++
+	return true
+}
+
+// warnAddresses resolves the hosts that a change added and warns about blocked addresses. The delivery itself checks
+// the address again when it connects.
+func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before, after *config.Endpoint) {
+	if a.resolver == nil {
+		return
+	}
+	seen := map[string]bool{}
+	if before != nil {
+		for _, d := range before.Destinations {
+			seen[hostOf(d.URL)] = true
+		}
+	}
+	n := 0
+	for i, d := range after.Destinations {
+		host := hostOf(d.URL)
+		if seen[host] || n == maxLookups || !a.lookups.allow(after.Account, a.Now()) {
+			continue
+		}
+		seen[host] = true
+		n++
+		if text := a.egress.LookupWarning(ctx, a.resolver, host); text != "" {
+			in.Warn(frame.Indexed("destinations", i)+".url", text)
+		}
+	}
+}
+
+func hostOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "" // cannot happen: stored URLs were parsed when they were saved
+	}
+	return u.Hostname()
 }

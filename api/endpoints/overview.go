@@ -73,8 +73,7 @@ func (a *overviews) readOverview(w http.ResponseWriter, r *http.Request, key *co
 		return err
 	}
 	frame.SetAsOf(w, x.asOf)
-	web.WriteJSON(w, http.StatusOK, x.view)
-	return nil
+	return web.Answer(w, http.StatusOK, x.view)
 }
 
 // overview reads what needs a person from memory, and the traffic from the store.
@@ -181,9 +180,8 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 		return err
 	}
 	frame.SetAsOf(w, x.asOf)
-	web.WriteJSON(w, http.StatusOK, wire.EndpointTraffic{Object: "endpoint_traffic", EndpointID: e.ID,
+	return web.Answer(w, http.StatusOK, wire.EndpointTraffic{Object: "endpoint_traffic", EndpointID: e.ID,
 		Range: span.Name, StepSeconds: int64(span.Step / time.Second), Destinations: x.destinations, Waiting: x.waiting})
-	return nil
 }
 
 // trafficRange reads the range of time, a day by default.

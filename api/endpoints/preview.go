@@ -71,8 +71,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	}
 	view := previewViewOf(&preview)
 	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.Warnings
-	web.WriteJSON(w, http.StatusOK, view)
-	return nil
+	return web.Answer(w, http.StatusOK, view)
 }
 
 // previewSoon applies the operations when fewer than maxPreviews are being applied. A request comes here with its body

@@ -76,8 +76,7 @@ func (a *pulls) pull(w http.ResponseWriter, r *http.Request, key *config.Key) er
 		return err
 	}
 	if r.Method == http.MethodHead { // has no answer to lease events with
-		web.WriteJSON(w, http.StatusOK, wire.Pulled{Data: []wire.PulledEvent{}})
-		return nil
+		return web.Answer(w, http.StatusOK, wire.Pulled{Data: []wire.PulledEvent{}})
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -89,8 +88,7 @@ func (a *pulls) pull(w http.ResponseWriter, r *http.Request, key *config.Key) er
 	if err != nil {
 		return errPull(err)
 	}
-	web.WriteJSON(w, http.StatusOK, wire.Pulled{Data: frame.ViewsOf(found, pulledView)})
-	return nil
+	return web.Answer(w, http.StatusOK, wire.Pulled{Data: frame.ViewsOf(found, pulledView)})
 }
 
 func numberOf(q *frame.Query, name string, fallback, lo, hi int) int {
@@ -179,8 +177,7 @@ func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.
 		}
 		answer.Data[at[i]].Status = string(state)
 	}
-	web.WriteJSON(w, http.StatusOK, answer)
-	return nil
+	return web.Answer(w, http.StatusOK, answer)
 }
 
 func (a *pulls) listConsumers(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -195,8 +192,7 @@ func (a *pulls) listConsumers(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return errPull(err)
 	}
-	web.WriteJSON(w, http.StatusOK, wire.Consumers{Data: frame.ViewsOf(found, func(c pull.Consumer) wire.Consumer {
+	return web.Answer(w, http.StatusOK, wire.Consumers{Data: frame.ViewsOf(found, func(c pull.Consumer) wire.Consumer {
 		return wire.Consumer{Consumer: c.Name, LastPullAt: web.Time(c.LastPull), Pulling: c.Pulling, Leases: c.Leases}
 	})})
-	return nil
 }

@@ -47,8 +47,7 @@ func (a *endpoints) readReconciliation(w http.ResponseWriter, r *http.Request, k
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, a.reconciliation(r.Context(), e))
-	return nil
+	return web.Answer(w, http.StatusOK, a.reconciliation(r.Context(), e))
 }
 
 // reconciliation returns what the node that asks the provider says of it; all is zero if it says nothing.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -146,8 +148,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 	}
 	v := a.view(t)
 	v.Warnings = in.Warnings
-	web.WriteJSON(w, http.StatusOK, v)
-	return nil
+	return web.Answer(w, http.StatusOK, v)
 }
 
 func (a *tenants) remove(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -158,8 +159,7 @@ func (a *tenants) remove(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err := a.config.DeleteTenant(r.Context(), t); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, t.Tenant, "tenant")
-	return nil
+	return frame.WriteDeleted(w, t.Tenant, "tenant")
 }
 
 func keyView(k *config.Key, text string) *wire.TenantKey {
@@ -189,8 +189,7 @@ func (a *tenants) createKey(w http.ResponseWriter, r *http.Request, key *config.
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusCreated, keyView(k, text))
-	return nil
+	return web.Answer(w, http.StatusCreated, keyView(k, text))
 }
 
 func (a *tenants) listKeys(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -223,8 +222,7 @@ func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.
 	if err := a.config.RevokeKey(r.Context(), name); err != nil {
 		return err
 	}
-	frame.WriteDeleted(w, name, "key")
-	return nil
+	return frame.WriteDeleted(w, name, "key")
 }
 
 // ownEndpoint returns the endpoint that events sent to a tenant go to. The first event creates it, without a
@@ -283,4 +281,109 @@ func (a *endpoints) checkDestinations(e *config.Endpoint) error {
 		return &config.LimitError{Name: "limits.destinations", Most: *t.Limits.Destinations}
 	}
 	return nil
+}
+
+// PortalLinkPath is the path of links to the portal below its address, each with its token.
+const PortalLinkPath = "/link/"
+
+// Defaults of links to the portal.
+const (
+	portalLinkLife    = 600  // seconds
+	portalSessionLife = 3600 // seconds
+)
+
+func linkView(s *config.PortalSession, link string) *wire.PortalLink {
+	v := &wire.PortalLink{ID: s.ID, Object: "portal_link", Tenant: s.Tenant, URL: link, Can: s.Can,
+		SessionSeconds: int(s.Lasts / time.Second), OpenedAt: web.Time(s.OpenedAt), EndsAt: web.Time(s.Until),
+		CreatedAt: web.Time(s.CreatedAt)}
+	if s.ReturnURL != "" {
+		v.ReturnURL = &s.ReturnURL
+	}
+	if s.RefreshURL != "" {
+		v.RefreshURL = &s.RefreshURL
+	}
+	return v
+}
+
+func (a *tenants) createLink(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	t, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	body, err := a.Body(r)
+	if err != nil {
+		return err
+	}
+	in := &frame.Input{}
+	x := &wire.PortalLink{ExpiresSeconds: portalLinkLife, SessionSeconds: portalSessionLife}
+	o := in.NewObject("", body)
+	o.Decode(x)
+	o.RefuseUnknown()
+	s := &config.PortalSession{Meta: a.NewMeta(r, id.PortalSession, key), Tenant: t.Tenant,
+		Can: x.Can, Lasts: time.Duration(x.SessionSeconds) * time.Second,
+		ReturnURL: a.pageOfOwner(in, "return_url", x.ReturnURL), RefreshURL: a.pageOfOwner(in, "refresh_url", x.RefreshURL)}
+	if !slices.Contains(s.Can, config.PortalView) {
+		s.Can = append([]string{config.PortalView}, s.Can...)
+	}
+	if in.Err != nil {
+		return in.Err
+	}
+	if _, err := a.ownEndpoint(r, key); err != nil { // the portal adds destinations to it
+		return err
+	}
+	token, s, err := a.config.CreatePortalLink(r.Context(), s, time.Duration(x.ExpiresSeconds)*time.Second)
+	if err != nil {
+		return err
+	}
+	return web.Answer(w, http.StatusCreated, linkView(s, a.portal.URL+PortalLinkPath+token))
+}
+
+// pageOfOwner checks an address that the portal leads to: a person who trusts the portal is sent there.
+func (a *tenants) pageOfOwner(in *frame.Input, param string, page *string) string {
+	if page == nil {
+		return ""
+	}
+	u, err := url.Parse(*page)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || !web.IsPrintable(*page) || strings.Contains(*page, `\`):
+		in.Fail(param, "must be an address such as https://app.example.com/webhooks")
+	case !slices.Contains(a.portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host)):
+		in.Fail(param, "must begin with an origin of RELAY_PORTAL_ORIGINS; add %s to that setting of the relay",
+			u.Scheme+"://"+u.Host)
+	}
+	return *page
+}
+
+func (a *tenants) listLinks(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	t, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	p, err := a.ConfigPage(r, frame.NewQuery(r, "portal links "+t.ID))
+	if err != nil {
+		return err
+	}
+	all, more := entity.List(a.config, key.Account, p.Before, p.Limit, func(s *config.PortalSession) bool {
+		return s.Tenant == t.Tenant
+	})
+	return frame.WriteConfigPage(w, p, all, more,
+		frame.ViewsOf(all, func(s *config.PortalSession) *wire.PortalLink { return linkView(s, "") }))
+}
+
+func (a *tenants) endLink(w http.ResponseWriter, r *http.Request, key *config.Key) error {
+	t, err := a.inPath(r, key)
+	if err != nil {
+		return err
+	}
+	name := web.InfoOf(r).Vars["link"]
+	find := func(name string) (*config.PortalSession, entity.Presence) {
+		return entity.Get[config.PortalSession](a.config, name)
+	}
+	if s := frame.Find(r.Context(), a.Core, find, name); s == nil || s.Account != key.Account || s.Tenant != t.Tenant {
+		return web.Missing("the tenant has no such portal link; it may have ended")
+	}
+	if err := a.config.EndPortalSession(r.Context(), name); err != nil {
+		return err
+	}
+	return frame.WriteDeleted(w, name, "portal_link")
 }

@@ -69,8 +69,7 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 			out.Data = append(out.Data, v)
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out)
 }
 
 // transformation reads the member of an endpoint: {"ops": […]}, the array alone, or null for none. It replaces the

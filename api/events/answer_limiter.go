@@ -100,8 +100,7 @@ func (s *answerShares) leaveLocked(key string, x *share) {
 // the caller's share and of the budget is free, and holds the real size until the response is written.
 func (a answerLimiter) write(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error {
 	if maxBytes <= maxSmallAnswer {
-		web.WriteJSON(w, http.StatusOK, build())
-		return nil
+		return web.Answer(w, http.StatusOK, build())
 	}
 	limited, cancel := context.WithTimeout(ctx, answerWait)
 	defer cancel()

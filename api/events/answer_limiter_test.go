@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // slowClient is a client that reads its response only when the test lets it.
@@ -56,14 +57,10 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 			t.Errorf("a small answer: %v", err)
 		}
 		time.AfterFunc(time.Second, func() { reads <- struct{}{} })
-		if err := serve(httptest.NewRecorder(), largeAnswerBudget/8, "x"); err != nil {
-			t.Errorf("an answer that gets room while it waits: %v", err)
-		}
+		is.OK(t, serve(httptest.NewRecorder(), largeAnswerBudget/8, "x"), "an answer that gets room while it waits")
 		close(reads)
 		for range 4 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			is.OK(t, <-ended)
 		}
 		for range 10 { // the bound of each is the whole budget
 			reads := make(chan struct{})
@@ -108,9 +105,7 @@ func TestLargeAnswersOfAKeyAreBounded(t *testing.T) {
 		}
 		close(reads)
 		for range 4 {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			is.OK(t, <-ended)
 		}
 		if len(a.shares.of) != 0 || !a.budget.TryAcquire(largeAnswerBudget) {
 			t.Errorf("%d keys have a share, or some of the budget is held", len(a.shares.of))

@@ -80,11 +80,10 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, wire.ReceiptResult{
+	return web.Answer(w, http.StatusOK, wire.ReceiptResult{
 		EventID: d.Text(id.Event), ReceiptFields: receiptFieldsOf(&s.Receipt), Applied: s.Applied,
 		CreatedAt: web.Time(s.FirstAt), UpdatedAt: web.Time(s.At), Warnings: in.Warnings,
 	})
-	return nil
 }
 
 // readReceipt validates the body of a receipt.
@@ -235,7 +234,6 @@ func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, wire.PayloadErased{ID: d.Text(id.Event), Object: "event",
+	return web.Answer(w, http.StatusOK, wire.PayloadErased{ID: d.Text(id.Event), Object: "event",
 		PayloadErasedAt: web.Time(at)})
-	return nil
 }

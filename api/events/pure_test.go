@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -26,9 +27,7 @@ func TestWhy(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 5e6, time.UTC)
 	f := func(status event.Status, reason event.Reason, next time.Time, want string) {
 		t.Helper()
-		if got := explain(status, reason, next, "").text(); got != want {
-			t.Errorf("%s %s: %q, want %q", status, reason, got, want)
-		}
+		is.Equal(t, explain(status, reason, next, "").text(), want, "%s %s", status, reason)
 	}
 	var never time.Time
 	f(event.Delivered, "", never, "delivered")
@@ -106,14 +105,10 @@ func TestWhyOfADuplicate(t *testing.T) {
 	s := &event.Summary{Status: event.Skipped, Reason: event.Duplicate, DuplicateOf: "evt_01m7w6h6kk00r00w2s1cbs4f8h"}
 	for _, got := range []string{summaryWhy(s).text(), rowOf(s).Why,
 		eventWhy(&event.Detail{Summary: *s}, nil, nil).text()} {
-		if got != "skipped: duplicate of evt_01m7w6h6kk00r00w2s1cbs4f8h" {
-			t.Errorf("%q", got)
-		}
+		is.Equal(t, got, "skipped: duplicate of evt_01m7w6h6kk00r00w2s1cbs4f8h")
 	}
 	s.Status, s.Reason = event.Delivered, "" // after a replay
-	if got := summaryWhy(s).text(); got != "delivered" {
-		t.Errorf("%q", got)
-	}
+	is.Equal(t, summaryWhy(s).text(), "delivered")
 }
 
 // erasedAlways says that every payload was erased.
@@ -138,9 +133,7 @@ func TestWhyOfAnErasedEvent(t *testing.T) {
 		}
 		v := a.detailOf(frame.Viewer{}, d, nil)
 		for _, got := range []string{a.rowsOf([]event.Summary{d.Summary})[0].Why, v.Why, v.Deliveries[0].Why} {
-			if got != want {
-				t.Errorf("%s: %q, want %q", status, got, want)
-			}
+			is.Equal(t, got, want, status)
 		}
 	}
 }
@@ -181,9 +174,7 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 		v := a.detailOf(frame.Viewer{}, d, nil)
 		row := strings.Replace(a.rowsOf([]event.Summary{d.Summary})[0].Why, "the last attempt failed; ", failed, 1)
 		for _, got := range []string{row, v.Why, v.Deliveries[0].Why} {
-			if got != want {
-				t.Errorf("%q, want %q", got, want)
-			}
+			is.Equal(t, got, want)
 		}
 	}
 	endpoint := func(d config.Destination) *config.Endpoint {
@@ -217,12 +208,8 @@ func TestWhyOfAHaltedDeliveryBesideAnother(t *testing.T) {
 		NextAttemptAt: at, Deliveries: []event.Delivery{{Destination: "a", Status: event.Retrying, NextAttemptAt: at},
 			{Destination: "b", Status: event.Retrying, NextAttemptAt: at.Add(time.Hour)}}}}
 	const want = "the last attempt failed; next attempt at 2026-08-21T23:24:36.000Z"
-	if got := a.detailOf(frame.Viewer{}, d, nil).Why; got != "2 of 2 destinations: "+want {
-		t.Errorf("%q", got)
-	}
-	if got := a.rowsOf([]event.Summary{d.Summary})[0].Why; got != want {
-		t.Errorf("%q", got)
-	}
+	is.Equal(t, a.detailOf(frame.Viewer{}, d, nil).Why, "2 of 2 destinations: "+want)
+	is.Equal(t, a.rowsOf([]event.Summary{d.Summary})[0].Why, want)
 }
 
 // The detail knows the attempts: its sentences name the attempt that matters and, of several destinations, those
@@ -240,9 +227,7 @@ func TestWhyOfDetail(t *testing.T) {
 	f := func(want string, status event.Status, ds ...event.Delivery) {
 		t.Helper()
 		d := &event.Detail{Summary: event.Summary{Status: status, Deliveries: ds}, Attempts: attempts}
-		if got := eventWhy(d, nil, nil).text(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		is.Equal(t, eventWhy(d, nil, nil).text(), want)
 	}
 	a := event.Delivery{Destination: "a", Status: event.Retrying, NextAttemptAt: next.Add(time.Hour)}
 	b := event.Delivery{Destination: "b", Status: event.Retrying, NextAttemptAt: next}
@@ -273,9 +258,7 @@ func TestWhyDetails(t *testing.T) {
 		Attempt: event.Attempt{Code: 503, ErrorCode: event.CodeHTTPStatus}}}
 	f := func(got explained, want string) {
 		t.Helper()
-		if text := strings.TrimSpace(string(web.Encode(got.Why))); text != want {
-			t.Errorf("%s, want %s", text, want)
-		}
+		is.Equal(t, strings.TrimSpace(string(web.Encode(got.Why))), want)
 	}
 	const cause = `"cause":"attempt 2 failed (HTTP 503)"}`
 	f(deliveryWhy(x, attempts, nil, ""), `{"code":"retrying","until":"2026-08-21T22:24:36.005Z",`+cause)
@@ -291,9 +274,7 @@ func TestEnvelopeKeepsData(t *testing.T) {
 	d := must.Get(id.NewGenerator(nil).New(3))(t)
 	data := []byte("{ \"data\" : {\"a\":1.0,\"a\":2}, \"x\":\",\\\"data\\\":\" }")
 	body := appendEnvelope(nil, d, "a.b", data)
-	if cap(body) != len(body) {
-		t.Errorf("%d bytes set aside for %d", cap(body), len(body))
-	}
+	is.Equal(t, cap(body), len(body), "bytes set aside for %d", len(body))
 	if got := envelopeData(body); !bytes.Equal(got, data) {
 		t.Errorf("%s, want %s", got, data)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A node explains two signatures at the same time. A further one waits for two seconds and is answered 503.
@@ -33,9 +34,7 @@ func TestExplanationsAreLimited(t *testing.T) {
 		}
 		close(finish)
 		for range maxExplanations {
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			is.OK(t, <-ended)
 		}
 		if _, err := a.explainSoon(t.Context(), nil, nil); err != nil {
 			t.Error(err)

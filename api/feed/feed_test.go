@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
@@ -63,9 +64,7 @@ func newHarness(t testing.TB) *harness {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := w.feed.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, w.feed.Run(ctx))
 	})
 	w.stop = func() { cancel(); wg.Wait() }
 	t.Cleanup(w.stop)
@@ -216,17 +215,11 @@ func TestWatcherBehindMissesNothing(t *testing.T) {
 		t.Errorf("%d bytes waited, at most %d may", most, limit)
 	}
 	w.wantAll("ep_a", w.next(idle, n), nil)
-	if held := w.feed.QueuedBytes(); held != 0 {
-		t.Errorf("%d bytes are queued without a watcher", held)
-	}
-	if w.feed.Tails() != 1 {
-		t.Errorf("%d tails", w.feed.Tails())
-	}
+	is.Equal(t, w.feed.QueuedBytes(), 0, "bytes are queued without a watcher")
+	is.Equal(t, w.feed.Tails(), 1, "tails")
 	idle.Close()
 	busy.Close()
-	if w.feed.Tails() != 0 {
-		t.Errorf("%d tails without watchers", w.feed.Tails())
-	}
+	is.Equal(t, w.feed.Tails(), 0, "tails without watchers")
 }
 
 // Large bodies fill the memory limit before a thousand events are queued.
@@ -385,9 +378,7 @@ func TestOneReadForEachKey(t *testing.T) {
 	second := next("key_a")
 	other := next("key_b")
 	close(<-w.reads) // that of key_b, whichever began first
-	if err := <-other; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, <-other)
 	select {
 	case <-w.reads:
 		t.Error("a key has two reads at a time")
@@ -397,9 +388,7 @@ func TestOneReadForEachKey(t *testing.T) {
 	}
 	close(running)
 	close(<-w.reads)
-	if err := errors.Join(<-first, <-second); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, errors.Join(<-first, <-second))
 }
 
 // TestEventAppendedLate: a watcher that resumes from the store gets an event that the log has appended 90 s after its
@@ -481,18 +470,14 @@ func TestStoppedFeed(t *testing.T) {
 		t.Errorf("a new watcher hears %v", err)
 	}
 	x.Close()
-	if n := w.feed.Tails(); n != 0 {
-		t.Errorf("%d tails", n)
-	}
+	is.Equal(t, w.feed.Tails(), 0, "tails")
 }
 
 func TestCursor(t *testing.T) {
 	c := feed.Cursor{At: time.UnixMilli(1_700_000_000_123).UTC(), Next: map[int32]int64{0: 0, 7: 1 << 40, 4095: 3}}
 	text := c.Encode("ep_a")
-	got, err := feed.ParseCursor("ep_a", text)
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(c) {
-		t.Errorf("%v, %v", got, err)
-	}
+	got := must.Get(feed.ParseCursor("ep_a", text))(t)
+	is.Equal(t, fmt.Sprint(got), fmt.Sprint(c), got)
 	for _, bad := range []string{
 		"", "A", text + "A", text[:len(text)-1], text[1:], "é" + text, feed.Cursor{At: c.At}.Encode("ep_a"),
 		feed.Cursor{At: c.At, Next: map[int32]int64{1 << 20: 1}}.Encode("ep_a")} {

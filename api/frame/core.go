@@ -9,16 +9,20 @@ package frame
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"net/http"
 	"net/netip"
 	"time"
+	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -265,4 +269,78 @@ type Answers interface {
 	ClaimAnswer(ctx context.Context, claim *config.Answer, optional bool) (*config.Answer, error)
 	ChangeAnswer(ctx context.Context, id string, alter func(*config.Answer) error) (*config.Answer, error)
 	ReleaseClaim(ctx context.Context, claim *config.Answer) error
+}
+
+// OrNull returns nil for the empty text, and for 0.
+func OrNull[T comparable](s T) *T {
+	var none T
+	if s == none {
+		return nil
+	}
+	return &s
+}
+
+// SetAsOf sets Relay-Data-As-Of, the time up to which the answer is complete. t is zero when the answer is current.
+func SetAsOf(w http.ResponseWriter, t time.Time) {
+	if !t.IsZero() {
+		w.Header().Set("Relay-Data-As-Of", t.UTC().Format(web.TimeFormat))
+	}
+}
+
+// ViewsOf returns the view of each row.
+func ViewsOf[T, V any](rows []T, view func(T) V) []V {
+	out := make([]V, len(rows))
+	for i, x := range rows {
+		out[i] = view(x)
+	}
+	return out
+}
+
+// WriteDeleted answers that something is deleted.
+func WriteDeleted(w http.ResponseWriter, name, object string) error {
+	return web.Answer(w, http.StatusOK, wire.Deleted{ID: name, Object: object, Deleted: true})
+}
+
+// FailureViewOf shows why operations failed on a body.
+func FailureViewOf(f *transform.Failure) *wire.Failure {
+	view := &wire.Failure{Pointer: f.Pointer, Message: f.Message}
+	if f.Op != transform.NoOp {
+		view.Index = &f.Op
+	}
+	return view
+}
+
+// BodyText returns bytes as text if they are UTF-8, else in base64.
+func BodyText(b []byte) (text, encoding string) {
+	if utf8.Valid(b) {
+		return string(b), "utf8"
+	}
+	return base64.StdEncoding.EncodeToString(b), "base64"
+}
+
+// LoopHeader reports whether a header carries the delivery history of an event. A receiver that forwards the headers
+// of a delivery is recognised by it, as at an ingest URL.
+func LoopHeader(canonical string) bool {
+	return canonical == event.HeaderHops || canonical == event.HeaderPath
+}
+
+// LoopHeaders returns the loop headers of a request as header lines of an event.
+func LoopHeaders(h http.Header) (fields []event.Field) {
+	for _, name := range []string{event.HeaderHops, event.HeaderPath} {
+		for _, v := range h[name] {
+			fields = append(fields, event.Field{Name: name, Value: v})
+		}
+	}
+	return fields
+}
+
+// RefuseLoop refuses a replay or recovery that was requested by a delivery. A replayed event keeps the headers it
+// was received with, so its hop count would not grow and the loop would never end.
+func RefuseLoop(r *http.Request) error {
+	if event.Hops(r.Header[event.HeaderHops]) == 0 {
+		return nil
+	}
+	return web.WrongState(event.HeaderHops,
+		"marks a request that a delivery caused, and a delivery may not replay events; send the request without "+
+			"this header")
 }

@@ -3,15 +3,15 @@ package frame
 import (
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A cursor of another version may have another meaning: it is refused, also for the same list and filters.
 func TestCursorsOfOtherVersionsAreRefused(t *testing.T) {
 	h := newFilterHash("events")
 	key := RowKey{15: 9}
-	if got, err := h.key(h.Encode(CursorVersion, key[:])); err != nil || got != key {
-		t.Fatalf("of this version: %v, %v", got, err)
-	}
+	must.Equal(t, must.Get(h.key(h.Encode(CursorVersion, key[:])))(t), key, "of this version")
 	for _, version := range []byte{CursorVersion - 1, CursorVersion + 1, 255} {
 		if got, err := h.key(h.Encode(version, key[:])); err == nil {
 			t.Errorf("a cursor of version %d is read as %v", version, got)

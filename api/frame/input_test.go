@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A cursor stays valid with a relative time, although that is another moment on each page.
@@ -31,9 +32,7 @@ func TestDidYouMean(t *testing.T) {
 		if want != "" {
 			want = "; did you mean " + want + "?"
 		}
-		if got := didYouMean(name, known); got != want {
-			t.Errorf("%q: %q, want %q", name, got, want)
-		}
+		is.Equal(t, didYouMean(name, known), want, name)
 	}
 	f("stauts", "status")
 	f("Status", "status")

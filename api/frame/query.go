@@ -1,14 +1,21 @@
 package frame
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"hash"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -226,4 +233,150 @@ func (q *Query) Text(notUTF8 string) string {
 	}
 	q.Hash.Add("q:" + text)
 	return text
+}
+
+// List is the envelope of every list. next_cursor is present only if a further row was found.
+type List[T any] = wire.List[T]
+
+// Limits of a page, in rows.
+const (
+	defaultLimit = 50
+	maxLimit     = 100
+)
+
+// Page reads limit and cursor. Call it after all filters were read. last is zero on the first page.
+func (q *Query) Page() (limit int, last RowKey) {
+	return q.Limit(), ReadCursor(q, q.Hash.key)
+}
+
+// ConfigPage is what a list of the configuration is asked for: at most limit rows that were created before a sequence,
+// 0 for the newest.
+type ConfigPage struct {
+	query  *Query
+	Limit  int
+	Before int64
+}
+
+// ConfigPage reads limit and cursor, and refuses all other parameters: call it after the filters were read. For the
+// first page it catches up with the configuration.
+func (c *Core) ConfigPage(r *http.Request, q *Query) (ConfigPage, error) {
+	limit, last := q.Page()
+	q.RefuseUnknown()
+	if q.Err != nil {
+		return ConfigPage{}, q.Err
+	}
+	if last == (RowKey{}) {
+		c.CatchUp(r.Context())
+	}
+	return ConfigPage{q, limit, last.Seq()}, nil
+}
+
+// WriteConfigPage answers with a page; views has the view of each row.
+func WriteConfigPage[T interface{ CreationSeq() int64 }, V any](w http.ResponseWriter, p ConfigPage, rows []T,
+	more bool, views []V) error {
+	out := List[V]{Data: views}
+	if more {
+		out.NextCursor = p.query.Hash.Cursor(SeqKey(rows[len(rows)-1].CreationSeq()))
+	}
+	return web.Answer(w, http.StatusOK, out)
+}
+
+// Limit reads how many rows a page may have.
+func (q *Query) Limit() int {
+	value := q.Single("limit")
+	if value == "" {
+		return defaultLimit
+	}
+	n, err := strconv.ParseUint(value, 10, 64) // a number that overflows is clamped like any large one
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 {
+		q.Fail("limit", "must be an integer from 1; more than %d is taken as %d", maxLimit, maxLimit)
+	}
+	return int(min(n, maxLimit))
+}
+
+// ReadCursor returns the position in the cursor, the zero value without a cursor.
+func ReadCursor[T any](q *Query, decode func(string) (T, error)) (position T) {
+	value := q.Single("cursor")
+	if value == "" {
+		return position
+	}
+	position, err := decode(value)
+	if err != nil {
+		q.Fail("cursor", "was not returned by this list for these filters; start again without a cursor")
+	}
+	return position
+}
+
+// CursorVersion changes with the meaning of a cursor; cursors of other versions are refused.
+const CursorVersion = 1
+
+// KeyLen is the length in bytes of a row's key: an id, or a creation sequence in the last eight bytes.
+const KeyLen = 16
+
+// filterLen is how many bytes of the hash of list and filters a cursor carries. They detect mistakes, not forgery: a
+// cursor grants no access.
+const filterLen = 8
+
+// RowKey is the position of a row in its list.
+type RowKey [KeyLen]byte
+
+// SeqKey returns the key of a row that is ordered by its creation sequence.
+func SeqKey[T int | int64](seq T) (key RowKey) {
+	binary.BigEndian.PutUint64(key[KeyLen-8:], uint64(seq))
+	return key
+}
+
+// Seq returns the creation sequence in a key, 0 for the zero key.
+func (k RowKey) Seq() int64 { return int64(binary.BigEndian.Uint64(k[KeyLen-8:])) }
+
+var errCursor = errors.New("the cursor does not belong to this list and these filters")
+
+// FilterHash hashes the list and the filters that a cursor is valid for.
+type FilterHash struct{ h hash.Hash }
+
+func newFilterHash(list string) FilterHash {
+	f := FilterHash{sha256.New()}
+	f.Add(list)
+	return f
+}
+
+// Add hashes the values of one filter, regardless of their order.
+func (f FilterHash) Add(values ...string) {
+	sorted := slices.Sorted(slices.Values(values))
+	for _, v := range slices.Compact(sorted) {
+		f.h.Write([]byte(v))
+		f.h.Write([]byte{0})
+	}
+	f.h.Write([]byte{1})
+}
+
+// Cursor encodes a position in a list: version, hash of list and filters, key of the last row.
+func (f FilterHash) Cursor(key RowKey) string { return f.Encode(CursorVersion, key[:]) }
+
+// key decodes a cursor into the key of the last row, or returns errCursor.
+func (f FilterHash) key(text string) (RowKey, error) {
+	b, err := f.Decode(text, CursorVersion, KeyLen)
+	if err != nil {
+		return RowKey{}, err
+	}
+	return RowKey(b), nil
+}
+
+// Encode encodes a position of any size; see Cursor.
+func (f FilterHash) Encode(version byte, position []byte) string {
+	b := append([]byte{version}, f.h.Sum(nil)[:filterLen]...)
+	return base64.RawURLEncoding.EncodeToString(append(b, position...))
+}
+
+// Decode returns the position in a cursor; length is the size of the position in bytes.
+func (f FilterHash) Decode(text string, version byte, length int) ([]byte, error) {
+	length += 1 + filterLen
+	if base64.RawURLEncoding.DecodedLen(len(text)) != length {
+		return nil, errCursor
+	}
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) != length || b[0] != version || string(b[1:1+filterLen]) != string(f.h.Sum(nil)[:filterLen]) {
+		return nil, errCursor
+	}
+	return b[1+filterLen:], nil
 }

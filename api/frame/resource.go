@@ -110,8 +110,7 @@ func (a *Resource[E, P, V]) Answer(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	views[0].SetWarnings(warnings)
-	web.WriteJSON(w, status, views[0])
-	return nil
+	return web.Answer(w, status, views[0])
 }
 
 // List answers with a page of entities, newest first.
@@ -234,8 +233,7 @@ func (a *Resource[E, P, V]) remove(w http.ResponseWriter, r *http.Request, key *
 	if err := entity.Delete[E, P](r.Context(), a.Config, name); err != nil {
 		return err
 	}
-	WriteDeleted(w, name, a.Object)
-	return nil
+	return WriteDeleted(w, name, a.Object)
 }
 
 // IfMatch is the header of a change that is made only if the endpoint is the one that the client has read. A change of

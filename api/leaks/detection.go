@@ -194,8 +194,7 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 	}
 	view := tryText(scanner, []byte(text))
 	view.Warnings = in.Warnings
-	web.WriteJSON(w, http.StatusOK, view)
-	return nil
+	return web.Answer(w, http.StatusOK, view)
 }
 
 func tryText(scanner *secrets.Scanner, text []byte) *wire.DetectionTry {

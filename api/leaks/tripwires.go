@@ -129,8 +129,7 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 	if text != (leak.TripwireText{}) {
 		addSecrets(v, a.baseURL, text)
 	}
-	web.WriteJSON(w, status, v)
-	return nil
+	return web.Answer(w, status, v)
 }
 
 func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.Key) error {

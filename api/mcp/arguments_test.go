@@ -3,6 +3,8 @@ package mcp
 import (
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A wrong argument is named, with what is allowed, so that the next call is right.
@@ -45,8 +47,6 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 		{"usage_get", argumentsOf[usageGetInput](), `null`, ""},
 		{"event_get", argumentsOf[eventGetInput](), `{"id":"evt_1","include_body":true,"max_bytes":9}`, ""},
 	} {
-		if got := problemOf(x.tool, []byte(x.given), x.arguments); got != x.want {
-			t.Errorf("%s %s: %q, want %q", x.tool, x.given, got, x.want)
-		}
+		is.Equal(t, problemOf(x.tool, []byte(x.given), x.arguments), x.want, "%s %s", x.tool, x.given)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -173,9 +174,7 @@ func TestChangesThatAreRefused(t *testing.T) {
 	if text, failed := call(t, session, "event_replay", replay); !failed || !strings.Contains(text, "after 40 s") {
 		t.Errorf("too fast: %s", text)
 	}
-	if len(f.actions) != 0 {
-		t.Errorf("acts %v", f.actions)
-	}
+	is.Equal(t, len(f.actions), 0, "acts %v", f.actions)
 }
 
 // A key that may only read does not see the tools that ask for changes, and cannot use them.
@@ -221,9 +220,7 @@ func TestReplaySummaryNamesTheDestinations(t *testing.T) {
 	for _, a := range f.actions {
 		for _, want := range []string{id("ep", 1), id("dst", 0), `"0.example.com"`, id("dst", 1),
 			" and 5 more: " + id("evt", 1), ", now failed, type \"\\u00a0"} {
-			if !strings.Contains(a.Summary, want) {
-				t.Errorf("%q is not in %s", want, a.Summary)
-			}
+			is.Has(t, a.Summary, want)
 		}
 		if n := utf8.RuneCountInString(a.Summary); n >= 500 || !strings.HasSuffix(a.Summary, `…"`) {
 			t.Errorf("%d characters: %s", n, a.Summary)

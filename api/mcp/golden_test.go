@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -91,9 +92,7 @@ func compareGolden(t *testing.T, name, got string) {
 		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want := must.Get(os.ReadFile(path))(t)
-	if string(want) != got {
-		t.Errorf("%s is not what is sent now; look at the difference after: go test ./api/mcp -update\n%s", path, got)
-	}
+	is.Equal(t, got, string(want), "%s is not what is sent now: go test ./api/mcp -update shows the difference", path)
 }
 
 // What the SDK's client of 2026-07-28 sends and gets, with a key that reads, one of an agent, and one of a program that
@@ -182,9 +181,7 @@ func TestGoldenMessages(t *testing.T) {
 			}
 		}
 		for _, asked := range f.asked {
-			if !strings.Contains(asked, " GET ") {
-				t.Errorf("%s: %s", name, asked)
-			}
+			is.Has(t, asked, " GET ", name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -66,9 +67,7 @@ func TestAgentLoop(t *testing.T) {
 	action := ""
 	run := func(x step) {
 		t.Helper()
-		if !strings.Contains(texts, x.wants) {
-			t.Errorf("nothing that the model was given says %q", x.wants)
-		}
+		is.Has(t, texts, x.wants, "nothing that the model was given says %q", x.wants)
 		if x.arguments["action_id"] == "" {
 			x.arguments["action_id"] = action
 		}
@@ -117,9 +116,7 @@ func TestAgentLoop(t *testing.T) {
 			t.Errorf("the agent changed something: %s", asked)
 		}
 	}
-	if len(f.actions) != 1 {
-		t.Errorf("%d changes were asked for", len(f.actions))
-	}
+	is.Equal(t, len(f.actions), 1, "changes were asked for")
 	compareTranscript(t, stable(out.String()))
 }
 

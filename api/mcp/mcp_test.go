@@ -31,6 +31,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -218,12 +219,8 @@ func connectWith(t *testing.T, endpoint, key string) *sdk.ClientSession {
 func call(t *testing.T, session *sdk.ClientSession, tool string, arguments map[string]any) (text string, failed bool) {
 	t.Helper()
 	result, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
-	if err != nil {
-		t.Fatalf("%s: %v", tool, err)
-	}
-	if len(result.Content) != 1 {
-		t.Fatalf("%s: %d contents", tool, len(result.Content))
-	}
+	must.Do(t, err, tool)
+	must.Equal(t, len(result.Content), 1, "%s: contents", tool)
 	content, ok := result.Content[0].(*sdk.TextContent)
 	if !ok {
 		t.Fatalf("%s: %T", tool, result.Content[0])
@@ -283,9 +280,7 @@ func TestEachToolAsksTheAPI(t *testing.T) {
 	if len(cases) > 0 {
 		t.Errorf("not offered: %v", cases)
 	}
-	if n := testutil.CollectAndCount(registry, "relay_agent_calls_total"); n != 7 {
-		t.Errorf("%d counters", n)
-	}
+	is.Equal(t, testutil.CollectAndCount(registry, "relay_agent_calls_total"), 7, "counters")
 	if len(f.uses) == 0 || !strings.HasPrefix(f.uses[0], "acc_1 key_1 agent 127.0.0.1") {
 		t.Errorf("uses %v", f.uses)
 	}
@@ -297,9 +292,7 @@ func TestUsageLeadsToItsMonth(t *testing.T) {
 	session := connect(t, endpoint)
 	for period, page := range map[string]string{"": "/app/usage", "2026-10": "/app/usage?period=2026-10"} {
 		text, _ := call(t, session, "usage_get", map[string]any{"period": period})
-		if !strings.Contains(text, `"dashboard_url":"https://desk.example.com`+page+`"`) {
-			t.Errorf("%q: %s", period, text)
-		}
+		is.Has(t, text, `"dashboard_url":"https://desk.example.com`+page+`"`, period)
 	}
 }
 
@@ -369,9 +362,7 @@ func TestResultsAreClean(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &v); err != nil || failed {
 			t.Fatalf("%v: %s", err, text)
 		}
-		if !strings.Contains(text, "9007199254740993") {
-			t.Error("a number has changed")
-		}
+		is.Has(t, text, "9007199254740993", "a number has changed")
 		return v
 	}
 	v := get(map[string]any{"id": "evt_1"})
@@ -396,9 +387,7 @@ func TestResultsAreClean(t *testing.T) {
 	if got := v["why"].(string); got != strings.Repeat("ä", 500)+"…" {
 		t.Errorf("%d characters", len([]rune(got)))
 	}
-	if got := len(v["list"].([]any)); got != 100 {
-		t.Errorf("%d elements", got)
-	}
+	is.Equal(t, len(v["list"].([]any)), 100, "elements")
 	if v["dashboard_url"] != "https://desk.example.com/app/events/evt_1" || v["complete_until"] != "2026-01-02T03:00:00Z" {
 		t.Errorf("%v %v", v["dashboard_url"], v["complete_until"])
 	}
@@ -479,12 +468,8 @@ func TestCredentialsInBase64AreMasked(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	const want = "\xff\xfe sk_live_***9dL3 is wrong"
-	if got := string(v.Body); got != want {
-		t.Errorf("body %q", got)
-	}
-	if got := string(v.Attempts[0].Response.Body); got != want {
-		t.Errorf("body of the answer %q", got)
-	}
+	is.Equal(t, string(v.Body), want, "body")
+	is.Equal(t, string(v.Attempts[0].Response.Body), want, "body of the answer")
 }
 
 // A panic in a tool is an error of that call: the SDK runs tools on a goroutine of its own.
@@ -726,9 +711,7 @@ func TestOlderRevisions(t *testing.T) {
 			res := must.Get(http.DefaultClient.Do(r))(t)
 			defer func() { _ = res.Body.Close() }()
 			text, _ := io.ReadAll(res.Body)
-			if res.Header.Get("Mcp-Session-Id") != "" {
-				t.Error("a session was made")
-			}
+			is.Equal(t, res.Header.Get("Mcp-Session-Id"), "", "a session was made")
 			return res.StatusCode, string(text)
 		}
 		status, text := ask(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +

@@ -1,10 +1,13 @@
 package wire
 
 import (
+	"encoding/json"
+
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/retry"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -232,4 +235,162 @@ type KeptTransformationVersion struct {
 	Transformation *Transformation `json:"transformation"`
 	// `false`: its operations are not kept any more.
 	Restorable bool `json:"restorable"`
+}
+
+// PulledEvent is an event that a consumer has fetched, with the headers and the body of a delivery.
+type PulledEvent struct {
+	EventID string `json:"event_id" ref:"EventId"`
+	// Names the lease. Acknowledge it.
+	AttemptID  string   `json:"attempt_id" ref:"AttemptId"`
+	EndpointID string   `json:"endpoint_id" ref:"EndpointId"`
+	Type       *string  `json:"type"`
+	ReceivedAt web.Time `json:"received_at"`
+	// Number of the attempt, as the header `relay-attempt`.
+	Attempt int `json:"attempt" minimum:"1"`
+	// Until when to acknowledge it. Then it is delivered again.
+	LeasedUntil web.Time `json:"leased_until"`
+	// Those of a delivery, names in lower case. `webhook-signature` covers the bytes of the body.
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+	// `base64` if the body is not UTF-8.
+	BodyEncoding string `json:"body_encoding" ref:"BodyEncoding"`
+}
+
+// Pulled is the answer to a pull.
+type Pulled struct {
+	Data []PulledEvent `json:"data" maxItems:"1000"`
+}
+
+// Acknowledgement is what became of an attempt.
+type Acknowledgement struct {
+	AttemptID string `json:"attempt_id" example:"att_01m7w6h6kk00r00w2s1cbs4f8h"`
+	// `acknowledged`: the event is delivered, now or before. `expired`: the lease had ended. `unknown`: the destination
+	// has no such lease, or it ended when its node stopped. Expired and unknown ones are delivered again, unless
+	// another attempt was acknowledged.
+	Status string `json:"status" enum:"acknowledged,expired,unknown"`
+}
+
+// Acknowledged is the answer to acknowledgements, one for each, in their order.
+type Acknowledged struct {
+	Data []Acknowledgement `json:"data" maxItems:"1000"`
+}
+
+// Consumer is who pulls a destination.
+type Consumer struct {
+	Consumer   string   `json:"consumer" example:"worker-1"`
+	LastPullAt web.Time `json:"last_pull_at"`
+	// A pull waits for events.
+	Pulling bool `json:"pulling"`
+	// Number of events that it has and has not acknowledged.
+	Leases int `json:"leases" minimum:"0"`
+}
+
+// Consumers are those of the last hour, up to 100 of each node that has events of the destination.
+type Consumers struct {
+	Data []Consumer `json:"data"`
+}
+
+// Change is one path that changed.
+type Change struct {
+	Change string `json:"change" enum:"added,removed,moved,replaced"`
+	// JSON Pointer to where it is now or was removed.
+	Pointer string `json:"pointer"`
+	// JSON Pointer before the value moved, also when it replaced another value (`replaced`).
+	From *string `json:"from"`
+	// The first 200 bytes of the value as JSON.
+	Before *string `json:"before"`
+	// The first 200 bytes of the value as JSON.
+	After *string `json:"after"`
+}
+
+// TransformationStep is what one operation did.
+type TransformationStep struct {
+	Index        int      `json:"index" minimum:"0" maximum:"31"`
+	Op           string   `json:"op" enum:"rename,pick,drop,wrap,add"`
+	Changed      []Change `json:"changed" maxItems:"50"`
+	ChangedTotal int      `json:"changed_total" minimum:"0"`
+	// Paths that the document does not have.
+	Warnings []string `json:"warnings" maxItems:"20"`
+}
+
+// Failure says which operation failed and where; index is null if the sample or the result is at fault.
+type Failure struct {
+	// The operation that failed; `null`: the sample or the result is at fault.
+	Index *int `json:"index" minimum:"0" maximum:"31"`
+	// JSON Pointer to the place; empty for the whole document.
+	Pointer string `json:"pointer" maxLength:"1024"`
+	Message string `json:"message"`
+}
+
+// TransformationPreview is what operations make of a sample.
+type TransformationPreview struct {
+	OK bool `json:"ok"`
+	// The result; `null` if the operations fail, or if it has a number that JSON parsers cannot read, such as 1e400.
+	Output json.RawMessage `json:"output"`
+	// The bytes that a destination would get. They keep numbers that your JSON parser may change.
+	OutputText *string `json:"output_text"`
+	// What each operation did, up to one that failed.
+	Steps    []TransformationStep `json:"steps" maxItems:"32"`
+	Error    *Failure             `json:"error,omitempty"`
+	BytesIn  int                  `json:"bytes_in" minimum:"0"`
+	BytesOut int                  `json:"bytes_out" minimum:"0"`
+	// How many credentials in the body of an event were masked before.
+	Masked   int       `json:"masked" minimum:"0"`
+	Warnings []Warning `json:"warnings,omitempty" ref:"Warnings"`
+}
+
+// Header is a header that the verification reads, with its values as received.
+type Header struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// SecretResult compares a signature with one of the secrets.
+type SecretResult struct {
+	Last4 *string `json:"last4" maxLength:"4"`
+	// The first 8 characters of the signature that the secret makes.
+	ExpectedPrefix *string `json:"expected_prefix" maxLength:"8"`
+	Matches        bool    `json:"matches"`
+}
+
+// SignatureFinding is something that the explanation of a signature has noticed.
+type SignatureFinding struct {
+	Code string `json:"code" enum:"header_missing,header_repeated,header_too_long,other_scheme,other_header,malformed,prefix,encoding,algorithm,content,secret_prefix,secret_text,secret_base64,secret_hex,secret_whitespace,secret_quotes,secret_kind,body_newline,body_line_ends,body_empty,body_json,body_changed,body_not_form,url,timestamp_missing,timestamp_malformed,timestamp_milliseconds,timestamp_old,timestamp_future,id_missing,id_malformed,valid_for_replay,unknown_scheme,no_cause"`
+	// What is probably wrong and what to change, in one sentence.
+	Message string `json:"message"`
+}
+
+// SignatureExplanation compares the signature of an event with the one that the secrets make.
+type SignatureExplanation struct {
+	Object  string `json:"object" const:"signature"`
+	EventID string `json:"event_id" ref:"EventId"`
+	Scheme  string `json:"scheme" enum:"@schemes"`
+	// What the endpoint's current verification makes of the request.
+	Verdict event.Verdict `json:"verdict" enum:"verified,observed,rejected"`
+	Reason  *event.Reason `json:"reason" enum:"signature_missing,signature_malformed,signature_mismatch,timestamp_outside_tolerance"`
+	// The headers that the verification reads, with their values as received.
+	Headers []Header `json:"headers"`
+	// The address that Twilio is assumed to have called, which its signature covers. It is tried with and without the
+	// port; `signed_content` begins with the spelling that was signed, otherwise with this one. Its token is masked for
+	// read-only and agent keys. `null` for other schemes.
+	URL *string `json:"url"`
+	// The signed bytes, up to 64 KiB. `null` if a part of them is missing from the request.
+	SignedContent          *string `json:"signed_content"`
+	SignedContentEncoding  string  `json:"signed_content_encoding" ref:"BodyEncoding"`
+	SignedContentTruncated bool    `json:"signed_content_truncated"`
+	// A token of an ingest URL in it is masked.
+	SignedContentMasked bool `json:"signed_content_masked"`
+	SignedSizeBytes     *int `json:"signed_size_bytes" minimum:"0"`
+	// The signed time as received.
+	Timestamp *string  `json:"timestamp"`
+	SignedAt  web.Time `json:"signed_at" nullable:"true"`
+	// Seconds from the signed time to the time of receipt, negative for a time in the future.
+	AgeSeconds *int64 `json:"age_seconds"`
+	// `null` if the scheme signs no time.
+	ToleranceSeconds *int `json:"tolerance_seconds"`
+	// The first 8 characters of the first signature in the request.
+	ReceivedPrefix *string        `json:"received_prefix" maxLength:"8"`
+	Secrets        []SecretResult `json:"secrets" maxItems:"3"`
+	// Probable causes. Empty if the signature is accepted and the event was not rejected.
+	Findings []SignatureFinding `json:"findings"`
 }

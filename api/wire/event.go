@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -224,4 +225,124 @@ type BatchItem struct {
 type EventBatchResult struct {
 	Data     []BatchItem `json:"data" maxItems:"1000"`
 	Warnings []Warning   `json:"warnings,omitempty" ref:"Warnings"`
+}
+
+// StatusCounts counts events by their status.
+type StatusCounts struct {
+	Delivered int `json:"delivered" minimum:"0"`
+	Failed    int `json:"failed" minimum:"0"`
+	Retrying  int `json:"retrying" minimum:"0"`
+	Pending   int `json:"pending" minimum:"0"`
+	Skipped   int `json:"skipped" minimum:"0"`
+	Rejected  int `json:"rejected" minimum:"0"`
+}
+
+// CountedStep has the events that were received in one step of time.
+type CountedStep struct {
+	At web.Time `json:"at"`
+	StatusCounts
+}
+
+// CountedEvents is the response to GET /v1/events/counts.
+type CountedEvents struct {
+	Object string `json:"object" const:"event_counts"`
+	// Events that were counted: the newest.
+	Counted int `json:"counted" minimum:"0" maximum:"1000"`
+	// Older events match, too.
+	More     bool         `json:"more"`
+	Statuses StatusCounts `json:"statuses"`
+	// Length of a step of time.
+	StepSeconds int64 `json:"step_seconds" minimum:"1"`
+	// Steps with any event, oldest first.
+	Steps []CountedStep `json:"steps" maxItems:"61"`
+}
+
+// StreamEvent is an event that was accepted.
+type StreamEvent struct {
+	ID         string   `json:"id" ref:"EventId"`
+	ReceivedAt web.Time `json:"received_at"`
+	Type       *string  `json:"type"`
+	Method     string   `json:"method"`
+	// `/`, and the query of the request.
+	Path string `json:"path"`
+	// `[name, value]` as received, repeats kept. Bytes of a value that are not UTF-8 are U+FFFD here; `headers_base64`
+	// has them.
+	Headers [][2]string `json:"headers" ref:"HeaderPairs"`
+	// Present only if the value of a header is not UTF-8: for each pair, in its order, the value in base64, or `null`.
+	HeadersBase64 []*string `json:"headers_base64,omitempty" ref:"HeadersBase64"`
+	// Empty when `truncated`.
+	Body []byte `json:"body" ref:"StreamBody"`
+	// Of the body.
+	Size int `json:"size" minimum:"0"`
+	// The body is larger than 1 MiB.
+	Truncated bool `json:"truncated"`
+}
+
+// StreamGap says that events are missing.
+type StreamGap struct {
+	// Since when.
+	From web.Time `json:"from"`
+	// `retention`: they are older than events are kept. `log`: the log was made anew.
+	Reason string `json:"reason" enum:"retention,log"`
+}
+
+// FixtureSummary is a fixture in a list.
+type FixtureSummary struct {
+	ID            string `json:"id" ref:"FixtureId"`
+	Object        string `json:"object" const:"fixture"`
+	Name          string `json:"name"`
+	SourceEventID string `json:"source_event_id" ref:"EventId"`
+	// That of the event, which may have been deleted.
+	EndpointID string `json:"endpoint_id"`
+	// Without secrets and personal data.
+	EventType      *string `json:"event_type"`
+	Method         string  `json:"method" enum:"POST,PUT,PATCH,DELETE"`
+	ExpectedStatus int     `json:"expected_status" minimum:"100" maximum:"599"`
+	// Of the body.
+	SizeBytes int `json:"size_bytes" minimum:"0"`
+	// Values of the event that are redacted and not kept.
+	Removed int `json:"removed" minimum:"0"`
+	// Whether the body was given, and is not that of the event.
+	Edited    bool     `json:"edited"`
+	ExpiresAt web.Time `json:"expires_at"`
+	// Counts the changes.
+	Version   int      `json:"version" minimum:"1"`
+	CreatedBy string   `json:"created_by"`
+	CreatedAt web.Time `json:"created_at"`
+	UpdatedAt web.Time `json:"updated_at"`
+}
+
+// Fixture is an event without secrets and personal data, for tests, with the answer that is expected.
+type Fixture struct {
+	FixtureSummary
+	// The sanitised JSON.
+	Body json.RawMessage `json:"body"`
+	// What the sanitiser replaces in the event, with what is kept.
+	Redactions []fixture.Redaction `json:"redactions" items.ref:"Redaction"`
+	Keep       []string            `json:"keep"`
+	Required   []fixture.Required  `json:"required" items.ref:"RequiredField"`
+	Warnings   []Warning           `json:"warnings,omitempty" ref:"Warnings"`
+}
+
+// SetWarnings does nothing: no list has warnings.
+func (f *FixtureSummary) SetWarnings([]Warning) {}
+
+// FixtureChange is what a request says of a fixture; nil: nothing.
+type FixtureChange struct {
+	EventID *string `json:"event_id" in:"required" minLength:"1" ref:"EventId"`
+	// Printable characters.
+	Name *string `json:"name" in:"" minLength:"1" maxLength:"100"`
+	// Any JSON of at most 256 KiB and 64 levels, instead of the sanitised event.
+	Body json.RawMessage `json:"body" in:"own"`
+	// Pointers of `redactions` whose values stay as they are in the event. Not those of secrets, and not together with
+	// `body`.
+	Keep []string `json:"keep" in:"own,null" maxItems:"5000"`
+	// Default 200.
+	ExpectedStatus *int `json:"expected_status" in:"" minimum:"100" maximum:"599"`
+	// What the JSON of the answer must have.
+	Required []fixture.Required `json:"required" in:"own,null" maxItems:"20" items.ref:"RequiredField"`
+	// One hour to 90 days from now, 14 days by default.
+	ExpiresAt *web.Time `json:"expires_at" in:"" inref:"FixtureExpiry"`
+	// The version that was read.
+	Version *int `json:"version" in:"own,update" minimum:"1"`
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -84,10 +85,8 @@ func (s *service) run(t *testing.T, text string, o Options) (string, error) {
 	o.BaseURL, o.Key, o.File, o.FileName, o.Sources = server.URL, "key", strings.NewReader(text), "f.yaml", sources()
 	o.Show, o.Warn = func(*Change) {}, func(text string) { s.warned = append(s.warned, text) }
 	changes, err := Run(t.Context(), o)
-	raw, encodeErr := json.Marshal(changes)
-	if encodeErr != nil || strings.Contains(string(raw), "planted") {
-		t.Errorf("%s %v", raw, encodeErr)
-	}
+	raw := must.Get(json.Marshal(changes))(t)
+	is.Lacks(t, string(raw), "planted", "%s", raw)
 	return string(raw), err
 }
 
@@ -225,9 +224,7 @@ func TestADryRunEndsWithTheService(t *testing.T) {
 func TestAStaleComparisonIsAConflict(t *testing.T) {
 	s := service{changed: true}
 	_, err := s.run(t, "endpoints:\n  - {name: e1, enabled: false}", Options{})
-	if err == nil || !strings.Contains(err.Error(), "somebody else has changed this endpoint") {
-		t.Error(err)
-	}
+	is.Failed(t, err, "somebody else has changed this endpoint")
 }
 
 // An overloaded service is asked again after the time that it names.

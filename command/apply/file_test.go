@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -71,9 +72,7 @@ func TestFaultsOfAFile(t *testing.T) {
 	} {
 		_, err := read(strings.NewReader(f.text), "f.yaml", sources())
 		for want := range strings.SplitSeq(f.want, "|") {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v, want %s", name, err, want)
-			}
+			is.Failed(t, err, want, name)
 		}
 		if err != nil && strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: the error shows a secret: %v", name, err)

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -71,9 +71,7 @@ func TestTargets(t *testing.T) {
 	if _, fault := to.send(t.Context(), sample("evt_1", "a")); !strings.HasPrefix(fault, "nothing listens on ") {
 		t.Errorf("nobody listens: %q", fault)
 	}
-	if strings.Contains(to.shown, "hunter2") {
-		t.Errorf("the target is shown as %s", to.shown)
-	}
+	is.Lacks(t, to.shown, "hunter2", "the target is shown as")
 }
 
 // The screen shows the newest copies, sends the chosen one again, and chooses types.
@@ -97,14 +95,10 @@ func TestScreen(t *testing.T) {
 	press(tea.KeyMsg{Type: tea.KeyUp}, tea.KeyMsg{Type: tea.KeyUp}, runes("r"))
 	s.Update(copied{Event: sample("evt_7", "order.paid"), Fault: "nothing listens"})
 	press(runes("r"))
-	if !slices.Equal(again, []string{"evt_4", "evt_4"}) {
-		t.Errorf("sent again: %v", again)
-	}
+	is.List(t, again, []string{"evt_4", "evt_4"}, "sent again")
 	press(runes("f"), runes("order.*,"), runes("xq"), tea.KeyMsg{Type: tea.KeyBackspace},
 		tea.KeyMsg{Type: tea.KeyEnter})
-	if !slices.Equal(types, []string{"order.*", "x"}) {
-		t.Errorf("types %v", types)
-	}
+	is.List(t, types, []string{"order.*", "x"}, "types")
 	view := s.View()
 	lines := strings.Split(view, "\n")
 	if len(lines) > 12 || strings.Contains(view, "\x1b") || !strings.Contains(view, "> ") ||
@@ -130,17 +124,13 @@ func TestRefusals(t *testing.T) {
 	}))
 	defer service.Close()
 	l := must.Get(New(Options{BaseURL: service.URL, Key: "k", Endpoint: "ep_1", Target: "http://localhost:1"}))(t)
-	if err := l.Run(t.Context(), &Plain{Out: t.Output(), Err: t.Output()}); err == nil ||
-		!strings.Contains(err.Error(), "401: the API key is unknown") {
-		t.Errorf("ended with %v", err)
-	}
+	is.Failed(t, l.Run(t.Context(), &Plain{Out: t.Output(), Err: t.Output()}), "401: the API key is unknown",
+		"ended with")
 	l.cursor = "another"
 	if err := l.follow(t.Context(), func() {}); err == nil || l.cursor != "" {
 		t.Errorf("an unknown position: %v, %q", err, l.cursor)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Run(ctx, &Plain{Out: t.Output(), Err: t.Output()}); err != nil {
-		t.Errorf("ended by its person: %v", err)
-	}
+	is.OK(t, l.Run(ctx, &Plain{Out: t.Output(), Err: t.Output()}), "ended by its person")
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/BurntSushi/toml"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Each configuration is what its program reads, with the address and the key in the right place.
@@ -30,18 +33,14 @@ func TestConfigurationsOfAgents(t *testing.T) {
 			case c.Shell:
 				want := "claude mcp add --transport http eventrelay " + base +
 					"/mcp \\\n  --header \"Authorization: Bearer $EVENTRELAY_API_KEY\""
-				if c.Text != want {
-					t.Errorf("%s: %s", c.Name, c.Text)
-				}
+				is.Equal(t, c.Text, want, c.Name)
 				continue
 			case strings.HasSuffix(c.Place, ".toml"):
 				err = toml.Unmarshal([]byte(c.Text), &v)
 			default:
 				err = json.Unmarshal([]byte(c.Text), &v)
 			}
-			if err != nil {
-				t.Fatalf("%s: %v", c.Name, err)
-			}
+			must.Do(t, err, c.Name)
 			ok := false
 			switch c.Name {
 			case "Cursor":
@@ -64,8 +63,6 @@ func TestConfigurationsOfAgents(t *testing.T) {
 				t.Errorf("%s: %s", c.Name, c.Text)
 			}
 		}
-		if len(seen) != 5 {
-			t.Errorf("%d programs", len(seen))
-		}
+		is.Equal(t, len(seen), 5, "programs")
 	}
 }

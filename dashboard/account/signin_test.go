@@ -2,6 +2,8 @@ package account
 
 import (
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A sign-in leads to our own pages only.
@@ -14,8 +16,6 @@ func TestNextIsAPageOfTheDashboard(t *testing.T) {
 		"javascript:alert(1)": "/app", "/app\r\nSet-Cookie: x": "/app", "/app//evil.example": "/app", "/app?\x00": "/app",
 		"/app/sign-in": "/app", "/app/link/token": "/app", "/app#x": "/app", "http:/app": "/app", "/app/%2e%2e/v1": "/app",
 	} {
-		if got := localPath(next); got != want {
-			t.Errorf("%q leads to %q, want %q", next, got, want)
-		}
+		is.Equal(t, localPath(next), want, "%q leads to", next)
 	}
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // curlArguments runs a command in a shell, with SECRET set, in which curl prints its arguments, one a line.
@@ -19,9 +21,7 @@ func curlArguments(t *testing.T, command, secret string) []string {
 	sh := exec.CommandContext(t.Context(), "sh", "-c", `curl() { printf '%s\n' "$@"; }`+"\n"+command)
 	sh.Env = append(sh.Environ(), "SECRET="+secret)
 	out, err := sh.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v %s", command, err, out)
-	}
+	must.Do(t, err, "%s: %s", command, out)
 	return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 }
 
@@ -53,9 +53,7 @@ func TestExampleOfARequestIsAccepted(t *testing.T) {
 			if a[0] != "http://localhost/in/x" || header.Get("Content-Type") == "" || a[len(a)-1] != exampleBody {
 				t.Fatalf("curl gets %q", a)
 			}
-			if p.CurlNeedsSecret() != (v != nil) {
-				t.Error("the page is wrong about the secret")
-			}
+			is.Equal(t, p.CurlNeedsSecret(), v != nil, "the page is wrong about the secret")
 			if v == nil {
 				return
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A replay leaves earlier deliveries in the history.
@@ -28,7 +29,5 @@ func TestHistoryOfAReplayedEvent(t *testing.T) {
 		texts = append(texts, s.Text)
 	}
 	want := "received, verified|crm delivered|orders delivered|orders delivered after a replay"
-	if got := strings.Join(texts, "|"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	is.Equal(t, strings.Join(texts, "|"), want)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestBodyViewIsBounded(t *testing.T) {
@@ -43,9 +44,7 @@ func TestCurlHasNoControlCharacters(t *testing.T) {
 		HeadersRaw: [][2]string{{"X-A", "\xff"}}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H $'X-A: \\377' \\\n" +
 		"  --data-raw $'\\003\\033[201~\\047\\134\\015\\011\\302\\233\\342\\200\\256\ntrue'"
-	if got := e.localCurl(); got != want {
-		t.Errorf("%q\nwant %q", got, want)
-	}
+	is.Equal(t, e.localCurl(), want)
 }
 
 // A shell gives curl exactly the bytes of the event.
@@ -53,15 +52,11 @@ func TestCurlQuotes(t *testing.T) {
 	e := &eventDetail{Event: wire.Event{Method: "POST", Body: "@it's $HOME `x`\n",
 		HeadersRaw: [][2]string{{"X-A", "o'k"}, {"Host", "h"}}}}
 	const want = "curl -X 'POST' http://localhost:3000/ \\\n  -H 'X-A: o'\\''k' \\\n  --data-raw '@it'\\''s $HOME `x`\n'"
-	if got := e.localCurl(); got != want {
-		t.Errorf("%s", got)
-	}
+	is.Equal(t, e.localCurl(), want)
 	for _, e := range []wire.Event{
 		{Body: strings.Repeat("a", maxCurlBody+1)}, {Body: "a\x00"},
 		{EventBase: wire.EventBase{PayloadErasedAt: web.Time(time.Now())}},
 	} {
-		if got := (&eventDetail{Event: e}).localCurl(); got != "" {
-			t.Errorf("%.100s", got)
-		}
+		is.Equal(t, (&eventDetail{Event: e}).localCurl(), "")
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Objects and arrays of some lines fold, each fold ends, and a value leads to the events with it at the same place. A
@@ -28,10 +30,7 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 			t.Fatal("a fold ends that has not begun")
 		}
 		if l.Path != "" {
-			u, err := url.Parse(l.Path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			u := must.Get(url.Parse(l.Path))(t)
 			links[u.Query().Get("body_path")] = u.Query().Get("body_value")
 		}
 	}
@@ -40,13 +39,9 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 	}
 	want := map[string]string{"data.object.customer": "cus_é", "data.object.n.0": "1", "data.object.n.1.y": "-2.5e3",
 		"s": "é"}
-	if len(links) != len(want) {
-		t.Errorf("linked are %v", links)
-	}
+	is.Equal(t, len(links), len(want), "linked are %v", links)
 	for path, value := range want {
-		if links[path] != value {
-			t.Errorf("%s leads to %q, want %q", path, links[path], value)
-		}
+		is.Equal(t, links[path], value, "%s leads to", path)
 	}
 	lines := jsonLines([]byte(`{"a":[` + strings.Repeat("1,", 5000) + `1],"api_token":"x"}`))
 	if lines[len(lines)-2].Path != "" ||
@@ -64,9 +59,7 @@ func TestTreeFoldsAndLeads(t *testing.T) {
 				}
 			}
 		}
-		if depth != 0 {
-			t.Errorf("%s: a fold has no end", text)
-		}
+		is.Equal(t, depth, 0, "%s: a fold has no end", text)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // drawn renders a template of the charts.
@@ -17,9 +20,7 @@ func drawn(t *testing.T, name string, data any) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := all.ExecuteTemplate(&b, name, data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, all.ExecuteTemplate(&b, name, data))
 	return b.String()
 }
 
@@ -48,17 +49,13 @@ func TestBarsHaveATable(t *testing.T) {
 		`<a href="/a?b" tabindex="-1"><rect class="hit" x="0" width="200" height="100"><title>08:13: 999,999 delivered`,
 		`<td class="r">999,999</td>`,
 		`<td class="r">12,345</td>`, "<th class=\"r\">failed</th>", "&lt;08:15&gt;", "<span>08:14</span>"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %s in %s", want, page)
-		}
+		is.Has(t, page, want)
 	}
 	if strings.Contains(page, "style=") || strings.Contains(page, "ZgotmplZ") {
 		t.Error(page)
 	}
 	empty := drawn(t, "bars", NewBarChart("", "", []Series{{"events", ColourUse}}, nil))
-	if strings.Contains(empty, "<rect") {
-		t.Error(empty)
-	}
+	is.Lacks(t, empty, "<rect")
 }
 
 // A time to come is the nearest one: what was made to last 14 days does not end in 13.
@@ -70,9 +67,7 @@ func TestRelative(t *testing.T) {
 		-14*day + time.Second: "in 14 days", -day + time.Second: "in 24 h", -10*time.Minute + time.Second: "in 10 min",
 		-59*time.Minute - 40*time.Second: "in 1 h", -48*time.Hour + time.Second: "in 2 days", -59 * time.Second: "in 59 s",
 	} {
-		if got := strings.ReplaceAll(Relative(ago), "\u00a0", " "); got != want {
-			t.Errorf("%v: %s, want %s", ago, got, want)
-		}
+		is.Equal(t, strings.ReplaceAll(Relative(ago), "\u00a0", " "), want, ago)
 	}
 }
 
@@ -88,16 +83,12 @@ func TestSparklinesAndStrips(t *testing.T) {
 	if !strings.Contains(ends, `d="M33.3 2 66.7 13 66.7 24 33.3 24z"`) {
 		t.Error("the area is not that below the line", ends)
 	}
-	if flat := drawn(t, "spark", NewSparkline("none", []float64{0, 0})); !strings.Contains(flat, `d="M0 24 100 24"`) {
-		t.Error(flat)
-	}
+	is.Has(t, drawn(t, "spark", NewSparkline("none", []float64{0, 0})), `d="M0 24 100 24"`)
 	s := Strip{"last 2 h", []string{RequestsClass(0, 0), RequestsClass(100, 9), RequestsClass(100, 10),
 		RequestsClass(1, 0)}}
 	page := drawn(t, "strip", s)
 	for _, want := range []string{`viewBox="0 0 19 20"`, `class="none" x="0" y="14"`, `class="wait" x="5" y="0"`,
 		`class="bad" x="10"`, `class="ok" x="15"`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %s in %s", want, page)
-		}
+		is.Has(t, page, want)
 	}
 }

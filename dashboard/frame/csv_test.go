@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // What a spreadsheet would run as a formula is a text, and what cannot be seen is visible.
@@ -21,8 +22,6 @@ func TestCSVCellsAreNoFormulas(t *testing.T) {
 		strings.Repeat("x", 20<<10): strings.Repeat("x", 16<<10-3) + "…",
 		nil:                         "", 12345678.0: "12345678", true: "true", false: "false", -5.0: "'-5",
 	} {
-		if got := csvCell(gjson.ParseBytes(web.Encode(value))); got != want {
-			t.Errorf("%.40q is the cell %.60q, want %.60q", value, got, want)
-		}
+		is.Equal(t, csvCell(gjson.ParseBytes(web.Encode(value))), want, "%.40q is the cell", value)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestFieldSettingsAreKnown(t *testing.T) {
@@ -28,9 +29,7 @@ func TestDurationsOfFields(t *testing.T) {
 		"12h": "43200", "1h30m": "5400", " 7d ": "604800", "90": "90", "0": "0", "5s": "5", "1d 2": "1d 2", "m": "m",
 		"-5s": "-5s", "": "", "30m1h": "30m1h", "99999999999d": "99999999999d",
 	} {
-		if got := SecondsOf(text); got != want {
-			t.Errorf("%q is %q seconds, want %q", text, got, want)
-		}
+		is.Equal(t, SecondsOf(text), want, "%q is … seconds", text)
 	}
 	table := FieldTable{{NumberField, "a_seconds"}, {NumbersField, "b.seconds"}, {NumberField, "n"}}
 	shown := table.Values(map[string]any{"a_seconds": 43200, "b": map[string]any{"seconds": []int{5, 90, 300}}, "n": 60})
@@ -43,7 +42,5 @@ func TestDurationsOfFields(t *testing.T) {
 	}
 	same.Set("b.seconds", "1m, x")
 	body := strings.TrimSpace(string(web.Encode(table.Changes(NewForm(same, ""), shown))))
-	if body != `{"b":{"seconds":[60,"x"]}}` {
-		t.Errorf("the change is %s", body)
-	}
+	is.Equal(t, body, `{"b":{"seconds":[60,"x"]}}`, "the change")
 }

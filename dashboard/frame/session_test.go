@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // anybody is the person of every session.
@@ -28,9 +29,7 @@ func TestCookieOfAMessageIsNoSession(t *testing.T) {
 		w := httptest.NewRecorder()
 		v := &Visit{Dashboard: d, W: w, R: httptest.NewRequest(http.MethodGet, "/app", nil)}
 		held := session{ID: "s", User: "usr_1", Began: now.Unix(), Issued: now.Unix(), Epoch: 7}
-		if err := v.setSealed(suffix, held, time.Minute); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.setSealed(suffix, held, time.Minute))
 		v.R.AddCookie(&http.Cookie{Name: v.cookieName(""), Value: w.Result().Cookies()[0].Value})
 		if err := v.openSession(); err != nil || (v.Person != nil) != want {
 			t.Errorf("%q: %v, %v", suffix, v.Person, err)

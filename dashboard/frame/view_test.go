@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A warning names its parameter, in words if pages have some for it.
@@ -17,9 +19,7 @@ func TestWarningsAreSentences(t *testing.T) {
 		"Nothing is sent.":                         {Param: "", Message: "nothing is sent"},
 		"Retries: unknown member, ignored.":        {Param: "retries", Message: "unknown member, ignored"},
 	} {
-		if got := warningText(x); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		is.Equal(t, warningText(x), want)
 	}
 }
 
@@ -27,22 +27,16 @@ func TestDurations(t *testing.T) {
 	for seconds, want := range map[float64]string{
 		0.5: "0.5 s", 59: "59 s", 60: "1 min", 90: "1 min 30 s", 3600: "1 h", 86399: "1 d", 90000: "1 d 1 h", 86700: "1 d",
 	} {
-		if got := strings.ReplaceAll(DurationText(seconds), "\u00a0", " "); got != want {
-			t.Errorf("%v seconds are %q, want %q", seconds, got, want)
-		}
+		is.Equal(t, strings.ReplaceAll(DurationText(seconds), "\u00a0", " "), want, "%v seconds are", seconds)
 	}
 }
 
 func TestCommandsKeepTheirBackslash(t *testing.T) {
 	got := commandLines("curl é'x' \\\n  --data 'a\nb'")
 	want := []commandLine{{"curl ", "é'x' \\"}, {"  --data 'a\n", ""}, {"b'", ""}}
-	if len(got) != len(want) {
-		t.Fatalf("%q", got)
-	}
+	must.Equal(t, len(got), len(want), got)
 	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%q, want %q", got[i], want[i])
-		}
+		is.Equal(t, got[i], want[i])
 	}
 }
 
@@ -51,9 +45,7 @@ func TestPercent(t *testing.T) {
 		part, whole int64
 		want        string
 	}{{0, 0, "–"}, {0, 9, "0"}, {1, 1_000_000, "0.1"}, {999_999, 1_000_000, "99.9"}, {7, 7, "100"}, {1, 3, "33.3"}} {
-		if got := strings.TrimSuffix(Percent(x.part, x.whole), "\u00a0%"); got != x.want {
-			t.Errorf("%d of %d is %s, want %s", x.part, x.whole, got, x.want)
-		}
+		is.Equal(t, strings.TrimSuffix(Percent(x.part, x.whole), "\u00a0%"), x.want, "%d of %d is", x.part, x.whole)
 	}
 }
 

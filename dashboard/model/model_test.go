@@ -8,18 +8,15 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // The page has every rule and every setting of the API.
 func TestAlertRulesAreThoseOfTheAPI(t *testing.T) {
-	text, err := json.Marshal(alerting.DefaultAlertRules())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(alerting.DefaultAlertRules()))(t)
 	var want map[string]map[string]any
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &want))
 	for i := range AlertRules {
 		r := &AlertRules[i]
 		members := want[r.Name]
@@ -50,8 +47,7 @@ func TestDestinationsOnOneHostDiffer(t *testing.T) {
 		"https://a.example.com/" + strings.Repeat("p", 100): "a.example.com/" + strings.Repeat("p", 43) + "…",
 		"::": "dst_1",
 	} {
-		if got := (&Destination{wire.Destination{ID: "dst_1", URL: address}}).Title(); got != want {
-			t.Errorf("%s is shown as %q, want %q", address, got, want)
-		}
+		is.Equal(t, (&Destination{wire.Destination{ID: "dst_1", URL: address}}).Title(), want,
+			"%s is shown as", address)
 	}
 }

@@ -1,5 +1,5 @@
 // Package destination is what the dispatcher knows of the kinds of destinations, and what all kinds share: opened
-// settings (opened.go), the headers of a delivery (header.go), and a bound on the attempts that run at once.
+// settings, the headers of a delivery (header.go), and a bound on the attempts that run at once.
 //
 // A kind is a folder beside this package, such as webhook. It opens a destination, makes attempts, and says what each
 // means. Lanes, retries, circuit breakers and records are the dispatcher's and know no kind. The settings of a kind,
@@ -8,7 +8,15 @@ package destination
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +24,12 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/spans"
 )
 
@@ -140,4 +152,182 @@ func (s *Sender) Send(
 	span.End(attempt, s.now())
 	s.waited.Observe((attempt.StartedAt.Sub(queuedAt) + result.Waited).Seconds())
 	return attempt, result
+}
+
+// Key selects a value of an event, as a setting that kinds.Keys describes.
+type Key struct {
+	word     string // empty: selector
+	selector event.DedupKey
+}
+
+// ParseKey parses the setting.
+func ParseKey(text string) (k Key, err error) {
+	if slices.Contains(kinds.Keys, text) {
+		return Key{word: text}, nil
+	}
+	k.selector, err = event.ParseDedupKey(text)
+	return k, err
+}
+
+// Of returns the value of an event with those headers, empty if it has none.
+func (k Key) Of(m Message, header http.Header) string {
+	ev := m.Work.Event
+	switch k.word {
+	case "event_id":
+		return ev.ID.Text(id.Event)
+	case "endpoint_id":
+		return ev.Endpoint
+	case "type":
+		return ev.Type
+	case "none":
+		return ""
+	}
+	value, _ := k.selector.Of(header, m.Content.Body)
+	return value
+}
+
+// Fault is why an attempt failed, in words that name what a person can change.
+type Fault struct {
+	Code    event.ErrorCode
+	Message string
+}
+
+func (f *Fault) Error() string { return f.Message }
+
+// Faultf makes a Fault.
+func Faultf(code event.ErrorCode, format string, args ...any) *Fault {
+	return &Fault{code, fmt.Sprintf(format, args...)}
+}
+
+// Failed completes an attempt that failed with a Fault or with an error of the network. What is too large is not
+// retried.
+func Failed(attempt *event.Attempt, err error, timeout time.Duration) Result {
+	result := Result{Lane: lane.Failed, Classification: Classification{Class: Retryable}}
+	var proxy *egress.ProxyError
+	var fault *Fault
+	switch {
+	case errors.As(err, &proxy):
+		result.Unsent = proxy
+	case errors.As(err, &fault):
+		result.Code, attempt.ErrorMessage = fault.Code, fault.Message
+	case errors.Is(err, context.DeadlineExceeded):
+		result.Lane, result.Code = lane.TimedOut, event.CodeTimeout
+		attempt.ErrorMessage = fmt.Sprintf("no answer of the destination within %v", timeout)
+	default:
+		result.Code, attempt.ErrorMessage = egress.Classify(err), egress.Message(err)
+	}
+	if result.Code == event.CodeTooLarge {
+		result.Class, result.Reason, result.Lane = Final, event.TooLarge, lane.Rejected
+	}
+	return result
+}
+
+// Opened has the opened (decrypted) settings that destinations of every kind have.
+type Opened struct {
+	// KeepMethod: received events are sent with the method that they came with.
+	KeepMethod bool
+	Timeout    time.Duration
+	Header     []event.Field
+	Secrets    []LiveSecret
+}
+
+// LiveSecret signs until a time; zero means without end.
+type LiveSecret struct {
+	Secret sign.Secret
+	Until  time.Time
+}
+
+// Open decrypts the headers and signing secrets of the destination.
+func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, error) {
+	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	for name, sealed := range d.Headers {
+		value, err := k.OpenString(d.ID, seal.FieldHeader(name), sealed)
+		if err != nil {
+			return Opened{}, fmt.Errorf("open header: %w", err)
+		}
+		opened.Header = append(opened.Header, event.Field{Name: textproto.CanonicalMIMEHeaderKey(name), Value: value})
+	}
+	for _, s := range d.Secrets {
+		text, err := k.OpenString(d.ID, seal.FieldSecret, s.Secret)
+		if err != nil {
+			return Opened{}, fmt.Errorf("open signing secret: %w", err)
+		}
+		secret, err := sign.ParseSecret(text)
+		if err != nil {
+			return Opened{}, fmt.Errorf("read signing secret of %s: %w", d.ID, err)
+		}
+		opened.Secrets = append(opened.Secrets, LiveSecret{secret, s.Until})
+	}
+	return opened, nil
+}
+
+// SigningSecrets are the secrets that are valid at now, newest first.
+func (o *Opened) SigningSecrets(now time.Time) []sign.Secret {
+	live := make([]sign.Secret, 0, 2)
+	for _, s := range o.Secrets {
+		if s.Until.IsZero() || now.Before(s.Until) {
+			live = append(live, s.Secret)
+		}
+	}
+	return live
+}
+
+// Names caches the properties of header names, since the same names come with every request. The zero value is
+// an empty cache.
+type Names struct {
+	known atomic.Pointer[map[string]headerName] // replaced, never changed
+	mu    sync.Mutex                            // held while it is replaced
+}
+
+// headerName is the canonical form of a header name, and whether its value is masked.
+type headerName struct {
+	canonical  string
+	credential bool // its value is masked: a header of that name usually carries a secret
+}
+
+// Bounds of the cache: 128 KiB of names. Names beyond it, and longer ones, are computed each time: a receiver can send
+// names of 64 KiB.
+const (
+	maxHeaderNames    = 1024
+	maxHeaderNameSize = 128 // bytes
+)
+
+// lookup returns the properties of a name.
+func (n *Names) lookup(name string) headerName {
+	if known := n.known.Load(); known != nil {
+		if cached, ok := (*known)[name]; ok {
+			return cached
+		}
+	}
+	return n.add(strings.Clone(name)) // the name is part of a message that must not stay in memory
+}
+
+func (n *Names) add(name string) headerName {
+	computed := headerName{Canonical(name), isCredential(name)}
+	if len(name) > maxHeaderNameSize {
+		return computed
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	grown := make(map[string]headerName)
+	if known := n.known.Load(); known != nil {
+		if len(*known) >= maxHeaderNames {
+			return computed
+		}
+		maps.Copy(grown, *known)
+	}
+	grown[name] = computed
+	n.known.Store(&grown)
+	return computed
+}
+
+func isCredential(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range []string{"auth", "cookie", "token", "secret", "passw", "api-key", "apikey", "access-key",
+		"credential", "session"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
 }

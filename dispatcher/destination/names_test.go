@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A sender of ever new header names fills the cache, and no more memory. Long names are not kept.
@@ -19,9 +21,7 @@ func TestHeaderNamesAreBounded(t *testing.T) {
 				t.Fatalf("round %d: %+v", round, x)
 			}
 		}
-		if n := len(*names.known.Load()); n != maxHeaderNames {
-			t.Errorf("%d names are remembered", n)
-		}
+		is.Equal(t, len(*names.known.Load()), maxHeaderNames, "names are remembered")
 		if x := names.lookup("X-SESSION-ID"); x.canonical != "X-Session-Id" || !x.credential {
 			t.Errorf("%+v", x)
 		}

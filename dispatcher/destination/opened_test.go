@@ -1,11 +1,11 @@
 package destination
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A secret signs until its time, also when another one has replaced it.
@@ -17,7 +17,5 @@ func TestSigningSecrets(t *testing.T) {
 	for _, secret := range target.SigningSecrets(now) {
 		got = append(got, secret.Reveal())
 	}
-	if !slices.Equal(got, []string{live.Reveal(), last.Reveal()}) {
-		t.Errorf("%d secrets sign", len(got))
-	}
+	is.List(t, got, []string{live.Reveal(), last.Reveal()}, "%d secrets sign", len(got))
 }

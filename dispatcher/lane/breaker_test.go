@@ -6,6 +6,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestBreaker(t *testing.T) {
@@ -65,13 +67,9 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 		return delivery
 	}
 	delivery := probe()
-	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
-		t.Errorf("admitted beside the probe: %q", r)
-	}
+	is.Equal(t, lt.enqueue(lt.delivery("d", "")), event.BreakerOpen, "admitted beside the probe")
 	other := lt.next(l, nil, NotSent)
-	if lt.reason != event.BreakerOpen {
-		t.Errorf("sent beside the probe: %+v", other)
-	}
+	is.Equal(t, lt.reason, event.BreakerOpen, "sent beside the probe: %+v", other)
 	if other = lt.next(l, other, NotSent); lt.reason != event.BreakerOpen || l.breaker.probe != delivery {
 		t.Errorf("sent beside the probe after another delivery was parked: %+v", other)
 	}
@@ -85,9 +83,7 @@ func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
 	}
 	l.parking.hungUntil = lt.now.Add(time.Hour)
 	for next := lt.next(l, delivery, Failed); next != nil; next = lt.next(l, next, NotSent) {
-		if lt.reason != event.BreakerOpen {
-			t.Fatalf("sent after the probe has failed: %+v", next)
-		}
+		must.Equal(t, lt.reason, event.BreakerOpen, "sent after the probe has failed: %+v", next)
 	}
 	if l.breaker.openFor != 2*breakerMinOpen || l.live.Len() != 0 {
 		t.Errorf("after the probe: %+v, %d wait", l.breaker, l.live.Len())
@@ -106,9 +102,7 @@ func TestRequestedDeliveriesAreSentWhileTheBreakerIsOpen(t *testing.T) {
 	test := lt.delivery("d", "")
 	test.Work.Trigger = event.TriggerTest
 	for _, delivery := range []*Delivery{test, lt.delivery("d", "run_1"), lt.delivery("d", "run_1")} {
-		if r := lt.enqueue(delivery); r != "" {
-			t.Fatalf("a requested delivery is parked: %s", r)
-		}
+		must.Equal(t, lt.enqueue(delivery), "", "a requested delivery is parked")
 	}
 	for range MaxProbes {
 		if delivery := lt.next(l, nil, NotSent); delivery == nil || !isRequested(delivery.Work) || lt.reason != "" {
@@ -137,13 +131,9 @@ func TestBreakerIsResetWhenItsPartitionLeaves(t *testing.T) {
 	delivery := lt.next(l, nil, NotSent)
 	l.breaker = breaker{failures: breakerFailures - 1, firstFailureAt: lt.now.Add(-breakerSpan)}
 	lt.next(l, delivery, Failed)
-	if r := lt.enqueue(lt.delivery("d", "")); r != event.BreakerOpen {
-		t.Fatalf("admitted: %q", r)
-	}
+	must.Equal(t, lt.enqueue(lt.delivery("d", "")), event.BreakerOpen, "admitted")
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
-	if r := lt.enqueue(lt.delivery("d", "")); r != "" {
-		t.Errorf("parked after the partition returned: %q", r)
-	}
+	is.Equal(t, lt.enqueue(lt.delivery("d", "")), "", "parked after the partition returned")
 	if len(calls) != 2 || !calls[0].Equal(lt.now.Add(breakerMinOpen)) || !calls[1].IsZero() {
 		t.Errorf("SetHeldUntil was called with %v", calls)
 	}
@@ -196,9 +186,7 @@ func TestRejectionsAreNoFailures(t *testing.T) {
 		}
 	}
 	answer(Succeeded)
-	if l.breaker != (breaker{}) {
-		t.Errorf("after a success: %+v", l.breaker)
-	}
+	is.Equal(t, l.breaker, breaker{}, "after a success")
 }
 
 // A requested delivery that is rejected closes the breaker too: many receivers reject the type of a test event.
@@ -259,22 +247,15 @@ func TestProbeWaitsForTheBestDelivery(t *testing.T) {
 	retried, best, newer := park(5), park(1), park(1)
 	lt.now = l.breaker.openUntil
 	for _, delivery := range []*Delivery{retried, newer} {
-		if reason := lt.enqueue(delivery); reason != event.BreakerOpen {
-			t.Errorf("attempt %d is admitted before the best delivery: %q", delivery.Work.Attempt, reason)
-		}
+		is.Equal(t, lt.enqueue(delivery), event.BreakerOpen,
+			"attempt %d is admitted before the best delivery", delivery.Work.Attempt)
 	}
-	if reason := lt.enqueue(best); reason != "" {
-		t.Errorf("the best delivery is parked: %q", reason)
-	}
-	if reason := lt.enqueue(lt.delivery("d", "")); reason != "" {
-		t.Errorf("another one waits although the best has come: %q", reason)
-	}
+	is.Equal(t, lt.enqueue(best), "", "the best delivery is parked")
+	is.Equal(t, lt.enqueue(lt.delivery("d", "")), "", "another one waits although the best has come")
 	l.breaker = breaker{openFor: breakerMinOpen, openUntil: lt.now.Add(time.Second)}
 	park(1)
 	lt.now = lt.now.Add(MinRecheck + 2*Slack(MinRecheck))
-	if reason := lt.enqueue(retried); reason != "" {
-		t.Errorf("the probe waits for a delivery that does not return: %q", reason)
-	}
+	is.Equal(t, lt.enqueue(retried), "", "the probe waits for a delivery that does not return")
 }
 
 // However many deliveries are parked on the node, the best one returns when the breaker is half-open.
@@ -307,7 +288,5 @@ func TestProbeWaitsForNoClockThatWasAhead(t *testing.T) {
 	other := lt.delivery("d", "")
 	lt.enqueue(other)
 	lt.now = l.breaker.openUntil
-	if reason := lt.enqueue(other); reason != "" {
-		t.Errorf("a delivery is parked for one that does not return: %q", reason)
-	}
+	is.Equal(t, lt.enqueue(other), "", "a delivery is parked for one that does not return")
 }

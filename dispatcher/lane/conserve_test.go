@@ -11,6 +11,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // laneFuzz applies random operations to lanes in random order and counts every delivery.
@@ -248,13 +250,9 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 			}
 			f.wakeWaitingLanes()
 		}
-		if len(f.ended) != f.queued {
-			t.Errorf("seed %d: %d of %d deliveries ended", seed, len(f.ended), f.queued)
-		}
+		is.Equal(t, len(f.ended), f.queued, "seed %d: of %d deliveries ended", seed, f.queued)
 		for delivery, n := range f.ended {
-			if n != 1 {
-				t.Fatalf("seed %d: a delivery to %s ended %d times", seed, delivery.Work.Dest, n)
-			}
+			must.Equal(t, n, 1, "seed %d: a delivery to %s ended … times", seed, delivery.Work.Dest)
 		}
 		for range 1000 {
 			f.runWorker()

@@ -6,6 +6,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A second record of a delivery that is queued, sent or being recorded ends without an outcome, whether it was parked
@@ -19,9 +21,7 @@ func TestCopiesEnd(t *testing.T) {
 		admit := func(work event.Work) Decision {
 			return lt.Admit(&Delivery{Slot: &testSlot{lt.part}, Work: &work, Size: 1000})
 		}
-		if action := admit(work).Action; action != Queued {
-			t.Fatalf("%+v: action %d", work, action)
-		}
+		must.Equal(t, admit(work).Action, Queued, "%+v: action", work)
 		decision := admit(work)
 		if decision.Action != want || decision.Status != "" {
 			t.Errorf("%+v: action %d, status %q, want %d", work, decision.Action, decision.Status, want)
@@ -31,34 +31,23 @@ func TestCopiesEnd(t *testing.T) {
 		}
 		lt.Release(decision.Delivery)
 		work.Attempt++
-		if action := admit(work).Action; action != End {
-			t.Errorf("%+v: action %d of another attempt", work, action)
-		}
+		is.Equal(t, admit(work).Action, End, "%+v: action … of another attempt", work)
 		work.Run += "2"
-		if action := admit(work).Action; action != Queued {
-			t.Errorf("%+v: action %d of another run", work, action)
-		}
+		is.Equal(t, admit(work).Action, Queued, "%+v: action … of another run", work)
 		l := lt.byDest["d"]
 		sent := l.Next(t.Context(), Result{})
 		work.Run = sent.Delivery.Work.Run
-		if action := admit(work).Action; action != End {
-			t.Errorf("%+v: action %d while the request runs", work, action)
-		}
+		is.Equal(t, admit(work).Action, End, "%+v: action … while the request runs", work)
 		lt.ForgetCopies(sent.Delivery)
-		if action := admit(work).Action; action != Queued {
-			t.Errorf("%+v: action %d of its follow-up", work, action)
-		}
+		is.Equal(t, admit(work).Action, Queued, "%+v: action … of its follow-up", work)
 		lt.Release(sent.Delivery)
-		if action := admit(work).Action; action != End {
-			t.Errorf("%+v: action %d after the first was recorded, while its follow-up waits", work, action)
-		}
+		is.Equal(t, admit(work).Action, End,
+			"%+v: action … after the first was recorded, while its follow-up waits", work)
 		for next := l.Next(t.Context(), Result{Delivery: sent.Delivery}); next.Action == Send; {
 			lt.Release(next.Delivery)
 			next = l.Next(t.Context(), Result{Delivery: next.Delivery})
 		}
-		if action := admit(work).Action; action != Queued {
-			t.Errorf("%+v: action %d after all were recorded", work, action)
-		}
+		is.Equal(t, admit(work).Action, Queued, "%+v: action … after all were recorded", work)
 	}
 	f(event.Work{Run: "run_1", Attempt: 1}, End)
 	f(event.Work{Run: "run_1", Attempt: 1, Parked: event.Paced}, End)
@@ -81,17 +70,11 @@ func TestRecordReadAgainIsNoCopy(t *testing.T) {
 	lost.left = true
 	lt.DropPartitions([]*Partition{&lost.Partition})
 	lt.part = newTestPartition()
-	if action := admit().Action; action != Queued {
-		t.Errorf("action %d, want %d", action, Queued)
-	}
+	is.Equal(t, admit().Action, Queued, "action")
 	lt.Release(sent.Delivery)
-	if action := admit().Action; action != End {
-		t.Errorf("action %d of a second record, want %d", action, End)
-	}
+	is.Equal(t, admit().Action, End, "action … of a second record")
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
-	if n := len(lt.unrecorded); n != 0 {
-		t.Errorf("%d deliveries are remembered", n)
-	}
+	is.Equal(t, len(lt.unrecorded), 0, "deliveries are remembered")
 }
 
 // A delivery that its lane does not take, and whose partition has left the node, is not remembered.
@@ -101,12 +84,8 @@ func TestDroppedDeliveryIsForgotten(t *testing.T) {
 		Work: &event.Work{Event: &event.Event{ID: id.ID{1}}, Dest: "d", Attempt: 2}}
 	lt.laneOf(delivery, lt.now).breaker = breaker{openFor: time.Minute, openUntil: lt.now.Add(time.Minute)}
 	lt.part.left = true
-	if action := lt.Admit(delivery).Action; action != Dropped {
-		t.Errorf("action %d, want %d", action, Dropped)
-	}
-	if n := len(lt.unrecorded); n != 0 {
-		t.Errorf("%d deliveries are remembered", n)
-	}
+	is.Equal(t, lt.Admit(delivery).Action, Dropped, "action")
+	is.Equal(t, len(lt.unrecorded), 0, "deliveries are remembered")
 }
 
 // A delivery of which two records were parked is no longer parked once one of them is queued and the other has ended.
@@ -124,7 +103,5 @@ func TestParkedCopyCountsAsReturned(t *testing.T) {
 			t.Errorf("record %d: action %d, want %d; %d are parked, want %d", i, decision.Action, want, parked, 1-i)
 		}
 	}
-	if lt.lanesParked != 0 {
-		t.Errorf("%d lanes have parked deliveries", lt.lanesParked)
-	}
+	is.Equal(t, lt.lanesParked, 0, "lanes have parked deliveries")
 }

@@ -11,8 +11,8 @@
 //
 // A delivery that a decision sends, parks or ends must be released with Release exactly once.
 //
-// Start reading at Admit and Next below; lanes.go has the shared state, lane.go one queue, and breaker.go, window.go,
-// rate.go, pace.go and parking.go one limit each.
+// Start reading at Admit and Next below; lanes.go has the shared state, lane.go one queue, and breaker.go,
+// pace.go, rate.go and parking.go one limit each.
 package lane
 
 import (

@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // full fills the lane of "d", so that it parks the next delivery.
@@ -86,9 +86,8 @@ func TestDecisions(t *testing.T) {
 					t.Errorf("parked for %v", wait)
 				}
 				known := got.Err == nil && (got.Status == event.Pending || got.Status == event.Retrying)
-				if known != got.EarliestSend.Equal(got.Due) {
-					t.Errorf("due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
-				}
+				is.Equal(t, known, got.EarliestSend.Equal(got.Due),
+					"due at %v, sent at %v at the earliest", got.Due, got.EarliestSend)
 				parkedBy := lt.byDest["d"].parking.laneID
 				if got.Err == nil && (got.ParkedBy != parkedBy || parkedBy == 0) || !errors.Is(got.Err, lt.err) {
 					t.Errorf("parked by %d, error %v", got.ParkedBy, got.Err)
@@ -97,9 +96,7 @@ func TestDecisions(t *testing.T) {
 			ignore := cmpopts.IgnoreFields(
 				Decision{}, "Delivery", "Eligibility", "DecidedAt", "Due", "EarliestSend", "ReportedNextAt",
 				"ParkedBy", "Err")
-			if d := cmp.Diff(c.want, got, ignore); d != "" {
-				t.Error(d)
-			}
+			is.Same(t, got, c.want, ignore)
 		})
 	}
 }
@@ -197,8 +194,6 @@ func TestChangedDestinationClosesItsBreaker(t *testing.T) {
 		lt.eligibility = wanted
 		mend(lt)
 		lt.Admit(lt.delivery("d", ""))
-		if lt.Admit(lt.delivery("d", "")).Action != Queued {
-			t.Errorf("%s: still held", name)
-		}
+		is.Equal(t, lt.Admit(lt.delivery("d", "")).Action, Queued, "%s: still held", name)
 	}
 }

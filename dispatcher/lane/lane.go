@@ -1,12 +1,15 @@
 package lane
 
 import (
+	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/gammazero/deque"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // Bounds of a lane.
@@ -324,4 +327,80 @@ func (l *Lane) workerReturned(delivery *Delivery) {
 // stuck reports whether the lane fails, or has completed nothing for stuckAfter.
 func (l *Lane) stuck(now time.Time) bool {
 	return l.window.failing() || now.Sub(l.pace.lastCompletion) > stuckAfter
+}
+
+// goneAfter different events in a row must be answered 410 (Gone) before their destination is disabled.
+const goneAfter = 3
+
+// goneCounter counts consecutive 410 answers of one destination. It is guarded by Lanes.mu.
+type goneCounter struct {
+	events []id.ID // different ones, at most goneAfter
+	url    string  // to which they were sent
+}
+
+// recordAnswer counts an answer and reports whether the destination is gone: it returns true for each 410 from the
+// third different event on. Code 0, a request without an answer, changes nothing.
+func (g *goneCounter) recordAnswer(code int, work *event.Work, url string) bool {
+	if code == 0 || code != http.StatusGone && len(g.events) == 0 {
+		return false
+	}
+	if code != http.StatusGone || g.url != url {
+		g.events, g.url = nil, url
+	}
+	if code == http.StatusGone && len(g.events) < goneAfter && !slices.Contains(g.events, work.Event.ID) {
+		g.events = append(g.events, work.Event.ID)
+	}
+	return len(g.events) == goneAfter
+}
+
+// ForgetGone resets the count of 410 answers of a destination that was disabled or changed.
+func (ls *Lanes) ForgetGone(dest string) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if l := ls.byDest[dest]; l != nil {
+		l.gone = goneCounter{}
+	}
+}
+
+// Census is a snapshot of all lanes, for metrics.
+type Census struct {
+	Deliveries int // queued, sent or being recorded
+	Bytes      int
+	Sending    int            // workers, at most MaxSending; each has at most one running request
+	States     map[string]int // number of lanes by state
+	Parked     map[string]int // number of deliveries by reason
+	Ordered    int            // unfinished deliveries of ordered destinations
+}
+
+// Census counts the lanes by state and their parked deliveries by reason.
+func (ls *Lanes) Census() Census {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	c := Census{
+		Deliveries: ls.deliveries, Bytes: ls.bytes, Sending: min(ls.workers, ls.maxSending),
+		States: map[string]int{"all": len(ls.byDest), "window_reduced": 0, "rate_limited": 0, "open": 0, "half_open": 0},
+		Parked: make(map[string]int, len(parkReasons)), Ordered: ls.positions,
+	}
+	for _, reason := range parkReasons {
+		c.Parked[string(reason)] = 0
+	}
+	for _, l := range ls.byDest {
+		for i, n := range l.parking.counts {
+			c.Parked[string(parkReasons[i])] += n
+		}
+		if l.window.failures > 0 && l.window.size < l.window.limit {
+			c.States["window_reduced"]++
+		}
+		if l.token.waiting(now) {
+			c.States["rate_limited"]++
+		}
+		switch {
+		case l.breaker.probe != nil:
+			c.States["half_open"]++
+		case l.breaker.open():
+			c.States["open"]++
+		}
+	}
+	return c
 }

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,12 +11,12 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // testPartition is a partition that lanes may pause and that may leave the node.
@@ -132,15 +133,11 @@ func TestStuckLaneParks(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.fill("stuck", 1)
 	lt.now = lt.now.Add(time.Second)
-	if n := lt.fill("stuck", 5000); n != laneQueue-1 {
-		t.Errorf("%d were admitted, want %d", n, laneQueue-1)
-	}
+	is.Equal(t, lt.fill("stuck", 5000), laneQueue-1, "were admitted")
 	if lt.paused() {
 		t.Error("a stuck lane paused its partition")
 	}
-	if n := lt.started[lt.byDest["stuck"]]; n != InitialWindow {
-		t.Errorf("%d workers, want %d", n, InitialWindow)
-	}
+	is.Equal(t, lt.started[lt.byDest["stuck"]], InitialWindow, "workers")
 }
 
 // A lane that was idle until a moment ago and is full pauses its partition. If it completes deliveries, the partition
@@ -235,9 +232,7 @@ func TestStuckLanesLeaveRoom(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if lt.enqueue(lt.delivery("good", "")) != "" {
-			t.Error("no memory is left for a working lane")
-		}
+		is.Equal(t, lt.enqueue(lt.delivery("good", "")), "", "no memory is left for a working lane")
 	}
 }
 
@@ -271,9 +266,7 @@ func TestMaxInFlightChanges(t *testing.T) {
 		}
 	}
 	work(0, NotSent)
-	if len(busy) != InitialWindow {
-		t.Fatalf("%d requests run at first", len(busy))
-	}
+	must.Equal(t, len(busy), InitialWindow, "requests run at first")
 	l.configure("u", 3)
 	work(4, Succeeded)
 	if len(busy) != 3 || l.workers != 3 {
@@ -313,9 +306,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 			l.workerReturned(delivery) // one at a time
 			l.deliveries--
 		}
-		if got != want {
-			t.Errorf("limit %d: %s, want %s", limit, got, want)
-		}
+		is.Equal(t, got, want, "limit %d", limit)
 	}
 	f(1, "rLrLrLL")
 
@@ -331,9 +322,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	for range 7 {
 		got = append(got, lt.next(l, nil, NotSent).Work.Run)
 	}
-	if d := cmp.Diff([]string{"run_1", "", "", "", "", "run_1", "run_1"}, got); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, []string{"run_1", "", "", "", "", "run_1", "run_1"})
 }
 
 // sameMemory reports whether two texts share their memory.
@@ -381,9 +370,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 		lt.now = lt.now.Add(after)
 		lt.sweep()
 		got := slices.Sorted(maps.Keys(lt.byDest))
-		if strings.Join(got, " ") != want {
-			t.Errorf("the lanes are %q, want %q", got, want)
-		}
+		is.Equal(t, strings.Join(got, " "), want, "the lanes are %q", got)
 	}
 	f(idleLane-1, "busy idle open parked running waiting")
 	if lt.byDest["open"].target.Load() == nil {
@@ -399,9 +386,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	f(1, "busy parked running waiting")
 	f(time.Hour-1, "busy parked running waiting")
 	f(1, "busy running waiting")
-	if lt.lanesParked != 0 {
-		t.Errorf("%d lanes have parked deliveries", lt.lanesParked)
-	}
+	is.Equal(t, lt.lanesParked, 0, "lanes have parked deliveries")
 }
 
 // When a partition is lost, only its own deliveries are dropped. Those of another topic's partition with the same
@@ -446,15 +431,13 @@ func TestLaneFollowsItsPartition(t *testing.T) {
 	delivery := lt.next(l, nil, NotSent)
 	lt.part = after
 	lt.fill("d", 1)
-	if l.partitionIndex != before.ID.Index {
-		t.Errorf("the lane belongs to partition %d while it has deliveries of %d", l.partitionIndex, before.ID.Index)
-	}
+	is.Equal(t, l.partitionIndex, before.ID.Index,
+		"the lane belongs to partition: while it has deliveries of %d", before.ID.Index)
 	lt.next(l, lt.next(l, delivery, NotSent), NotSent)
 	parked := lt.parkOne(&Delivery{Slot: &testSlot{before}, Work: &event.Work{Dest: "d"}}, event.LaneFull)
 	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
-	if l.partitionIndex != before.ID.Index {
-		t.Errorf("the lane belongs to partition %d while it has parked deliveries of %d", l.partitionIndex, before.ID.Index)
-	}
+	is.Equal(t, l.partitionIndex, before.ID.Index,
+		"the lane belongs to partition: while it has parked deliveries of %d", before.ID.Index)
 	for _, part := range []*testPartition{before, after} {
 		work := *parked.Delivery.Work
 		work.Parked, work.ParkedBy = event.LaneFull, parked.ParkedBy
@@ -525,12 +508,8 @@ func TestFailingLaneLeavesAQuarterOfTheMemory(t *testing.T) {
 	if lt.fill("failing", 2); lt.deliveries != 31 {
 		t.Errorf("%d deliveries are held, want 31", lt.deliveries)
 	}
-	if r := lt.enqueue(lt.delivery("failing", "")); r != event.LaneFull {
-		t.Errorf("the failing lane takes more: %q", r)
-	}
-	if r := lt.enqueue(lt.delivery("good", "")); r != "" {
-		t.Errorf("another lane takes no more: %q", r)
-	}
+	is.Equal(t, lt.enqueue(lt.delivery("failing", "")), event.LaneFull, "the failing lane takes more")
+	is.Equal(t, lt.enqueue(lt.delivery("good", "")), "", "another lane takes no more")
 }
 
 // Results change the window, the breaker and the count of 410 answers.
@@ -598,11 +577,111 @@ func TestCensus(t *testing.T) {
 		States: map[string]int{"all": 7, "window_reduced": 1, "rate_limited": 1, "open": 1, "half_open": 1},
 		Parked: map[string]int{"lane_full": 0, "paced": 0, "behind": 0, "breaker_open": 2, "manual": 0,
 			"not_pulled": 0}}
-	if d := cmp.Diff(want, lt.Census()); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, lt.Census(), want)
 	lt.workers = 2
-	if got := lt.Census().Sending; got != 2 {
-		t.Errorf("%d requests run", got)
+	is.Equal(t, lt.Census().Sending, 2, "requests run")
+}
+
+func TestGoneAfterThreeEventsInARow(t *testing.T) {
+	var g goneCounter
+	n := 0
+	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
+	f := func(code int, e id.ID, url string, want bool) {
+		t.Helper()
+		is.Equal(t, g.recordAnswer(code, &event.Work{Event: &event.Event{ID: e}}, url), want,
+			"%d of %v at %s", code, e, url)
 	}
+	same := newID()
+	f(200, newID(), "a", false)
+	f(410, same, "a", false)
+	f(410, newID(), "a", false)
+	f(410, same, "a", false) // no third event
+	f(0, newID(), "a", false)
+	f(410, newID(), "a", true)
+	f(410, same, "a", true) // again with each 410 until the destination is disabled
+	f(410, newID(), "a", true)
+	f(500, newID(), "a", false)
+	f(410, newID(), "a", false)
+	f(410, newID(), "a", false)
+	f(410, newID(), "b", false) // another URL
+	f(410, newID(), "b", false)
+	f(410, newID(), "b", true)
+	lt := newLaneTest(t, 100)
+	lt.fill("d", 1)
+	lt.byDest["d"].gone = g
+	lt.ForgetGone("unknown")
+	lt.ForgetGone("d")
+	g = lt.byDest["d"].gone
+	f(410, newID(), "b", false)
+}
+
+// The opened destination is kept until the endpoint changes, and then the lane follows its limit.
+func TestTargetFollowsTheEndpoint(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	lt.open = func(_ *config.Endpoint, d *config.Destination) (Target, error) {
+		if d.URL == "https://[" {
+			return nil, errors.New("broken")
+		}
+		return d, nil
+	}
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	open := func(rev int64, url string, maxInFlight int) Target {
+		t.Helper()
+		target, err := l.Target(Eligibility{Endpoint: &config.Endpoint{Rev: rev},
+			Destination: &config.Destination{ID: "d", URL: url, MaxInFlight: maxInFlight}})
+		must.Equal(t, err != nil, url == "https://[", err)
+		return target
+	}
+	first := open(1, "https://a", 3)
+	if l.window.limit != 3 || open(1, "https://a", 3) != first {
+		t.Errorf("it is opened again; the window is %+v", l.window)
+	}
+	if second := open(2, "https://b", 2); second.(*config.Destination).URL != "https://b" || l.window.limit != 2 {
+		t.Errorf("after a change: %s, window %+v", second, l.window)
+	}
+	if broken := open(3, "https://[", 2); broken != nil {
+		t.Errorf("a broken URL gives %+v", broken)
+	}
+}
+
+// A transformed body counts from the moment its length is known, and memory that it does not need is released.
+func TestReserve(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	delivery := lt.delivery("d", "")
+	delivery.Size, delivery.Reserved = 1500, 500
+	lt.enqueue(delivery)
+	l := lt.byDest["d"]
+	for _, c := range []struct {
+		reserved, size int
+		freed          bool
+	}{{700, 1700, false}, {700, 1700, false}, {100, 1100, true}} {
+		l.Reserve(delivery, c.reserved)
+		if _, bytes := lt.InMemory(); delivery.Reserved != c.reserved || delivery.Size != c.size || l.bytes != c.size ||
+			bytes != c.size {
+			t.Errorf("%d bytes reserved: %d in all, %d in the lane, %d on the node", c.reserved, delivery.Size, l.bytes, bytes)
+		}
+		select {
+		case <-lt.Freed():
+			if !c.freed {
+				t.Errorf("%d bytes reserved: memory is reported as freed", c.reserved)
+			}
+		default:
+			if c.freed {
+				t.Errorf("%d bytes reserved: the reader is not woken", c.reserved)
+			}
+		}
+	}
+}
+
+// A delivery that is larger than a lane may hold is sent all the same, alone.
+func TestLargeDeliveryIsQueuedInAnEmptyLane(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	lt.maxBytes = 1000
+	large := lt.delivery("d", "")
+	large.Size = 5000
+	lt.part.streak, lt.part.lastDest = 0, "d"
+	lt.laneOf(large, lt.now).pace.budget = -time.Hour
+	is.Equal(t, lt.enqueue(large), "", "it is parked")
+	is.Equal(t, lt.enqueue(lt.delivery("d", "")), event.LaneFull, "another one beside it")
 }

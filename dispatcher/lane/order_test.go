@@ -5,6 +5,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // at makes a delivery with a position in slot 1.
@@ -36,9 +38,7 @@ func TestNothingIsSentBeforeTheSurvey(t *testing.T) {
 		t.Fatal("the first delivery was not sent alone")
 	}
 	lt.EndPlace(third)
-	if lt.next(l, nil, NotSent) != fourth {
-		t.Fatal("the second one was not sent")
-	}
+	must.Equal(t, lt.next(l, nil, NotSent), fourth, "the second one was not sent")
 	lt.EndPlace(fourth)
 	wanted, _ := lt.Wanted()
 	if lt.Census().Ordered != 1 || !wanted[0][PlaceKey{"ordered", 1, 7}] {
@@ -61,9 +61,7 @@ func TestCopyLeavesNoPlace(t *testing.T) {
 		t.Fatalf("%+v", decision)
 	}
 	lt.Admit(next)
-	if lt.next(l, first, Succeeded) != next {
-		t.Error("the next delivery waits for the copy")
-	}
+	is.Equal(t, lt.next(l, first, Succeeded), next, "the next delivery waits for the copy")
 }
 
 // A destination may have a quarter of the positions that are free. Then its next events fail, replayable, and nothing
@@ -161,17 +159,13 @@ func TestUnblockFindsTheKey(t *testing.T) {
 	l := lt.byDest["ordered"]
 	lt.next(l, nil, NotSent)
 	lt.Unblock(0, &event.Work{Event: next.Work.Event, Dest: "ordered"}) // not the first one
-	if l.live.Len() != 0 {
-		t.Fatal("the second one overtakes")
-	}
+	must.Equal(t, l.live.Len(), 0, "the second one overtakes")
 	lt.Unblock(0, first.Work)
 	if l.live.Len() != 1 || len(lt.orders[0].dests["ordered"].firsts) != 1 {
 		t.Error("the second one does not go")
 	}
 	lt.EndPlace(next)
-	if len(lt.orders[0].dests) != 0 {
-		t.Error("the order of the destination is left")
-	}
+	is.Equal(t, len(lt.orders[0].dests), 0, "the order of the destination is left")
 }
 
 // A key that does not progress holds a bounded number of deliveries, each for some seconds. Then they are parked behind
@@ -186,9 +180,7 @@ func TestWaitForATurnIsBounded(t *testing.T) {
 	if n, _ := lt.InMemory(); n != 2*laneQueue+1 { // those of decisions are in memory until they are recorded
 		t.Fatalf("%d are in memory", n)
 	}
-	if n := lt.byDest["ordered"].deliveries; n != maxHeld+1 {
-		t.Errorf("%d are in the lane", n)
-	}
+	is.Equal(t, lt.byDest["ordered"].deliveries, maxHeld+1, "are in the lane")
 	lt.now = lt.now.Add(turnPatience + 1)
 	shed, _ := lt.EnforceLimits()
 	if len(shed) != maxHeld || lt.byDest["ordered"].deliveries != 1 {

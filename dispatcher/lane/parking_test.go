@@ -11,14 +11,15 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestRecheckInterval(t *testing.T) {
 	f := func(parked, lanes int, want time.Duration) {
 		t.Helper()
-		if got := RecheckInterval(stream.Tiers(), parked, lanes, RecheckBudget); got != want {
-			t.Errorf("%d parked in one of %d lanes: %v, want %v", parked, lanes, got, want)
-		}
+		is.Equal(t, RecheckInterval(stream.Tiers(), parked, lanes, RecheckBudget), want,
+			"%d parked in one of %d lanes", parked, lanes)
 	}
 	f(1, 1, 5*time.Second)
 	f(20, 100, 5*time.Second)
@@ -48,9 +49,7 @@ func TestRecheckBudget(t *testing.T) {
 			for remaining := step; remaining > 0; passes++ {
 				remaining -= min(TierFor(tiers, remaining).Delay, remaining)
 			}
-			if passes != 1 {
-				t.Fatalf("%d retry passes for an interval of %v", passes, step)
-			}
+			must.Equal(t, passes, 1, "retry passes for an interval of %v", step)
 			if step < MaxRecheck {
 				perSecond += float64(n) / step.Seconds()
 			}
@@ -99,9 +98,8 @@ func TestNewOwnerCountsParkedAfterOneRecheck(t *testing.T) {
 				}
 			}
 			if lt.now.After(start.Add(21 * time.Second)) {
-				if n := lt.Census().Parked[string(event.Manual)]; n != total {
-					t.Fatalf("seed %d: %d are counted, %d are parked", seed, n, total)
-				}
+				must.Equal(t, lt.Census().Parked[string(event.Manual)], total,
+					"seed %d: are counted, %d are parked", seed, total)
 			}
 		}
 		if rate := float64(passes) / 60; rate > RecheckBudget*1.05 || longest > MaxRecheck {
@@ -131,35 +129,23 @@ func TestParkedIsCountedOnce(t *testing.T) {
 		return delivery
 	}
 	a, b := park(event.LaneFull), park(event.Paced)
-	if n := count(); n != 2 {
-		t.Fatalf("%d are parked", n)
-	}
+	must.Equal(t, count(), 2, "are parked")
 	lt.enqueue(a)
 	lt.enqueue(a) // a second copy of the record
-	if n := count(); n != 1 {
-		t.Fatalf("%d are parked after one returned twice", n)
-	}
+	must.Equal(t, count(), 1, "are parked after one returned twice")
 	other := lt.delivery("d", "")
 	other.Work.Parked, other.Work.ParkedBy = event.LaneFull, 12345
 	lt.enqueue(other)
 	lt.enqueue(b)
-	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after all returned", n)
-	}
+	must.Equal(t, count(), 0, "are parked after all returned")
 	lt.enqueue(park("a word of a newer version"))
-	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after one of another owner returned", n)
-	}
+	must.Equal(t, count(), 0, "are parked after one of another owner returned")
 	c := park(event.Manual)
 	lt.DropPartitions([]*Partition{&lt.part.Partition})
-	if n := count(); n != 0 {
-		t.Fatalf("%d are parked after the partition left", n)
-	}
+	must.Equal(t, count(), 0, "are parked after the partition left")
 	park(event.Manual)
 	lt.enqueue(c) // parked before the partition left
-	if n := count(); n != 1 {
-		t.Fatalf("%d are parked", n)
-	}
+	must.Equal(t, count(), 1, "are parked")
 }
 
 // Parked deliveries find room beside a stream of new ones that alone would fill the lane.
@@ -168,15 +154,11 @@ func TestParkedDeliveriesKeepHalfTheQueue(t *testing.T) {
 	lt.fill("d", 1)
 	lt.now = lt.now.Add(time.Minute)
 	lt.parkOne(lt.delivery("d", ""), event.LaneFull)
-	if n := lt.fill("d", 5000); n != laneQueue/2-1 {
-		t.Errorf("%d new deliveries were admitted", n)
-	}
+	is.Equal(t, lt.fill("d", 5000), laneQueue/2-1, "new deliveries were admitted")
 	for range laneQueue / 2 {
 		delivery := lt.delivery("d", "")
 		delivery.Work.Parked = event.LaneFull
-		if r := lt.enqueue(delivery); r != "" {
-			t.Fatalf("a returning delivery was parked again: %s", r)
-		}
+		must.Equal(t, lt.enqueue(delivery), "", "a returning delivery was parked again")
 	}
 }
 
@@ -379,6 +361,83 @@ func TestPausedLaneIsRecheckedRarely(t *testing.T) {
 		}
 		for range 36_000 { // of a lane that stays paused all have returned after MaxRecheck
 			lt.parkOne(lt.delivery("d", ""), event.Manual)
+		}
+	}
+}
+
+func TestTierFor(t *testing.T) {
+	f := func(wait time.Duration, topic string) {
+		t.Helper()
+		is.Equal(t, TierFor(stream.Tiers(), wait).Topic, topic, wait)
+	}
+	f(-time.Hour, "retry.1s")
+	f(0, "retry.1s")
+	f(time.Millisecond, "retry.1s")
+	f(time.Second, "retry.1s")
+	f(1100*time.Millisecond, "retry.2s")
+	f(3*time.Second, "retry.2s")
+	f(4*time.Second, "retry.5s")
+	f(5*time.Second, "retry.5s")
+	f(5500*time.Millisecond, "retry.5s")
+	f(8900*time.Millisecond, "retry.5s")
+	f(9*time.Second, "retry.10s")
+	f(57*time.Second, "retry.30s")
+	f(58*time.Second, "retry.1m")
+	f(5*time.Minute, "retry.5m")
+	f(58*time.Minute, "retry.1h")
+	f(72*time.Hour, "retry.1h")
+}
+
+// With equal clocks a delivery is never early through all its passes, and late by at most the slack of the last tiers,
+// however deep a tier is and whenever its head is fetched.
+func TestHopsAreNeverEarlyAndHardlyLate(t *testing.T) {
+	tiers := stream.Tiers()
+	start := time.UnixMilli(1_800_000_000_000)
+	for seed := range uint64(20_000) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(20))) // up to 12 days
+		due, now, passes := start.Add(wait), start, 0
+		for {
+			remaining := due.Sub(now)
+			tier := TierFor(tiers, remaining)
+			seen := now.Add(time.Duration(r.Float64() * float64(min(tier.Delay, max(remaining, 0))) * float64(r.IntN(2))))
+			at := ReadyAt(due, now, seen, tier.Delay)
+			if at.After(now.Add(tier.Delay)) && at.After(seen.Add(minTierTime)) {
+				t.Fatalf("seed %d: waits %v in %s", seed, at.Sub(now), tier.Topic)
+			}
+			if now = at; !now.Before(due) {
+				break
+			}
+			if passes++; passes > 400 {
+				t.Fatalf("seed %d: %d retry passes for %v", seed, passes, wait)
+			}
+		}
+		if late := now.Sub(due); late > Slack(wait) {
+			t.Fatalf("seed %d: %v late after %v", seed, late, wait)
+		}
+	}
+}
+
+// A broker clock that is off by up to an hour makes no delivery early, blocks none longer than the delay of its tier,
+// and cannot make records move on without end.
+func TestHopsWithSkewedBroker(t *testing.T) {
+	tiers := stream.Tiers()
+	start := time.UnixMilli(1_800_000_000_000)
+	for seed := range uint64(5_000) {
+		r := rand.New(rand.NewPCG(seed, 4))
+		skew := time.Duration((2*r.Float64() - 1) * float64(time.Hour))
+		wait := time.Duration(r.Float64() * float64(time.Second) * float64(int64(1)<<r.IntN(15)))
+		due, now, passes := start.Add(wait), start, 0
+		for now.Before(due) {
+			tier := TierFor(tiers, due.Sub(now))
+			at := ReadyAt(due, now.Add(skew), now, tier.Delay)
+			if waited := at.Sub(now); waited > tier.Delay || at.Before(due) && waited < min(minTierTime, tier.Delay) {
+				t.Fatalf("seed %d: waits %v in %s, due in %v", seed, waited, tier.Topic, due.Sub(now))
+			}
+			now, passes = at, passes+1
+		}
+		if limit := 60 + int(wait/minTierTime); passes > limit || now.Sub(due) > Slack(wait) {
+			t.Fatalf("seed %d: %d retry passes, %v late", seed, passes, now.Sub(due))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // pulledLanes makes lanes of destinations that consumers pull while *pulled.
@@ -20,9 +21,7 @@ func pulledLanes(t *testing.T, most int) (lt *laneTest, pulled *bool) {
 func (lt *laneTest) nextOf(t *testing.T, dest string, parked event.Reason) (Decision, *Lane) {
 	delivery := lt.delivery(dest, "")
 	delivery.Work.Parked = parked
-	if reason := lt.enqueue(delivery); reason != "" {
-		t.Fatal(reason)
-	}
+	must.Equal(t, lt.enqueue(delivery), "")
 	return lt.byDest[dest].Next(t.Context(), Result{}), lt.byDest[dest]
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // While a lane waits for a token, no worker runs, the queue holds only what is sent soon, and requested deliveries
@@ -36,15 +37,9 @@ func TestRateLimitedLane(t *testing.T) {
 	if l.live.Len()+l.requested.Len() != 20 || l.requested.Len() != 1 || l.workers != 3 {
 		t.Fatalf("%d live, %d requested wait, %d workers, %d parked", l.live.Len(), l.requested.Len(), l.workers, parked)
 	}
-	if got := l.live.Front(); got != first {
-		t.Error("the delivery that waited for a token is not the next")
-	}
-	if r := lt.enqueue(lt.delivery("d", "")); r != event.Paced {
-		t.Errorf("above maxQueued: %q", r)
-	}
-	if wait := lt.wakeWaitingLanes(); wait != 400*time.Millisecond {
-		t.Errorf("Run sleeps for %v", wait)
-	}
+	is.Equal(t, l.live.Front(), first, "the delivery that waited for a token is not the next")
+	is.Equal(t, lt.enqueue(lt.delivery("d", "")), event.Paced, "above maxQueued")
+	is.Equal(t, lt.wakeWaitingLanes(), 400*time.Millisecond, "Run sleeps for")
 	started := lt.started[l]
 	lt.now = lt.now.Add(400 * time.Millisecond)
 	if wait := lt.wakeWaitingLanes(); wait != maxSleep || lt.started[l] != started+1 {
@@ -55,9 +50,7 @@ func TestRateLimitedLane(t *testing.T) {
 	for delivery = lt.waitForToken(l, lt.next(l, nil, NotSent), 10*time.Second, 0.1); delivery != nil; {
 		delivery = lt.next(l, delivery, NotSent)
 	}
-	if wait := lt.wakeWaitingLanes(); wait != maxTokenWait {
-		t.Errorf("Run sleeps for %v", wait)
-	}
+	is.Equal(t, lt.wakeWaitingLanes(), maxTokenWait, "Run sleeps for")
 	lt.now = lt.now.Add(-time.Hour)
 	if lt.wakeWaitingLanes(); lt.started[l] != started+2 {
 		t.Error("the lane waits for a clock that was set back")
@@ -77,9 +70,7 @@ func TestRoomOfARateLimitedLane(t *testing.T) {
 		run  string
 		want event.Reason
 	}{{"", ""}, {"", ""}, {"", ""}, {"", event.Paced}, {"run_1", ""}, {"run_1", event.Paced}} {
-		if r := lt.enqueue(lt.delivery("d", c.run)); r != c.want {
-			t.Errorf("delivery %d: %q, want %q", i, r, c.want)
-		}
+		is.Equal(t, lt.enqueue(lt.delivery("d", c.run)), c.want, "delivery %d", i)
 	}
 	select {
 	case <-lt.waitChanged:
@@ -96,9 +87,7 @@ func TestTakeToken(t *testing.T) {
 	take := func(perSecond float64, burst int, wait time.Duration) int {
 		lt.wait = wait
 		limit := &config.RateLimit{PerSecond: perSecond, Burst: burst}
-		if got := l.takeToken(&config.Destination{RateLimit: limit}); got != wait {
-			t.Errorf("the wait is %v, want %v", got, wait)
-		}
+		is.Equal(t, l.takeToken(&config.Destination{RateLimit: limit}), wait, "the wait")
 		return lt.burst
 	}
 	if a, b := take(1000, 5, time.Second), take(10, 5, time.Second); a != 100 || b != 5 {
@@ -157,9 +146,8 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), idleLane+sweepEvery)
 		defer cancel()
 		lt.Run(ctx)
-		if !slices.Equal(started, []time.Duration{400 * time.Millisecond}) {
-			t.Errorf("workers were started after %v, the token was there after 400 ms", started)
-		}
+		is.List(t, started, []time.Duration{400 * time.Millisecond},
+			"workers were started after … the token was there after 400 ms")
 		if lt.byDest["idle"] != nil || lt.byDest["d"] == nil {
 			t.Errorf("the lanes are %v", lt.byDest)
 		}
@@ -189,7 +177,6 @@ func TestLanesWakeInOrderOfTheirWait(t *testing.T) {
 		lt.now = lt.now.Add(time.Millisecond)
 	}
 	slices.Sort(waits)
-	if want := strings.Trim(fmt.Sprint(waits), "[]"); strings.ReplaceAll(strings.Join(woken, " "), "d", "") != want {
-		t.Errorf("woken in the order %v", woken)
-	}
+	is.Equal(t, strings.ReplaceAll(strings.Join(woken, " "), "d", ""), strings.Trim(fmt.Sprint(waits), "[]"),
+		"woken in the order %v", woken)
 }

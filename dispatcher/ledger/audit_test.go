@@ -71,12 +71,9 @@ func (m *model) wantNaiveCounts(r Report) {
 	got, want := r.Counts, m.naiveCounts()
 	got.InFlight, want.InFlight = got.InFlight+got.Dead, want.InFlight+want.Dead
 	got.Dead, want.Dead = 0, 0
-	if d := cmp.Diff(want, got); d != "" {
-		m.t.Fatalf("counts differ: %s\nlost: %v\n%v", d, r.Losses, m)
-	}
-	if got.Accepted != got.Delivered+got.Failed+got.Skipped+got.Rejected+got.InFlight+got.Lost {
-		m.t.Fatalf("the equation does not hold: %v", r.Counts)
-	}
+	must.Equal(m.t, cmp.Diff(want, got), "", "counts differ: lost: %v\n%v", r.Losses, m)
+	must.Equal(m.t, got.Accepted, got.Delivered+got.Failed+got.Skipped+got.Rejected+got.InFlight+got.Lost,
+		"the equation does not hold: %v", r.Counts)
 }
 
 // work is a chain and the position of its only uncommitted record.

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
@@ -45,9 +46,7 @@ func fill(b *testing.B, c stream.Config, n int) {
 		wg.Add(1)
 		p.Produce(topic, 0, r, func(_ *stream.Record, err error) {
 			defer wg.Done()
-			if err != nil {
-				b.Error(err)
-			}
+			is.OK(b, err)
 		})
 	}
 	headers := make([]event.Field, 14)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -132,15 +132,10 @@ func auditOneOfEachKind(t *testing.T, b *logFixture) {
 	b.commit("retry.5s", 0, 1, stream.Gap{From: 2, To: 3})
 
 	want := ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 1, InFlight: 3, Duplicates: 1}
-	if d := cmp.Diff(want, b.audit(ledger.Span{}).Counts); d != "" {
-		t.Error(d)
-	}
-	if got := b.audit(ledger.Span{Partitions: []int32{1}}).Counts; got != (ledger.Counts{Accepted: 1, InFlight: 1}) {
-		t.Errorf("partition 1: %v", got)
-	}
-	if got := b.audit(ledger.Span{Until: began}).Counts; got != (ledger.Counts{}) {
-		t.Errorf("before anything was accepted: %v", got)
-	}
+	is.Same(t, b.audit(ledger.Span{}).Counts, want)
+	is.Equal(t, b.audit(ledger.Span{Partitions: []int32{1}}).Counts, ledger.Counts{Accepted: 1, InFlight: 1},
+		"partition 1")
+	is.Equal(t, b.audit(ledger.Span{Until: began}).Counts, ledger.Counts{}, "before anything was accepted")
 	if _, err := ledger.Audit(t.Context(), b.stream, ledger.Span{Limit: 5}); !errors.Is(err, ledger.ErrTooMany) {
 		t.Errorf("more than five things in one partition: %v", err)
 	}
@@ -149,13 +144,9 @@ func auditOneOfEachKind(t *testing.T, b *logFixture) {
 	b.produceOutcome(waiting, "a", event.Skipped, time.Time{})
 	r := b.audit(ledger.Span{Since: began.Add(-time.Minute)})
 	want = ledger.Counts{Accepted: 7, Delivered: 2, Failed: 1, Skipped: 2, InFlight: 1, Lost: 1, Duplicates: 1}
-	if d := cmp.Diff(want, r.Counts); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, r.Counts, want)
 	lost := []ledger.Lost{{Event: later.ID, Dest: "a", Status: event.Retrying, Offset: 4}}
-	if d := cmp.Diff(lost, r.Losses); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, r.Losses, lost)
 }
 
 // A node follows its partitions and exports what it finds: deliveries in flight, their end, and work that a commit
@@ -176,9 +167,7 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := l.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, l.Run(ctx))
 	})
 	defer wg.Wait()
 	defer stop()
@@ -217,9 +206,7 @@ func TestConfigIsValidated(t *testing.T) {
 	if err := (ledger.Config{}).Validate(); err == nil || strings.Count(err.Error(), "ledger: ") != 2 {
 		t.Errorf("the zero Config: %v", err)
 	}
-	if err := ledger.DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, ledger.DefaultConfig().Validate())
 	if _, err := ledger.New(ledger.DefaultConfig(), ledger.Deps{}); err == nil {
 		t.Error("New takes no Deps")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -105,9 +106,7 @@ func TestFollowSamplesFastTraffic(t *testing.T) {
 			wanted := [][]int32{{0, 1}, {0, 1}, {0, 1}, {0}, {1}, {}}[m.r.IntN(6)] // partitions come and go
 			m.whileTrafficFlows(func() {
 				l := m.mustRun(f, wanted...)
-				if l.Lost != 0 {
-					t.Fatalf("%+v\n%v", l, m)
-				}
+				must.Equal(t, l.Lost, 0, "%+v\n%v", l, m)
 				if l.retryAfter != 0 {
 					passes++
 				} else if looks++; f.size() > f.cfg.MaxOpen {
@@ -173,13 +172,9 @@ func TestClockSkewHidesNothing(t *testing.T) {
 		m.now.Add(-time.Minute))
 	m.log.commits[stream.Partition{Topic: stream.Events}] = stream.Commit{Offset: 1}
 	want := Counts{Accepted: 1, Delivered: 1}
-	if got := m.mustAudit(Span{Since: began}).Counts; got != want {
-		t.Errorf("audit: %v", got)
-	}
+	is.Equal(t, m.mustAudit(Span{Since: began}).Counts, want, "audit")
 	m.now = m.now.Add(time.Hour)
-	if got := m.mustRun(m.follow(func(c *Config) { c.Window = time.Hour }), 0, 1).Counts; got != want {
-		t.Errorf("follow: %v", got)
-	}
+	is.Equal(t, m.mustRun(m.follow(func(c *Config) { c.Window = time.Hour }), 0, 1).Counts, want, "follow")
 }
 
 // Events whose outcomes retention has deleted are not counted.
@@ -207,9 +202,7 @@ func TestTrimmedEventsAreNotCounted(t *testing.T) {
 		if want < 30 && !r.Since.After(last.Add(-time.Duration(want)*time.Minute)) {
 			t.Errorf("outcomes from %d: the report does not say that it begins later: %v", start, r.Since)
 		}
-		if got := m.mustRun(m.follow(func(*Config) {}), 0).Counts; got != r.Counts {
-			t.Errorf("outcomes from %d: followed %v, want %v", start, got, r.Counts)
-		}
+		is.Equal(t, m.mustRun(m.follow(func(*Config) {}), 0).Counts, r.Counts, "outcomes from %d: followed", start)
 	}
 	f(0, 30)
 	f(10, 18) // the first outcome left is of minute 10; two minutes of clock slack follow

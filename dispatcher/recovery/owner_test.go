@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The owner dies at every step in turn. The next owner continues: everything is submitted, and at most one page twice.
@@ -223,9 +223,7 @@ func TestOwnership(t *testing.T) {
 			t.Error("the job was forgotten before its history was over")
 		}
 		time.Sleep(2 * time.Minute)
-		if forgotten() != 1 {
-			t.Error("the job was not forgotten after 30 days")
-		}
+		is.Equal(t, forgotten(), 1, "the job was not forgotten after 30 days")
 	})
 }
 
@@ -245,9 +243,8 @@ func TestJobReturns(t *testing.T) {
 			t.Fatalf("the job is %+v", left)
 		}
 		edited := &jobRun{runner: r, deps: r.deps}
-		if err := edited.end(t.Context(), left, jobs.RecoveryStopped, ""); !errors.Is(err, errJobChanged) {
-			t.Errorf("a node that does not own the job has ended it: %v", err)
-		}
+		is.ErrorIs(t, edited.end(t.Context(), left, jobs.RecoveryStopped, ""), errJobChanged,
+			"a node that does not own the job has ended it")
 		r.SetOwned([]int32{3})
 		w.waitForState(job, jobs.RecoveryCompleted, time.Minute)
 		if items, times := w.submitted(job); items != 1000 || times != 1000 {
@@ -281,9 +278,7 @@ func TestNamedDestinations(t *testing.T) {
 		}
 		all = append(all, d)
 	}
-	if got := namedDestinations(all[:100]); !slices.Equal(got, all[:100]) {
-		t.Errorf("100 destinations became %v", got)
-	}
+	is.List(t, namedDestinations(all[:100]), all[:100], "100 destinations became")
 	got := namedDestinations(all)
 	if len(got) != 100 || got[0].ID != "dst_39" || got[39].ID != "dst_0" || got[40].ID != "dst_149" ||
 		got[99].ID != "dst_90" {
@@ -294,8 +289,6 @@ func TestNamedDestinations(t *testing.T) {
 // A page is ten seconds of the rate, within bounds.
 func TestPageSize(t *testing.T) {
 	for rate, want := range map[int]int{1: 10, 2: 20, 19: 190, 20: 200, 100: 200} {
-		if got := pageSize(&jobs.Recovery{RatePerSecond: rate}); got != want {
-			t.Errorf("a page at %d a second has %d items, want %d", rate, got, want)
-		}
+		is.Equal(t, pageSize(&jobs.Recovery{RatePerSecond: rate}), want, "a page at %d a second has … items", rate)
 	}
 }

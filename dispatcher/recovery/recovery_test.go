@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -59,9 +59,7 @@ func TestJobLifecycle(t *testing.T) {
 		if items, times := w.submitted(job); items != 450 || times != 450 {
 			t.Errorf("%d items were submitted, %d times", items, times)
 		}
-		if !slices.Equal(w.reserved, []int{5, 205, 405, 450}) {
-			t.Errorf("pages end at %v", w.reserved)
-		}
+		is.List(t, w.reserved, []int{5, 205, 405, 450}, "pages end at")
 		w.spaced(job)
 	})
 }
@@ -350,9 +348,7 @@ func TestCanaryOfSkippedItemsGoesOn(t *testing.T) {
 			if edited.Canary != want || edited.Reserved != want.End() {
 				t.Errorf("with %d delivered before, the job is %+v", delivered, edited)
 			}
-			if !slices.Equal(w.reserved, reserved) {
-				t.Errorf("with %d delivered before, items are reserved up to %v, want %v", delivered, w.reserved, reserved)
-			}
+			is.List(t, w.reserved, reserved, "with %d delivered before, items are reserved up to", delivered)
 			for seq, x := range w.items[edited.Selection] {
 				if sent := len(x.works); sent > 0 && (seq < delivered || x.works[0].Trigger != event.TriggerCanary) ||
 					sent == 0 && seq >= delivered && seq < want.End() {

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Nothing is submitted before the store has caught up with the log: at the start, what the store does not know yet may
@@ -95,24 +96,18 @@ func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 		t.Helper()
 		item := &event.OpenRecoveryItem{StoredEvent: stored, Prior: prior}
 		item.Event, item.Destination = numbered(1), "dst_a"
-		if err := b.add(t.Context(), item); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.add(t.Context(), item))
 	}
 	add(stored, event.Delivery{Status: event.Failed, Reason: event.Gone410})
 	add(stored, event.Delivery{Status: event.Retrying, Reason: event.LaneFull})
 	add(stored, event.Delivery{Status: event.Delivered, Code: 204, LastAt: before})
 	add(nil, event.Delivery{Status: event.Failed, Reason: event.Gone410, Code: 410, LastAt: before})
 	add(nil, event.Delivery{Status: event.Retrying, LastAt: before})
-	if err := b.flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.flush(t.Context()))
 	work := event.Work{Event: stored, Dest: "dst_a", Trigger: event.TriggerRecovery, Attempt: 1, Due: now, Run: "rec_1"}
 	first, second := work, work
 	first.Prior, first.PriorReason, second.Due = event.Failed, event.Gone410, now.Add(time.Second)
-	if d := cmp.Diff([]*event.Work{&first, &second}, got.works, cmpopts.EquateComparable(netip.Addr{})); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got.works, []*event.Work{&first, &second}, cmpopts.EquateComparable(netip.Addr{}))
 	outcome := event.Outcome{Event: numbered(1), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_a", Run: "rec_1"}
 	delivered, gone, skipped := outcome, outcome, outcome
 	delivered.Status, delivered.Code, delivered.At, delivered.Type = event.Delivered, 204, before, "a.b"
@@ -121,15 +116,11 @@ func TestItemsBecomeDeliveriesOrOutcomes(t *testing.T) {
 	gone.SkipReason = event.PayloadExpired
 	skipped.Status, skipped.Reason, skipped.At = event.Skipped, event.PayloadExpired, now
 	skipped.SkipReason = event.PayloadExpired
-	if d := cmp.Diff([]*event.Outcome{&delivered, &gone, &skipped}, got.outcomes); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got.outcomes, []*event.Outcome{&delivered, &gone, &skipped})
 	want := event.RecoveryJob{Account: "acc_1", ID: "rec_1", Selection: "s", Reserved: 3,
 		UnsentReason: event.JobCancelled}
 	job.Selection, job.Reserved, job.State = "s", 3, jobs.RecoveryCancelled
-	if d := cmp.Diff(want, storeJob(job)); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, storeJob(job), want)
 }
 
 // Of two jobs with a common destination the one that was started first sends; at equal times it is the one with the
@@ -154,8 +145,6 @@ func TestJobIsBlockedByAnEarlierOne(t *testing.T) {
 		w := newWorld(t, 0)
 		w.put(c.other)
 		run := &jobRun{deps: Deps{Jobs: w}}
-		if got := run.blockedByOtherJob(job("rec_2", at, "dst_a")); got != c.want {
-			t.Errorf("%s: blocked %t", name, got)
-		}
+		is.Equal(t, run.blockedByOtherJob(job("rec_2", at, "dst_a")), c.want, "%s: blocked", name)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -131,9 +132,7 @@ func TestStripe(t *testing.T) {
 		for pass, want := range []Counts{{Found: 250, Stored: 250}, {Found: 250}} {
 			var count Counts
 			must.Do(t, s.pass(t.Context(), began.Add(-24*time.Hour), &count, k.take))
-			if count != want {
-				t.Errorf("pass %d: %+v, want %+v", pass, count, want)
-			}
+			is.Equal(t, count, want, "pass %d", pass)
 		}
 		if len(k.keys) != 250 || k.keys[0] > k.keys[99] || slices.Contains(k.keys, "evt_young") {
 			t.Errorf("%d stored, first %s", len(k.keys), k.keys[0])
@@ -141,12 +140,8 @@ func TestStripe(t *testing.T) {
 		if took := time.Since(began); took < 7*time.Second {
 			t.Errorf("Retry-After was not kept: %s", took)
 		}
-		if !strings.Contains(api.queries[0], "delivery_success=false") {
-			t.Errorf("asks for %s", api.queries[0])
-		}
-		if k.bodies[0] != fmt.Sprintf(`{"id":%q,"object":"event","type":"invoice.paid"}`, k.keys[0]) {
-			t.Errorf("body %s", k.bodies[0])
-		}
+		is.Has(t, api.queries[0], "delivery_success=false", "asks for")
+		is.Equal(t, k.bodies[0], fmt.Sprintf(`{"id":%q,"object":"event","type":"invoice.paid"}`, k.keys[0]), "body")
 		// Only events since a time, and only of a type.
 		var count Counts
 		must.Do(t, s.pass(t.Context(), began.Add(-106*time.Minute), &count, k.take))
@@ -156,9 +151,7 @@ func TestStripe(t *testing.T) {
 		s.types = []string{"customer.created"}
 		count = Counts{}
 		must.Do(t, s.pass(t.Context(), began.Add(-24*time.Hour), &count, k.take))
-		if count.Found != 0 {
-			t.Errorf("of another type: %+v", count)
-		}
+		is.Equal(t, count.Found, 0, "of another type: %+v", count)
 	})
 }
 
@@ -239,9 +232,7 @@ func TestGitHub(t *testing.T) {
 		if count := pass(); count != (Counts{Found: len(want), Asked: len(want)}) || !slices.Equal(api.asked, want) {
 			t.Errorf("%+v, asked for %d, want %d in their order", count, len(api.asked), len(want))
 		}
-		if count := pass(); count != (Counts{}) {
-			t.Errorf("after they arrived: %+v", count)
-		}
+		is.Equal(t, pass(), Counts{}, "after they arrived")
 		api.status, api.asked = 503, nil
 		api.add("never", "push", 503, time.Now())
 		var total Counts
@@ -251,12 +242,8 @@ func TestGitHub(t *testing.T) {
 			}
 			time.Sleep(5 * time.Minute)
 		}
-		if len(api.asked) != maxAsked {
-			t.Errorf("asked %d times for one that always fails", len(api.asked))
-		}
-		if total != (Counts{Found: 1, Asked: maxAsked, GivenUp: 1}) {
-			t.Errorf("at the end: %+v", total)
-		}
+		is.Equal(t, len(api.asked), maxAsked, "asked … times for one that always fails")
+		is.Equal(t, total, Counts{Found: 1, Asked: maxAsked, GivenUp: 1}, "at the end")
 	})
 }
 
@@ -314,17 +301,12 @@ func TestErrorsSayWhatToChange(t *testing.T) {
 			body = text
 			err := newStripe(newClient(many), "https://api.example", nil, 1000).pass(t.Context(), time.Now(),
 				new(Counts), new(taken).take)
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%.60s: %v, want %q", text, err, want)
-			}
+			is.Failed(t, err, want, "%.60s", text)
 		})
 	}
 	closed := newStripe(newClient(failing{}), "https://api.example", nil, 1000)
 	synctest.Test(t, func(t *testing.T) {
-		if err := closed.pass(t.Context(), time.Now(), new(Counts), nil); err == nil || !strings.Contains(err.Error(),
-			"api.example cannot be reached") {
-			t.Error(err)
-		}
+		is.Failed(t, closed.pass(t.Context(), time.Now(), new(Counts), nil), "api.example cannot be reached")
 	})
 }
 

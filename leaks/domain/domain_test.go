@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
 )
@@ -131,9 +132,7 @@ func TestProofByFile(t *testing.T) {
 	r.domain.Hostname = "shop.other.test:" + r.site.Port
 	r.dns.SetAddrs("shop.other.test", "127.0.0.1")
 	r.want("http", "tls", "")
-	if len(r.paths) != 0 {
-		t.Errorf("requests to %v", r.paths)
-	}
+	is.Equal(t, len(r.paths), 0, "requests to %v", r.paths)
 }
 
 // directory is a configuration with domains that are checked in tests.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -208,14 +209,10 @@ func TestBodiesAreBounded(t *testing.T) {
 	f("corrupt", 400, whole[:20]+"xx"+whole[22:])
 	f("wrong checksum", 400, whole[:len(whole)-5]+"x"+whole[len(whole)-4:])
 	f("another encoding", 415, "x", "Content-Encoding", "br")
-	if n := len(w.Hits()); n != 0 {
-		t.Errorf("%d hits of refused bodies", n)
-	}
+	is.Equal(t, len(w.Hits()), 0, "hits of refused bodies")
 	f("empty", 202, "")
 	f("three levels", 202, gzipped(gzipped(gzipped(leakedKey(1)))))
-	if n := len(w.Hits()); n != 0 {
-		t.Errorf("%d hits of a third level", n)
-	}
+	is.Equal(t, len(w.Hits()), 0, "hits of a third level")
 	f("400 to 1", 202, gzipped(strings.Repeat(strings.Repeat("a", 100)+"\n", 100_000)), "Content-Encoding", "gzip")
 	f("declared, but plain", 202, leakedKey(1), "Content-Encoding", "gzip")
 	w.Only()
@@ -261,9 +258,7 @@ func TestSlowSenders(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				status, took := w.sendSlowly(t, x.parts, 64<<10, x.pause)
-				if status != x.want {
-					t.Errorf("answered %s, want %s", status, x.want)
-				}
+				is.Equal(t, status, x.want, "answered")
 				if x.after > 0 && (took < x.after-time.Second || took > x.after+time.Second) {
 					t.Errorf("answered after %v, want %v", took, x.after)
 				}

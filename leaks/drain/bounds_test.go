@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // 10,000 made-up keys make a bounded number of findings and one finding flood; known findings are outside the bound.
@@ -115,9 +116,7 @@ func TestFakesHideNothing(t *testing.T) {
 			for _, h := range w.Hits() {
 				total += int(h.N)
 			}
-			if total != 4003 {
-				t.Errorf("%d secrets are counted", total)
-			}
+			is.Equal(t, total, 4003, "secrets are counted")
 		})
 	}
 }
@@ -129,9 +128,7 @@ func TestOwnKeysNeedNoRoom(t *testing.T) {
 	ours := apikey.New()
 	w.AddKey(ours, &config.Key{ID: "key_1"})
 	w.post(202, leaks(0, 20, false)+ours)
-	if got := w.rules(); got != "map[flood:1 relay-api-key key_1:1]" {
-		t.Errorf("findings %s", got)
-	}
+	is.Equal(t, w.rules(), "map[flood:1 relay-api-key key_1:1]", "findings")
 }
 
 // Of more secrets than are hashed in one request, the first ones of another rule still are.
@@ -158,7 +155,5 @@ func TestEvictedHitsAreTheSameEachTime(t *testing.T) {
 	w.post(202, body.String())
 	want := len(w.Hits())
 	w.post(202, body.String())
-	if got := len(w.Hits()); got != want {
-		t.Errorf("%d hits, after the second request %d", want, got)
-	}
+	is.Equal(t, len(w.Hits()), want, "%d hits, after the second request", want)
 }

@@ -5,7 +5,7 @@
 // A body is text, JSON or one JSON object a line, plain or gzip; those of Firehose hold base64 (firehose.go). Its raw
 // bytes are scanned before anything is parsed; only around a secret the line is read, for the application that wrote it
 // and its time (line.go). The hits of one
-// request are merged (hits.go), bounded (bounds.go) and produced to the topic findings. The client gets its 2xx when
+// request are merged (hits.go), bounded and produced to the topic findings. The client gets its 2xx when
 // all of them are acknowledged. If Kafka is unavailable it gets a 5xx and sends the lines again: a hit's identity
 // derives from the bytes of the body, so what was stored before counts once.
 //

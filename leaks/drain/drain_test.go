@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -49,9 +49,7 @@ func TestSecretsBecomeHits(t *testing.T) {
 				want = "production   " + h.At.Format(time.RFC3339)
 			}
 			got := fmt.Sprintf("%s %s %s %s", h.Location.Label, h.Environment, h.Release, h.ObservedAt.Format(time.RFC3339))
-			if got != want {
-				t.Errorf("location %q, want %q", got, want)
-			}
+			is.Equal(t, got, want, "location")
 			w.mustNotHold(secret, leakedKey(2), token)
 		})
 	}
@@ -70,9 +68,7 @@ func TestOwnRulesApply(t *testing.T) {
 	secret := "acme_" + leakedKey(1)[8:]
 	body := `{"app":"a","msg":"` + secret + `"}` + "\n" + `{"app":"b","msg":"` + secret + " " + leakedKey(2) + `"}`
 	w.post(202, `{"app":"a","msg":"`+secret+`"}`)
-	if n := len(w.Hits()); n != 0 {
-		t.Fatalf("%d hits before there is a rule", n)
-	}
+	must.Equal(t, len(w.Hits()), 0, "hits before there is a rule")
 	w.own, w.revision = []secrets.Custom{ownRule(secrets.Critical)}, 1
 	w.post(202, body, "User-Agent", "shipper "+secret)
 	byApp := map[string]*finding.Hit{}
@@ -124,9 +120,7 @@ func TestSecretsAreFoundAtEveryCut(t *testing.T) {
 	for _, h := range w.Hits() {
 		ids[h.Finding] = true
 	}
-	if len(ids) != 1 {
-		t.Errorf("%d findings of one secret", len(ids))
-	}
+	is.Equal(t, len(ids), 1, "findings of one secret")
 }
 
 // The hits of one request merge by finding and location.
@@ -177,9 +171,7 @@ func TestRecordsOfAMinuteAreBounded(t *testing.T) {
 	w.drain.deps.Records.AddMany(t.Context(), drainID, maxRecordsPerMinute+1)
 	w.post(429, leakedKey(1))
 	w.post(202, "no secret")
-	if n := len(w.Hits()); n != 0 {
-		t.Errorf("%d hits", n)
-	}
+	is.Equal(t, len(w.Hits()), 0, "hits")
 }
 
 // A request makes at most 1,000 records, and those beyond it are counted in the finding flood.
@@ -235,15 +227,11 @@ func TestLogIsAway(t *testing.T) {
 		w.Silent = true
 		began := time.Now()
 		w.post(503, leakedKey(1))
-		if took := time.Since(began); took != intake.ProduceTimeout {
-			t.Errorf("answered after %v", took)
-		}
+		is.Equal(t, time.Since(began), intake.ProduceTimeout, "answered after")
 		w.post(202, "nothing to store")
 		w.Silent, w.KeysErr = false, errors.New("no keys")
 		w.post(503, leakedKey(1))
-		if n := len(w.Hits()); n != 0 {
-			t.Errorf("%d hits", n)
-		}
+		is.Equal(t, len(w.Hits()), 0, "hits")
 	})
 }
 
@@ -265,9 +253,7 @@ func TestWhoMaySend(t *testing.T) {
 	f("GET", path, 405)
 	f("HEAD", path, 200)
 	f("POST", PathPrefix+drainID, 404, "Authorization", "Bearer wrong")
-	if n := len(w.Hits()); n != 0 {
-		t.Fatalf("%d hits", n)
-	}
+	must.Equal(t, len(w.Hits()), 0, "hits")
 	f("PUT", path, 202)
 	f("POST", PathPrefix+drainID, 202, "Authorization", "bearer "+token)
 	w.to.Paused = true
@@ -275,9 +261,7 @@ func TestWhoMaySend(t *testing.T) {
 	w.deleted = true
 	f("POST", path, 410)
 	w.Only() // the same body twice counts once
-	if got := w.metric("paused"); got != 1 {
-		t.Errorf("%v paused requests are counted", got)
-	}
+	is.Equal(t, w.metric("paused"), 1, "paused requests are counted")
 	w.mustNotHold(token, "tokenofanother")
 }
 
@@ -293,9 +277,7 @@ func TestOwnKeys(t *testing.T) {
 		got = append(got, fmt.Sprint(h.KeyID, " ", h.Severity, " ", h.Test, " ", h.Billed))
 	}
 	want := []string{"key_1 critical false true", "key_2 high false true", " low true false", " high false true"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	is.List(t, got, want)
 	w.mustNotHold(works, revoked, fake)
 }
 
@@ -377,7 +359,5 @@ func TestAnswer(t *testing.T) {
 	w := newWorld(t)
 	var got received
 	must.Do(t, json.Unmarshal([]byte(w.post(202, gzipped("one\n\ntwo"))), &got))
-	if want := (received{Lines: 3, Bytes: 8}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	is.Equal(t, got, (received{Lines: 3, Bytes: 8}))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/leaktest"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -68,9 +69,7 @@ func newWorld(tb testing.TB) *world {
 	}
 	var err error
 	w.limiter, err = limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, err)
 	w.drain = w.newDrain(w.registry)
 	return w
 }
@@ -105,9 +104,7 @@ func (w *world) DrainSecrets(*leak.Drain) (leak.DrainSecrets, error) { return w.
 func (w *world) CustomRules() ([]secrets.Custom, int64) { return w.own, w.revision }
 
 func (w *world) RemainingFindings(sender string, severity finding.Severity) int {
-	if sender != drainID {
-		w.TB.Errorf("asked for the room of %s", sender)
-	}
+	is.Equal(w.TB, sender, drainID, "asked for the room of")
 	if w.room == nil {
 		return 10_000
 	}
@@ -150,9 +147,7 @@ func (w *world) answered(method, path string, body io.Reader, headers ...string)
 func (w *world) post(want int, body string, headers ...string) string {
 	w.TB.Helper()
 	status, text := w.send(http.MethodPost, path, strings.NewReader(body), headers...)
-	if status != want {
-		w.TB.Fatalf("answered %d %s, want %d", status, text, want)
-	}
+	must.Equal(w.TB, status, want, "answered: %s", text)
 	return text
 }
 
@@ -200,3 +195,40 @@ func gzipped(text string) string {
 
 // testKey is a secret that is marked as a test.
 func testKey() string { return apikey.NewTestKey() }
+
+// The key of a tripwire in a log, or its ingest URL, is a hit of the tripwire: seen, and high. The URL of an endpoint
+// is none. Made-up keys that take all records of a request do not displace it.
+func TestTripwireIsSeenInLogs(t *testing.T) {
+	const url = "https://relay.example.com/in/"
+	var flood strings.Builder
+	for n := range maxRecords + 10 {
+		flood.WriteString("key " + leakedKey(n+10) + "\n")
+	}
+	for _, c := range []struct{ canary, line string }{
+		{leakedKey(1), `{"app":"shop","msg":"` + leakedKey(1) + `"}`},
+		{leaktest.CanaryToken, `{"app":"shop","msg":"POST ` + url + leaktest.CanaryToken + `"}`},
+		{leaktest.CanaryToken, "GET /in/" + leaktest.CanaryToken + "/info/refs 404 a.example"},
+	} {
+		w := newWorld(t)
+		keys := leaktest.Keys
+		w.Canary = leaktest.Fingerprint(c.canary)
+		w.post(202, c.line+"\nGET "+url+"7b1xz0f3s8m5qk2v9rw4tn6hjc\n")
+		h := w.Only()
+		if h.Kind != finding.Tripwire || h.Severity != finding.High || h.Billed || h.Channel != "seen" ||
+			h.Location.TripwireID != "trw_1" || h.Location.DrainID != drainID || h.Source != finding.Drain ||
+			h.Finding != keys.TripwireID("trw_1", false) || strings.Contains(h.Masked, c.canary) {
+			t.Errorf("%s: %+v", c.line, h)
+		}
+		w.post(202, c.line+"\n"+flood.String())
+		w.post(202, flood.String()+c.line+"\n")
+		seen := 0
+		for _, x := range w.Hits() {
+			if x.Kind == finding.Tripwire {
+				seen++
+			}
+		}
+		if seen != 3 {
+			t.Errorf("%s: %d hits of the tripwire, want 3: before made-up keys and behind them", c.line, seen)
+		}
+	}
+}

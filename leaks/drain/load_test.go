@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -100,9 +101,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newSlots()
 		width := cap(all.scans)
-		if width != max(1, runtime.GOMAXPROCS(0)/2) {
-			t.Errorf("%d scans at the same time", width)
-		}
+		is.Equal(t, width, max(1, runtime.GOMAXPROCS(0)/2), "scans at the same time")
 		var mu sync.Mutex // guards what follows
 		running, most, ofDrain := 0, 0, map[string]int{}
 		var order []string
@@ -112,9 +111,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 			wg.Go(func() {
 				defer in.leave()
 				cpu := &turn{in: in, done: t.Context().Done(), waited: func(time.Duration) {}}
-				if err := cpu.take(); err != nil {
-					t.Error(err)
-				}
+				is.OK(t, cpu.take())
 				defer cpu.give()
 				mu.Lock()
 				running++
@@ -150,9 +147,7 @@ func TestScansWaitForTheirTurn(t *testing.T) {
 		cpu.give() // it has none
 		in.leave()
 		wg.Wait()
-		if most != width {
-			t.Errorf("%d scans at the same time, want %d", most, width)
-		}
+		is.Equal(t, most, width, "scans at the same time")
 		for _, drain := range order[:width+1] { // at once, or after one scan of the other
 			if drain != "busy" {
 				return
@@ -175,9 +170,7 @@ func TestTurnsAreShort(t *testing.T) {
 		must.Do(t, one.take())
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := other.take(); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, other.take())
 		})
 		synctest.Wait()
 		if err := one.share(); err != nil || other.held {
@@ -185,9 +178,7 @@ func TestTurnsAreShort(t *testing.T) {
 		}
 		time.Sleep(maxTurn)
 		wg.Go(func() {
-			if err := one.share(); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, one.share())
 		})
 		synctest.Wait()
 		if one.held || !other.held {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha1" // Vercel's signatures are HMAC-SHA1
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +19,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // now is the time of the drain in golden tests.
@@ -213,9 +218,7 @@ func TestSignaturesOfVercel(t *testing.T) {
 	f(403, "POST", body+" ", vercelSignature, signature("the secret", body))
 	f(403, "POST", body, herokuFrame, "1")
 	f(403, "POST", records("1", leakedKey(1)), firehoseRequest, "1")
-	if n := len(w.Hits()); n != 0 {
-		t.Fatalf("%d hits of refused requests", n)
-	}
+	must.Equal(t, len(w.Hits()), 0, "hits of refused requests")
 	f(200, "GET", "")
 	f(200, "HEAD", "")
 	packed := gzipped(body)
@@ -253,13 +256,9 @@ func TestDeliveriesCountOnce(t *testing.T) {
 			}
 			w.post(503, x.first, x.header, "1")
 			w.post(200, x.again, x.header, "1")
-			if n := len(w.Hits()); n != 2 {
-				t.Errorf("%d hits, want 2", n)
-			}
+			is.Equal(t, len(w.Hits()), 2, "hits")
 			w.post(200, x.again, x.header, "2")
-			if n := len(w.Hits()); n != 4 {
-				t.Errorf("%d hits of two deliveries, want 4", n)
-			}
+			is.Equal(t, len(w.Hits()), 4, "hits of two deliveries")
 		})
 	}
 }
@@ -274,9 +273,7 @@ func TestPausedDrainsAnswerPlatforms(t *testing.T) {
 			strings.Contains(got.Body.String(), "requestId") != (x.platform == "firehose") {
 			t.Errorf("%s: %d %s", name, got.Code, got.Body)
 		}
-		if n := len(w.Records); n != 0 {
-			t.Errorf("%s: %d records", name, n)
-		}
+		is.Equal(t, len(w.Records), 0, "%s: records", name)
 	}
 }
 
@@ -327,9 +324,7 @@ func TestErrorsOfFirehose(t *testing.T) {
 	f(400, "too early", path, gzipped(whole)[:60])
 	w.deleted = true
 	f(410, "deleted", path, whole)
-	if n := len(w.Hits()); n != 0 {
-		t.Errorf("%d hits of refused requests", n)
-	}
+	is.Equal(t, len(w.Hits()), 0, "hits of refused requests")
 }
 
 // The token may be in Firehose's access key, as it is or as a secret of AWS Secrets Manager. JSON that Firehose could
@@ -414,9 +409,7 @@ func TestFramesAreCounted(t *testing.T) {
 		c := &lineCounter{framed: true}
 		_, _ = c.Write([]byte(body[:cut])) // it never fails
 		_, _ = c.Write([]byte(body[cut:]))
-		if c.count() != 3 {
-			t.Errorf("cut at %d: %d messages", cut, c.count())
-		}
+		is.Equal(t, c.count(), 3, "cut at %d … messages", cut)
 	}
 	for _, text := range []string{"one\ntwo", "99 one\ntwo", "0 \n1", "123456789 x\n"} {
 		c := &lineCounter{framed: true}
@@ -431,9 +424,7 @@ func TestFramesAreCounted(t *testing.T) {
 		_, _ = c.Write([]byte(array[:cut]))
 		_, _ = c.Write([]byte(array[cut : cut+1]))
 		_, _ = c.Write([]byte(array[cut+1:]))
-		if c.count() != 3 {
-			t.Errorf("cut at %d: %d elements", cut, c.count())
-		}
+		is.Equal(t, c.count(), 3, "cut at %d … elements", cut)
 	}
 }
 
@@ -446,9 +437,7 @@ func TestOriginsAreBounded(t *testing.T) {
 		o.add(int64(i*step), fmt.Sprint(i%3))
 		most = max(most, len(o.list))
 		back := max(0, i-originReach/step)
-		if got := o.at(int64(back*step + 1)); got != fmt.Sprint(back%3) {
-			t.Fatalf("%d: %q", i, got)
-		}
+		must.Equal(t, o.at(int64(back*step+1)), fmt.Sprint(back%3), "%d", i)
 	}
 	if most > 3*originReach/step {
 		t.Errorf("%d in memory", most)
@@ -468,8 +457,163 @@ func TestPlatformIsSet(t *testing.T) {
 	} {
 		w.to.Platform = platform
 		status, text := w.send(http.MethodPost, path, strings.NewReader("x"), firehoseRequest, "1")
-		if got := fmt.Sprint(status, " ", strings.TrimSpace(text)); got != want {
-			t.Errorf("%s: %s, want %s", platform, got, want)
+		is.Equal(t, fmt.Sprint(status, " ", strings.TrimSpace(text)), want, platform)
+	}
+}
+
+// pieces reads a text in pieces of a few bytes, whose lengths follow from cuts.
+type pieces struct {
+	text []byte
+	cuts uint64
+}
+
+func (p *pieces) Read(to []byte) (int, error) {
+	if len(p.text) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(to, p.text[:min(len(p.text), int(p.cuts&7)+1)])
+	p.text, p.cuts = p.text[n:], p.cuts>>3|p.cuts<<61
+	return n, nil
+}
+
+// readFirehose returns the request id and the records that the drain reads of a body.
+func readFirehose(body []byte, cuts uint64) (id string, records []byte, err error) {
+	of := &request{}
+	wire := &wireReader{w: httptest.NewRecorder(), body: &pieces{body, cuts}, began: time.Now(), most: maxBody,
+		left: maxScanned, pace: func(int) error { return nil }}
+	in, err := newSlots().enter("drn_1")
+	if err != nil {
+		return "", nil, err
+	}
+	wire.turn = &turn{in: in, waited: wire.addWait}
+	err = expandFirehose(of, wire, func(b []byte) error {
+		records = append(records, b...)
+		return nil
+	})
+	return of.delivery, records, err
+}
+
+// wantFirehose reads a body with encoding/json. It reports false for a body that the drain may refuse.
+func wantFirehose(body []byte) (id string, records []byte, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if !json.Valid(body) || !isDelim(d, '{') {
+		return "", nil, false
+	}
+	ok = true
+	for ok && d.More() {
+		switch name, _ := d.Token(); name {
+		case "records":
+			ok = isDelim(d, '[')
+			for ok && d.More() {
+				if ok = isDelim(d, '{'); ok {
+					records, ok = wantRecord(d, records)
+				}
+			}
+			ok = ok && isDelim(d, ']')
+		case "requestId":
+			text, isText := nextToken(d).(string)
+			if ok = isText && len(text) <= maxDelivery && isASCII(text); id == "" {
+				id = text
+			}
+		default:
+			ok = skipValue(d) && len(name.(string)) <= maxMemberName
 		}
 	}
+	return id, records, ok
+}
+
+// wantRecord reads a record, whose first brace is read, and appends it decoded.
+func wantRecord(d *json.Decoder, records []byte) ([]byte, bool) {
+	for d.More() {
+		name, _ := nextToken(d).(string)
+		if name != "data" {
+			if !skipValue(d) || len(name) > maxMemberName {
+				return records, false
+			}
+			continue
+		}
+		text, isText := nextToken(d).(string)
+		data, err := base64.StdEncoding.DecodeString(text)
+		if !isText || err != nil {
+			return records, false
+		}
+		if bytes.HasPrefix(data, []byte{0x1f, 0x8b, 8}) {
+			z, err := gzip.NewReader(bytes.NewReader(data))
+			if err != nil {
+				return records, false
+			}
+			if data, err = io.ReadAll(io.LimitReader(z, 1<<20)); err != nil {
+				return records, false
+			}
+		}
+		records = append(append(records, data...), '\n')
+	}
+	return records, isDelim(d, '}')
+}
+
+func nextToken(d *json.Decoder) json.Token {
+	t, _ := d.Token() // the text is valid
+	return t
+}
+
+func isDelim(d *json.Decoder, want json.Delim) bool { return nextToken(d) == want }
+
+// skipValue skips a value, and reports whether the drain skips it too.
+func skipValue(d *json.Decoder) bool {
+	deepest := 0
+	for depth := 0; ; {
+		switch t := nextToken(d).(type) {
+		case json.Delim:
+			if t == '{' || t == '[' {
+				depth++
+			} else {
+				depth--
+			}
+		case string:
+			if len(t) > maxMemberName { // it may be a name
+				deepest = maxSkipDepth
+			}
+		}
+		if deepest = max(deepest, depth); depth == 0 {
+			return deepest < maxSkipDepth
+		}
+	}
+}
+
+func isASCII(text string) bool {
+	for _, c := range []byte(text) {
+		if c == 0 || c > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// The drain reads of Firehose's bodies what encoding/json reads, however the connection cuts them.
+func FuzzFirehose(f *testing.F) {
+	record := base64.StdEncoding.EncodeToString
+	for _, body := range []string{
+		`{"requestId":"ed4acda5","timestamp":1578090901599,"records":[{"data":"` + record([]byte("one")) + `"},{"data":""}]}`,
+		`{"records":[{"data":"` + record([]byte(gzipped("two"))) + `","x":[1,{"a":null}]}],"requestId":"a\u0062\/\"c"} `,
+		` { "a" : true , "records" : [ { } , { "data" : "\u0051UI=" } ] }`, `{"records":[]}`, `{}`,
+		`{"requestId":"","requestId":"x"}`,
+		`{"records":[{"data":"QQ==QQ=="}]}`, `{"records":[{"data":"QUI\n="}],"n":-1.5e+3,"s":"\ud83d\ude00"}`,
+	} {
+		f.Add([]byte(body), uint64(0x123456789abcdef))
+		f.Add([]byte(body), ^uint64(0))
+	}
+	f.Fuzz(func(t *testing.T, body []byte, cuts uint64) {
+		if len(body) > 4<<10 {
+			return
+		}
+		id, records, err := readFirehose(body, cuts)
+		wantID, want, ok := wantFirehose(body)
+		if ok && (err != nil || id != wantID || !bytes.Equal(records, want)) {
+			t.Errorf("read %q %q (%v), want %q %q", id, records, err, wantID, want)
+		}
+		otherID, other, otherErr := readFirehose(body, 0x9e3779b97f4a7c15)
+		if otherID != id || (otherErr == nil) != (err == nil) || err == nil && !bytes.Equal(records, other) {
+			t.Errorf("cut otherwise: %q %q (%v), want %q %q (%v)", otherID, other, otherErr, id, records, err)
+		}
+	})
 }

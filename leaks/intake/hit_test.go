@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -44,9 +45,7 @@ func TestCleanText(t *testing.T) {
 		"":                  "",
 		"curl\n8\u200b\x00": "curl 8",
 	} {
-		if got := CleanText(rules, text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		is.Equal(t, CleanText(rules, text), want, text)
 	}
 	if got := CleanText(rules, "token "+secret); !strings.HasPrefix(got, "token ") || strings.Contains(got, secret) {
 		t.Errorf("a secret: %q", got)

@@ -3,6 +3,8 @@ package intake
 import (
 	"errors"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Each bound holds by itself. What nothing belongs to any more is forgotten.
@@ -12,9 +14,7 @@ func TestSlots(t *testing.T) {
 	enter := func(sender string, want error) (turn chan struct{}, leave func()) {
 		t.Helper()
 		turn, leave, err := s.Enter(Bound{sender, 2, errSender}, Bound{0, 3, errNode})
-		if !errors.Is(err, want) {
-			t.Fatalf("%s: %v, want %v", sender, err, want)
-		}
+		must.ErrorIs(t, err, want, sender)
 		return turn, leave
 	}
 	a, leaveA := enter("a", nil)

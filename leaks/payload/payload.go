@@ -2,7 +2,7 @@
 //
 // The writer of the store calls Scanner.Scan with the events of each flush, while it inserts their rows, and commits
 // their offsets when Scan has returned. So each event is scanned at least once, and one that is scanned again makes the
-// same hits. Bodies and query strings are scanned, and headers without those that carry credentials (headers.go). Only
+// same hits. Bodies and query strings are scanned, and headers without those that carry credentials. Only
 // tokens that must stay on servers are looked for: events are full of values that are named secret or token and are
 // none.
 //
@@ -11,13 +11,19 @@
 package payload
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -294,3 +300,128 @@ func (x *scan) floodHit(n uint32) *hit {
 }
 
 func (x *scan) clean(text string) string { return intake.CleanText(x.leaks, text) }
+
+// signatureName matches the names of headers that sign the request.
+var signatureName = regexp.MustCompile(`(?i)sign|hmac|digest|nonce`)
+
+// carriesCredentials reports whether a header is there to carry a credential or a signature: that is no leak.
+func carriesCredentials(name string) bool {
+	return config.CredentialHeader(name) || signatureName.MatchString(name)
+}
+
+// scanHeaders scans the values of all headers in one text, a line for each. Only where a secret is, the name of the
+// header is looked at.
+func (x *scan) scanHeaders() {
+	for _, f := range x.e.Header {
+		x.headers = append(append(x.headers, f.Value...), '\n')
+	}
+	x.tokens.Scan(x.headers, func(m secrets.Match) bool {
+		name := x.headerAt(m.Start)
+		return carriesCredentials(name) || x.add(match{Match: m, in: x.headers, part: inHeader, name: name})
+	})
+}
+
+// scanQuery scans the query string as it was sent. A secret is at the parameter that it stands in.
+func (x *scan) scanQuery() {
+	if x.e.Query == "" {
+		return
+	}
+	query := []byte(x.e.Query)
+	x.tokens.Scan(query, func(m secrets.Match) bool {
+		name := query[bytes.LastIndexByte(query[:m.Start], '&')+1 : m.Start]
+		if i := bytes.IndexByte(name, '='); i >= 0 {
+			name = name[:i]
+		}
+		return x.add(match{Match: m, in: query, part: inQuery, name: string(name)})
+	})
+}
+
+// headerAt returns the name of the header whose value has that byte of the text.
+func (x *scan) headerAt(offset int) string {
+	for _, f := range x.e.Header {
+		if offset <= len(f.Value) {
+			return f.Name
+		}
+		offset -= len(f.Value) + 1
+	}
+	return ""
+}
+
+// maxPointer bounds a JSON pointer in bytes. A longer one is cut.
+const maxPointer = 300
+
+// pointers finds the JSON pointers (RFC 6901) of places in a body. The places must be asked for in ascending order.
+type pointers struct {
+	body   []byte
+	reader *json.Decoder
+	path   []step
+	ended  bool // the body is no JSON, or has been read
+}
+
+// step is an object or array around the place that was read last.
+type step struct {
+	array bool
+	index int    // of the element in the array
+	name  string // of the member of the object
+	named bool   // the name was read, and its value was not
+}
+
+// find returns the pointer to the value that has the byte with that offset; empty if the body is no JSON.
+func (p *pointers) find(offset int) string {
+	if p.reader == nil {
+		p.reader = json.NewDecoder(bytes.NewReader(p.body))
+		p.reader.UseNumber()
+	}
+	for !p.ended && p.reader.InputOffset() <= int64(offset) {
+		token, err := p.reader.Token()
+		if err != nil {
+			p.ended, p.path = true, nil
+			break
+		}
+		p.advance(token)
+	}
+	return p.text()
+}
+
+// advance moves the path on behind a token.
+func (p *pointers) advance(token json.Token) {
+	if mark, ok := token.(json.Delim); ok && (mark == '}' || mark == ']') {
+		p.path = p.path[:len(p.path)-1]
+		return
+	}
+	if n := len(p.path); n > 0 {
+		last := &p.path[n-1]
+		switch {
+		case last.array:
+			last.index++
+		case !last.named:
+			last.name, _ = token.(string)
+			last.named = true
+			return
+		default:
+			last.named = false
+		}
+	}
+	if mark, ok := token.(json.Delim); ok {
+		p.path = append(p.path, step{array: mark == '[', index: -1})
+	}
+}
+
+// escapes are those of JSON pointers.
+var escapes = strings.NewReplacer("~", "~0", "/", "~1")
+
+func (p *pointers) text() string {
+	var b strings.Builder
+	for _, s := range p.path {
+		if b.Len() > maxPointer {
+			break
+		}
+		b.WriteByte('/')
+		if s.array {
+			b.WriteString(strconv.Itoa(max(s.index, 0)))
+		} else {
+			b.WriteString(escapes.Replace(s.name[:min(len(s.name), maxPointer)]))
+		}
+	}
+	return b.String()
+}

@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/leaktest"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -122,13 +123,9 @@ func TestBodiesAreScanned(t *testing.T) {
 	}
 	want := finding.Location{Source: finding.Event, Label: "shop ep_1", Pointer: "/a/2/b~1c", EndpointID: endpointID,
 		EventID: e.ID.Text(id.Event)}
-	if h.Location != want {
-		t.Errorf("location %+v, want %+v", h.Location, want)
-	}
+	is.Equal(t, h.Location, want, "location")
 	for _, r := range w.Records {
-		if strings.Contains(string(r.Value), leakedKey(1)[8:]) {
-			t.Error("a record has the secret")
-		}
+		is.Lacks(t, string(r.Value), leakedKey(1)[8:], "a record has the secret")
 	}
 }
 
@@ -156,9 +153,7 @@ func TestPointers(t *testing.T) {
 		`{"a" : [ {"b":[]} , "S" ] }`: "/a/1", `{"a":"S"`: "/a", strings.Repeat("[", 500) + `"S"`: strings.Repeat("/0", 151),
 	} {
 		p := pointers{body: []byte(body)}
-		if got := p.find(strings.Index(body, "S")); got != want {
-			t.Errorf("%s: %q, want %q", body, got, want)
-		}
+		is.Equal(t, p.find(strings.Index(body, "S")), want, body)
 	}
 }
 
@@ -189,9 +184,7 @@ func TestWhatIsScanned(t *testing.T) {
 		for _, h := range w.Hits() {
 			got += h.Channel + " " + h.Location.Pointer
 		}
-		if got != x.want {
-			t.Errorf("%s: %q, want %q", name, got, x.want)
-		}
+		is.Equal(t, got, x.want, name)
 	}
 }
 
@@ -203,9 +196,7 @@ func TestWhatIsSkipped(t *testing.T) {
 	w.scan(again, received(""))
 	w.off = true
 	w.scan(received(leakedKey(1)))
-	if n := len(w.Records); n != 0 {
-		t.Errorf("%d records", n)
-	}
+	is.Equal(t, len(w.Records), 0, "records")
 }
 
 // Events that are scanned again make the same hits. Secrets of one event merge by finding and location.
@@ -253,9 +244,7 @@ func TestUnverifiedEventsAreBounded(t *testing.T) {
 	large := received(strings.Repeat(" ", maxUnverified) + leakedKey(99))
 	large.Verdict = event.VerdictObserved
 	w.scan(large)
-	if n := len(w.Records); n != 0 {
-		t.Errorf("%d records of the end of a large body", n)
-	}
+	is.Equal(t, len(w.Records), 0, "records of the end of a large body")
 }
 
 // Verified events have a bound of their own, which unverified ones do not use up; the account's room counts too. Our
@@ -278,9 +267,7 @@ func TestVerifiedEventsAreBounded(t *testing.T) {
 		}
 		return n
 	}
-	if got := count(); got != maxNewVerified {
-		t.Errorf("%d findings", got)
-	}
+	is.Equal(t, count(), maxNewVerified, "findings")
 	w.Records, w.room = nil, 0
 	other := received(own + " " + leakedKey(1000))
 	other.Endpoint = "ep_2"
@@ -326,9 +313,7 @@ func TestScanWaitsForTheLog(t *testing.T) {
 		w.Answer = func(*stream.Record) error { return errors.New("the broker is away") }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := w.scanner.Scan(ctx, []*event.Event{received(leakedKey(3))}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v", err)
-		}
+		is.ErrorIs(t, w.scanner.Scan(ctx, []*event.Event{received(leakedKey(3))}), context.DeadlineExceeded)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/leaktest"
 )
 
@@ -29,9 +30,7 @@ func TestTripwireIsSeenInEvents(t *testing.T) {
 			t.Errorf("%s%s: %+v", c.body, c.query, h)
 		}
 		w.scan(received(`{"url":"` + url + `7b1xz0f3s8m5qk2v9rw4tn6hjc"}`))
-		if n := len(w.Hits()); n != 1 {
-			t.Errorf("%d hits with the URL of an endpoint", n)
-		}
+		is.Equal(t, len(w.Hits()), 1, "hits with the URL of an endpoint")
 	}
 }
 

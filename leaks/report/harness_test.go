@@ -99,9 +99,7 @@ func (w *world) send(want int, body string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest("POST", path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "text/plain;charset=UTF-8")
 	rec := w.request(r)
-	if rec.Code != want {
-		w.TB.Fatalf("%d, want %d: %s", rec.Code, want, rec.Body)
-	}
+	must.Equal(w.TB, rec.Code, want, rec.Body)
 	return rec
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/leaktest"
 )
 
@@ -58,9 +58,7 @@ func TestMasksOfWebAddressesNameNoHost(t *testing.T) {
 		reportOf(3).with("rule", "database-uri", "masked", "postgres://app:***@db/orders"))
 	want := []string{"https://help:***@***", "https://help:***@***", "postgres://app:***@db/orders"}
 	for i, h := range w.Hits() {
-		if h.Masked != want[i] {
-			t.Errorf("%q, want %q", h.Masked, want[i])
-		}
+		is.Equal(t, h.Masked, want[i])
 	}
 }
 
@@ -145,9 +143,7 @@ func TestForgedReportsAreBounded(t *testing.T) {
 		t.Errorf("%d findings, floods %v", len(findings), floods)
 	}
 	for _, rows := range floods {
-		if rows != 4 {
-			t.Errorf("%d rows of the flood", rows)
-		}
+		is.Equal(t, rows, 4, "rows of the flood")
 	}
 	w.now = w.now.Add(24 * time.Hour)
 	w.report(reportOf(20_000))
@@ -170,9 +166,7 @@ func TestFloodIsOfTheDSN(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if len(floods) != 2 {
-		t.Error("two DSNs share a flood")
-	}
+	is.Equal(t, len(floods), 2, "two DSNs share a flood")
 }
 
 // The sender's clock may be wrong: a secret was seen as long before the arrival as before the batch was sent.
@@ -181,9 +175,7 @@ func TestObservedAt(t *testing.T) {
 		t.Helper()
 		w := newWorld(t, leak.DSNServer)
 		w.send(202, w.batchOf(reportOf(1).with("last_at", last)).with("sent_at", sent).String())
-		if got := w.now.Sub(w.Only().ObservedAt); got != want {
-			t.Errorf("sent %s, seen %s: %v before the arrival, want %v", sent, last, got, want)
-		}
+		is.Equal(t, w.now.Sub(w.Only().ObservedAt), want, "sent %s, seen %s … before the arrival", sent, last)
 	}
 	f("2026-08-21T22:24:36.000Z", "2026-08-21T22:24:26.000Z", 10*time.Second)
 	f("1999-01-01T00:00:10.000Z", "1999-01-01T00:00:00.000Z", 10*time.Second)
@@ -213,9 +205,7 @@ func TestTimesAreChecked(t *testing.T) {
 		code := map[bool]int{true: 202, false: 400}[want]
 		w.send(code, w.batchOf().with("sent_at", text).String())
 		rec := w.send(202, w.batchOf(reportOf(1).with("first_at", text)).String())
-		if got := strings.Contains(rec.Body.String(), `"accepted":1`); got != want {
-			t.Errorf("first_at %q: %s", text, rec.Body)
-		}
+		is.Equal(t, strings.Contains(rec.Body.String(), `"accepted":1`), want, "first_at %q: %s", text, rec.Body)
 	}
 }
 
@@ -317,9 +307,7 @@ func TestKnownSecretsHideNoNewOnes(t *testing.T) {
 	}
 	want := []string{"sk_live_***0001  3", "sk_live_***0002  3", "sk_live_***0003  3", "sk_live_***0009 key_1 3",
 		"sk_live_***0009 key_1 3", "sk_live_***0004  3", "sk_live_***0004  3"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q", got)
-	}
+	is.List(t, got, want)
 }
 
 // What the log has not confirmed is neither lost nor counted twice.
@@ -356,9 +344,8 @@ func TestSumsOutlastTheLog(t *testing.T) {
 func TestTakeIsExact(t *testing.T) {
 	f := func(counted, n, most, want int) {
 		t.Helper()
-		if got := take(t.Context(), &countedWindow{n: counted}, "k", n, most); got != want {
-			t.Errorf("%d of %d after %d: %d, want %d", n, most, counted, got, want)
-		}
+		is.Equal(t, take(t.Context(), &countedWindow{n: counted}, "k", n, most), want,
+			"%d of %d after %d", n, most, counted)
 	}
 	f(0, 3, 5, 3)
 	f(3, 3, 5, 2)

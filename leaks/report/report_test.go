@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/leaktest"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -46,9 +47,7 @@ func TestReportBecomesAHit(t *testing.T) {
 		h.Masked != "sk_live_***0001" || !h.At.Equal(w.now) || !h.ObservedAt.Equal(w.now.Add(-time.Second)) {
 		t.Errorf("%+v", h)
 	}
-	if strings.Contains(string(w.Records[0].Value), text[8:16]) {
-		t.Error("the record has a piece of the secret")
-	}
+	is.Lacks(t, string(w.Records[0].Value), text[8:16], "the record has a piece of the secret")
 }
 
 // A batch that is sent again makes the same hits; another batch makes others.
@@ -62,9 +61,7 @@ func TestRepeatedBatchCountsOnce(t *testing.T) {
 		t.Errorf("%d hits of %d records", n, len(w.Records))
 	}
 	w.report(reportOf(1))
-	if n := len(w.Hits()); n != 3 {
-		t.Errorf("%d hits", n)
-	}
+	is.Equal(t, len(w.Hits()), 3, "hits")
 }
 
 // The answer waits for the log: what it has not acknowledged is not accepted, and leaves nothing in our log.
@@ -303,9 +300,7 @@ func TestAnswers(t *testing.T) {
 	f := func(method, target string, want int) *httptest.ResponseRecorder {
 		t.Helper()
 		rec := w.request(httptest.NewRequest(method, target, strings.NewReader(w.batchOf(reportOf(1)).String())))
-		if rec.Code != want {
-			t.Errorf("%s %s: %d, want %d: %s", method, target, rec.Code, want, rec.Body)
-		}
+		is.Equal(t, rec.Code, want, "%s %s: %s", method, target, rec.Body)
 		return rec
 	}
 	f("POST", path, 202)
@@ -412,9 +407,7 @@ func TestReportsAreCounted(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := w.in.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, w.in.Run(ctx))
 }
 
 // dial opens a connection from an address, and sends the head of a batch for a DSN and what is given of its body.
@@ -494,9 +487,7 @@ func TestSlowBodiesHoldOneShare(t *testing.T) {
 // A body that arrives byte by byte is given up at the deadline of the whole body.
 func TestBodiesHaveADeadline(t *testing.T) {
 	w := newWorld(t, leak.DSNServer)
-	if w.in.front.BodyTimeout != bodyTimeout {
-		t.Errorf("the deadline is %v", w.in.front.BodyTimeout)
-	}
+	is.Equal(t, w.in.front.BodyTimeout, bodyTimeout, "the deadline")
 	w.in.front.BodyTimeout = 100 * time.Millisecond
 	srv := httptest.NewServer(w.in.Handler())
 	t.Cleanup(srv.Close)

@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
 	"github.com/eventrelay/relay/test/websites"
@@ -48,15 +49,11 @@ func newService(t *testing.T) *service {
 	_, conf := streamtest.Broker(t, 4)
 	ctx, cancel := context.WithCancel(context.Background())
 	keyring, err := seal.NewKeyring("test:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	s := &service{site: newSite(t), known: map[string]bool{}}
 	s.Control, err = config.New(config.Config{Node: "test", Partitions: 4, SingleNode: true},
 		config.Deps{Log: slog.New(slog.DiscardHandler), Stream: conf, Keyring: keyring, Now: s.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.Control.Run(ctx) })
 	t.Cleanup(wg.Wait)
@@ -80,9 +77,7 @@ func (s *service) add(t *testing.T, id, hostname string) {
 	if err == nil {
 		_, err = s.Recheck(t.Context(), d)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func (s *service) Recheck(ctx context.Context, d *leak.Domain) (*leak.Domain, error) {
@@ -145,9 +140,7 @@ func (s *service) start(t *testing.T, id string) {
 	t.Helper()
 	_, err := s.CreateScan(t.Context(), &leak.Scan{Meta: entity.Meta{ID: id}, Domain: "dom_1",
 		Hostname: "shop.example.com:" + s.site.port, Trigger: leak.ScanManual})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 // await runs scans until one has ended, and returns it.
@@ -183,9 +176,7 @@ func TestScanMakesFindings(t *testing.T) {
 			t.Errorf("%+v", h)
 		}
 	}
-	if len(ids) != want {
-		t.Errorf("%d ids of %d hits", len(ids), want)
-	}
+	is.Equal(t, len(ids), want, "ids of %d hits", want)
 	s.start(t, "scn_2")
 	if again := s.await(t, "scn_2"); again.FindingsNew != 0 || again.FindingsOld != want {
 		t.Errorf("a second scan: %+v", again)
@@ -237,9 +228,7 @@ func TestScanOutlivesItsNode(t *testing.T) {
 		err, leak.ErrScanRunning) {
 		t.Errorf("a second scan: %v", err)
 	}
-	if err := s.runner(t).runOpen(t.Context()); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, s.runner(t).runOpen(t.Context()))
 	if x, _ := s.Scan("scn_1"); x.Try != 1 {
 		t.Errorf("another node has begun it while the first runs: %+v", x)
 	}
@@ -273,9 +262,7 @@ func TestScanOfARestartedNode(t *testing.T) {
 	if err := r.runOpen(ended); err == nil {
 		t.Error("the scan has ended")
 	}
-	if err := r.runOpen(t.Context()); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, r.runOpen(t.Context()))
 	if x, _ := s.Scan("scn_2"); x.Ended() || x.Try != 1 {
 		t.Errorf("%+v", x)
 	}
@@ -303,9 +290,7 @@ func TestScanNeedsAProof(t *testing.T) {
 	if got := s.await(t, "scn_tries"); got.Error != leak.ScanInterrupted {
 		t.Errorf("%+v", got)
 	}
-	if n := len(s.site.requests()); n != 0 {
-		t.Errorf("%d requests", n)
-	}
+	is.Equal(t, len(s.site.requests()), 0, "requests")
 }
 
 // A verified domain is scanned a week after its last scan, one domain at a time; others are not.

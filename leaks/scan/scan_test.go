@@ -20,6 +20,14 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
 )
 
@@ -107,9 +115,7 @@ func TestPlantedSite(t *testing.T) {
 	if diff := gocmp.Diff(want, got.secrets); diff != "" {
 		t.Errorf("secrets: -want +got\n%s", diff)
 	}
-	if !slices.Equal(got.files, []string{"/.env", "/.git/config"}) {
-		t.Errorf("exposed files: %v", got.files)
-	}
+	is.List(t, got.files, []string{"/.env", "/.git/config"}, "exposed files")
 	for _, request := range s.requests() {
 		if !strings.HasPrefix(request, "shop/") && request != "www/new?utm=1" {
 			t.Errorf("a request to %s", request)
@@ -122,13 +128,9 @@ func TestPlantedSite(t *testing.T) {
 	for reason, paths := range map[string][]string{
 		skippedQuery: {"/logout"}, skippedFileType: {"/doc.pdf"}, skippedDepth: {"/d"}, skippedRedirect: {"/away", "/loop"},
 	} {
-		if skipped := got.skippedFor(reason); !slices.Equal(skipped, paths) {
-			t.Errorf("skipped for %s: %v, want %v", reason, skipped, paths)
-		}
+		is.List(t, got.skippedFor(reason), paths, "skipped for %s", reason)
 	}
-	if n := s.counts()["shop/loop"]; n != maxRedirects+1 {
-		t.Errorf("%d requests in a loop of redirects", n)
-	}
+	is.Equal(t, s.counts()["shop/loop"], maxRedirects+1, "requests in a loop of redirects")
 	again := 0
 	for _, n := range s.counts() {
 		if n > 1 {
@@ -360,9 +362,7 @@ func TestRedirectsToOtherHosts(t *testing.T) {
 	}
 	s.html("/", links.String())
 	got := s.scan(testBudget())
-	if skipped := got.skippedFor(skippedRedirect); !slices.Equal(skipped, want) {
-		t.Errorf("skipped %v, want %v", skipped, want)
-	}
+	is.List(t, got.skippedFor(skippedRedirect), want, "skipped")
 	for _, request := range s.requests() {
 		if strings.HasSuffix(request, "/x") {
 			t.Errorf("a request to %s", request)
@@ -476,13 +476,9 @@ func TestPace(t *testing.T) {
 			}
 			return 404, "", time.Second
 		}
-		report, err := f.run(t.Context(), t)
-		if err != nil || f.most != maxConcurrent {
-			t.Errorf("%d at a time, %v", f.most, err)
-		}
-		if n := len(f.sent); n != 1+len(probes)+2+6+maxTries {
-			t.Errorf("%d requests", n)
-		}
+		report := must.Get(f.run(t.Context(), t))(t)
+		is.Equal(t, f.most, maxConcurrent, "at a time")
+		is.Equal(t, len(f.sent), 1+len(probes)+2+6+maxTries, "requests")
 		var slowest time.Duration
 		for i, at := range f.sent[1:] {
 			gap := at.Sub(f.sent[i])
@@ -564,9 +560,7 @@ func TestLongLinks(t *testing.T) {
 	if bytes > 5<<20 || len(res.next) < 500 || len(res.unfollowed) < 500 {
 		t.Errorf("%d bytes of URLs, %d scripts, %d links", bytes, len(res.next), len(res.unfollowed))
 	}
-	if all := len(res.next) + len(res.unfollowed) + res.dropped; all != 2*maxNext {
-		t.Errorf("%d URLs are counted", all)
-	}
+	is.Equal(t, len(res.next)+len(res.unfollowed)+res.dropped, 2*maxNext, "URLs are counted")
 	if res = readBody(t, page, `<html><base href="`+base+`"><a href="`+strings.Repeat("b", 200)+`">`); len(res.next) != 0 {
 		t.Errorf("a URL of %d bytes would be requested", len(res.next[0].url.String()))
 	}
@@ -592,5 +586,145 @@ func TestSkippedOnce(t *testing.T) {
 	}
 	if len(r.Skipped) != maxSkipped || r.More != 10 {
 		t.Errorf("%d shown, %d more", len(r.Skipped), r.More)
+	}
+}
+
+// The page that the User-Agent names has the bounds of a scan and every path that scans look at.
+func TestAboutNamesTheBounds(t *testing.T) {
+	text := strings.Join(strings.Fields(string(About(DefaultBudget()))), " ")
+	for _, want := range []string{
+		"16 paths", "5 requests a second to a host and 4 at a time",
+		"at most 50 pages and 300 other files, 64 MiB and 120 seconds",
+		"it reads 5 MiB, of a source map 20 MiB", "at most 5 a day", "for 10 minutes", "_relay-challenge.",
+		"/.well-known/relay-verify.txt",
+	} {
+		is.Has(t, text, want)
+	}
+	for _, p := range probes {
+		is.Has(t, text, "<code>"+p.path+"</code>", "%s is not named", p.path)
+	}
+}
+
+// The host of a page's base may be long too, and so may the sitemaps that an index names.
+func TestLongHostsAndSitemaps(t *testing.T) {
+	scripts := `<html><base href="https://` + strings.Repeat("A", 1_900) + `/">` +
+		strings.Repeat("<script src=1></script>", 2*maxNext)
+	index := "<sitemapindex>" +
+		strings.Repeat("<loc>https://shop.example.com/"+strings.Repeat("a", 1_900)+"</loc>", 3_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	ofHost := readBody(t, page, scripts)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 150<<20 {
+		t.Errorf("%d bytes take %d bytes of memory, one after the other", len(scripts), taken)
+	}
+	for name, res := range map[string]*result{"host": ofHost, "sitemaps": readBody(t, sitemap, index)} {
+		size := 0
+		for _, n := range res.next {
+			size += len(n.url.String())
+		}
+		if size > 5<<20 || len(res.next) < 500 || res.dropped == 0 {
+			t.Errorf("%s: %d URLs of %d bytes, %d dropped", name, len(res.next), size, res.dropped)
+		}
+	}
+}
+
+// Text after the end of a source map is looked at too. The names of a map's first sources are kept.
+func TestMapWithMoreBehindIt(t *testing.T) {
+	res := readBody(t, sourceMap, mapOf(t, "a.ts", key("in the map"))+" "+key("behind the map"))
+	if len(res.secrets) != 2 || res.skipped != skippedUnreadable {
+		t.Errorf("%d secrets, %q", len(res.secrets), res.skipped)
+	}
+	body := `{"sources":["a"` + strings.Repeat(`,"a"`, maxSources) + `],"sourcesContent":[` +
+		strings.Repeat("null,", maxSources-1) + `"` + key("last name") + `","` + key("without a name") + `"]}`
+	if res = readBody(t, sourceMap, body); len(res.secrets) != 2 || res.secrets[0].File != "a" ||
+		res.secrets[1].File != unnamed {
+		t.Errorf("%+v", res.secrets)
+	}
+}
+
+// Paths and hosts may be equal as far as they are shown: those take the room of others, and no time.
+func TestLongNamesAreMaskedSeldom(t *testing.T) {
+	r, long := newReport(rules(t)), strings.Repeat("a", maxPath)
+	for i := range maxSkipped + 10 {
+		r.addSkipped(fmt.Sprint("/", long, i), skippedQuery)
+		r.addThirdParty(fmt.Sprint(long, i))
+	}
+	r.addSkipped("/other", skippedQuery)
+	r.addThirdParty("other")
+	if len(r.Skipped) != 1 || r.More != maxSkipped+10 {
+		t.Errorf("%d paths are shown, %d more", len(r.Skipped), r.More)
+	}
+	if r.complete(); len(r.ThirdParty) != 1 {
+		t.Errorf("%d hosts are shown", len(r.ThirdParty))
+	}
+	r = newReport(rules(t))
+	if n := testing.AllocsPerRun(10, func() { r.addThirdParty(long) }); n > 0 { // a first run is not counted
+		t.Errorf("a host that is known is masked: %v allocations", n)
+	}
+}
+
+// wire is a configuration with one tripwire, whose fingerprint is fpr_1 or the one that is set.
+type wire struct {
+	Configuration
+	tripwire    leak.Tripwire
+	fingerprint string
+}
+
+func (w *wire) TripwireByFingerprint(fingerprint string) *leak.Tripwire {
+	if fingerprint == "fpr_1" || fingerprint == w.fingerprint {
+		return &w.tripwire
+	}
+	return nil
+}
+
+// A tripwire of the scanned domain is no hit where it was planted: at its file's path, at one that its placement names,
+// or anywhere if it names none. The exposed file that it is makes no hit either.
+func TestDecoyInItsPlace(t *testing.T) {
+	for _, c := range []struct {
+		domain, file, placement, url string
+		want                         bool
+	}{
+		{"dom_1", "/.env", "", "https://a.example/.env", true},
+		{"dom_1", "/.env", "", "https://a.example/app.js", false},
+		{"dom_2", "/.env", "", "https://a.example/.env", false},
+		{"dom_1", "", "in the bundle", "https://a.example/app.js", true},
+		{"dom_1", "", "in (/app.js).", "https://a.example/app.js", true},
+		{"dom_1", "", "at https://a.example/app.js", "https://a.example/app.js", true},
+		{"dom_1", "", "in /app.js", "https://a.example/other.js", false},
+	} {
+		w := &wire{tripwire: leak.Tripwire{Domain: c.domain, File: c.file, Placement: c.placement}}
+		h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &leak.Scan{Domain: "dom_1"}, nil, nil)
+		x := &finding.Hit{Fingerprint: "fpr_1", Location: finding.Location{URL: c.url}}
+		path, got := h.isInPlace(x)
+		is.Equal(t, got, c.want, "%+v", c)
+		if x.Fingerprint = "fpr_2"; got {
+			h.decoys[c.url] = path
+			h.list = []*finding.Hit{{Kind: finding.ExposedFile, Location: x.Location}, {Kind: finding.ExposedFile}}
+			if h.dropDecoys(); len(h.list) != 1 {
+				t.Errorf("%d exposed files", len(h.list))
+			}
+		}
+		if _, other := h.isInPlace(x); other {
+			t.Error("another secret is in its place")
+		}
+	}
+}
+
+// LeakedKey implements intake.LeakedKeys.
+func (w *wire) LeakedKey(string) (*config.Key, bool) { return nil, false }
+
+// A tripwire of another domain is a hit of its own, also on a website with more secrets than a scan has hits.
+func TestTripwireIsSeenBesideManySecrets(t *testing.T) {
+	rules := must.Get(secrets.New(secrets.ForLeaks))(t)
+	w := &wire{tripwire: leak.Tripwire{Meta: entity.Meta{ID: "trw_1"}, Domain: "dom_2"}}
+	h := newHits(&Runner{deps: RunnerDeps{Config: w}}, &leak.Scan{Domain: "dom_1"}, rules, &finding.Keys{})
+	h.list = make([]*finding.Hit, maxHits)
+	found := Found{Secret: []byte(apikey.New()), URL: "https://a.example/app.js"}
+	rules.Scan(found.Secret, func(m secrets.Match) bool { found.Rule = m.Rule; return false })
+	w.fingerprint = h.keys.Fingerprint(h.keys.SaltedHash(found.Rule.Canonical(found.Secret)))
+	h.add(found)
+	if len(h.list) != maxHits+1 || h.list[maxHits].Kind != finding.Tripwire || h.beyond != 0 {
+		t.Errorf("%d hits, %d secrets beyond the bound", len(h.list), h.beyond)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -30,9 +31,7 @@ func TestChunksOfTables(t *testing.T) {
 		`"js/"+e+"."+{12:ab34,:"a",13:"",14:"x/y","":"z",15:"ok"}[e]+".js"`: "/js/15.ok.js",
 		`"js/"+e+"."+{` + strings.Repeat(`"a":1,`, 500) + `7:"b"}[e]+".js"`: "/js/7.b.js",
 	} {
-		if got := strings.Join(scripts(t, text), " "); got != want {
-			t.Errorf("%.80s: %s, want %s", text, got, want)
-		}
+		is.Equal(t, strings.Join(scripts(t, text), " "), want, "%.80s", text)
 	}
 	if got := scripts(t, `"js/"+e+"."+{`+strings.Repeat(`1:"a",2:"b",`, maxChunks)+`}[e]+".js"`); len(got) != maxChunks {
 		t.Errorf("%d chunks of one table", len(got))

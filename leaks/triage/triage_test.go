@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
@@ -268,9 +269,7 @@ func TestTwoOwnersSendOneMessage(t *testing.T) {
 		}
 		opened := testutil.ToFloat64(a.metrics.transitions.WithLabelValues("opened")) +
 			testutil.ToFloat64(b.metrics.transitions.WithLabelValues("opened"))
-		if opened != 20 {
-			t.Errorf("%v findings were opened", opened)
-		}
+		is.Equal(t, opened, 20, "findings were opened")
 	})
 }
 
@@ -311,12 +310,9 @@ func TestHitsThatAreReadTwiceChangeNothing(t *testing.T) {
 		d := r.triage(1)
 		stop := r.run(d.Run)
 		until(d, 30, 30)
-		if got := testutil.ToFloat64(d.metrics.transitions.WithLabelValues("opened")); got != 15 {
-			t.Errorf("%v findings were opened again", got)
-		}
-		if got := testutil.ToFloat64(d.metrics.undecodable); got != 1 {
-			t.Errorf("%v undecodable records", got)
-		}
+		is.Equal(t, testutil.ToFloat64(d.metrics.transitions.WithLabelValues("opened")), 15,
+			"findings were opened again")
+		is.Equal(t, testutil.ToFloat64(d.metrics.undecodable), 1, "undecodable records")
 		time.Sleep(3 * time.Second) // commits are made every second
 		stop()
 		produce(30, 40)
@@ -455,9 +451,7 @@ func TestOwnKeysAreRecognised(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := r.triage(0)
 		text, k, err := r.nodes[0].CreateKey(t.Context(), config.NewKey{Name: "ci", Scope: config.Read})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		h := r.hit(text)
 		r.decideHits(d, h)
 		if f := r.finding(h.Finding); f.KeyID != k.ID || f.Severity != finding.Critical {
@@ -467,9 +461,7 @@ func TestOwnKeysAreRecognised(t *testing.T) {
 		if err == nil {
 			err = r.nodes[0].RevokeKey(t.Context(), revoked.ID)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		h = r.hit(revokedText)
 		r.decideHits(d, h)
 		if f := r.finding(h.Finding); f.KeyID != revoked.ID || f.Severity != finding.High {

@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A tripwire whose key was only seen is announced again when it is used, and then once an hour at most while that goes
@@ -23,9 +24,7 @@ func TestTripwireIsAnnounced(t *testing.T) {
 			Meta:   entity.Meta{ID: "trw_1", Account: r.nodes[0].Account().ID},
 			Domain: "dom_1", Kind: leak.TripwireKey, Label: "decoy", CreatedBy: "key_1",
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		hit := func(source finding.Source, test bool) *finding.Hit {
 			return r.hit("canary", func(h *finding.Hit) {
 				h.Source, h.Test, h.At, h.ObservedAt = source, test, now(), now()

@@ -26,6 +26,7 @@ import (
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -140,9 +141,7 @@ func bubble(t *testing.T, test func(t *testing.T, r *rig)) {
 		go func() { ended <- r.Run(ctx) }()
 		test(t, r)
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-ended)
 	})
 }
 
@@ -164,9 +163,7 @@ func TestHits(t *testing.T) {
 		r.CheckKey("canary", request("Referer", "javascript:x", "User-Agent",
 			"curl "+"sk_live_"+"4eC39HqLyjWDarjtT1zdp7dc "+key))
 		hits := r.topic.take()
-		if len(hits) != 2 {
-			t.Fatalf("%d hits", len(hits))
-		}
+		must.Equal(t, len(hits), 2, "hits")
 		h := hits[0]
 		keys, _ := r.account.FindingKeys(t.Context())
 		if h.Kind != finding.Tripwire || h.Source != finding.FromTripwire || h.Channel != "used" || h.Sender != "trw_1" ||
@@ -216,9 +213,7 @@ func TestQueueIsEmptiedAtTheEnd(t *testing.T) {
 			w := New(deps)
 			w.CheckKey("canary", request())
 			w.CheckKey("canary", request())
-			if err := w.Run(ctx); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, w.Run(ctx))
 			if hits := r.topic.takeNow(); len(hits) != 2 {
 				t.Fatalf("time %d: %d hits", n, len(hits))
 			}
@@ -236,9 +231,7 @@ func TestUsedTestsAreForgotten(t *testing.T) {
 			t.Fatalf("test %d is not taken once", n)
 		}
 	}
-	if len(x.used) != 61 {
-		t.Errorf("%d tests are remembered", len(x.used))
-	}
+	is.Equal(t, len(x.used), 61, "tests are remembered")
 }
 
 // A use that is in the topic events makes the same hit whenever it is read, with what a request says. A test stays one,
@@ -264,9 +257,7 @@ func TestHitsOfRecords(t *testing.T) {
 				t.Errorf("%+v", x)
 			}
 		}
-		if n := testutil.ToFloat64(r.metrics.uses.WithLabelValues("url")); n != 5 {
-			t.Errorf("%v uses are counted", n)
-		}
+		is.Equal(t, testutil.ToFloat64(r.metrics.uses.WithLabelValues("url")), 5, "uses are counted")
 		r.account.keysErr = errors.New("no service secret")
 		if _, record, err := r.Hit(t.Context(), e); record != nil || err == nil {
 			t.Errorf("without keys: %v", record)
@@ -292,9 +283,7 @@ func (r *rig) use() *event.Event {
 func (r *rig) hitOf(e *event.Event) *finding.Hit {
 	r.topic.t.Helper()
 	partition, record, err := r.Hit(context.Background(), e)
-	if err != nil {
-		r.topic.t.Fatal(err)
-	}
+	must.Do(r.topic.t, err)
 	if record == nil {
 		return nil
 	}
@@ -318,20 +307,12 @@ func TestRowsAreBounded(t *testing.T) {
 			}
 			return len(ids)
 		}
-		if n := count(maxRows); n != maxRows {
-			t.Errorf("%d rows of %d uses", n, maxRows)
-		}
-		if n := count(50); n != maxRows+1 {
-			t.Errorf("%d rows after 50 more in a minute", n)
-		}
+		is.Equal(t, count(maxRows), maxRows, "rows of %d uses", maxRows)
+		is.Equal(t, count(50), maxRows+1, "rows after 50 more in a minute")
 		time.Sleep(time.Minute)
-		if n := count(50); n != maxRows+2 {
-			t.Errorf("%d rows after 50 more in the next minute", n)
-		}
+		is.Equal(t, count(50), maxRows+2, "rows after 50 more in the next minute")
 		time.Sleep(24 * time.Hour)
-		if n := count(2); n != maxRows+4 {
-			t.Errorf("%d rows after two on the next day", n)
-		}
+		is.Equal(t, count(2), maxRows+4, "rows after two on the next day")
 		yesterday := r.use().ID
 		time.Sleep(24 * time.Hour)
 		stored := 0
@@ -350,9 +331,7 @@ func TestRowsAreBounded(t *testing.T) {
 		if stored != maxRows+2 || len(ids) != 2*maxRows+6 {
 			t.Errorf("uses in the topic events, in two minutes: %d hits are stored, in %d rows", stored, len(ids)-maxRows-4)
 		}
-		if n := count(1); n != 2*maxRows+7 {
-			t.Errorf("the use of a key after them has no row")
-		}
+		is.Equal(t, count(1), 2*maxRows+7, "the use of a key after them has no row")
 	})
 }
 
@@ -364,9 +343,7 @@ func TestTests(t *testing.T) {
 			t.Helper()
 			r.CheckKey("canary", request())
 			hits := r.topic.take()
-			if len(hits) != 1 {
-				t.Fatalf("%d hits", len(hits))
-			}
+			must.Equal(t, len(hits), 1, "hits")
 			return hits[0]
 		}
 		// A request without a Front has no address.
@@ -417,15 +394,12 @@ func TestQueueIsBounded(t *testing.T) {
 		for range 2 * maxQueued {
 			quiet.CheckKey("wrong", request())
 		}
-		if n := len(quiet.queue); n != maxQueued/2 {
-			t.Errorf("%d wrong keys are queued", n)
-		}
+		is.Equal(t, len(quiet.queue), maxQueued/2, "wrong keys are queued")
 		for range maxQueued/2 + 3 {
 			quiet.CheckKey("canary", request())
 		}
-		if n := testutil.ToFloat64(quiet.metrics.dropped.WithLabelValues("queue_full")); n != 3 {
-			t.Errorf("%v are counted as dropped", n)
-		}
+		is.Equal(t, testutil.ToFloat64(quiet.metrics.dropped.WithLabelValues("queue_full")), 3,
+			"are counted as dropped")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := quiet.Run(ctx); err != nil || len(r.topic.take()) != maxQueued/2 {
@@ -440,12 +414,8 @@ func TestHitsWait(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.CheckKey("canary", request())
 		time.Sleep(pause - 1)
-		if n := len(r.topic.takeNow()); n != 0 {
-			t.Errorf("%d hits at once", n)
-		}
-		if n := len(r.topic.take()); n != 1 {
-			t.Errorf("%d hits after the pause", n)
-		}
+		is.Equal(t, len(r.topic.takeNow()), 0, "hits at once")
+		is.Equal(t, len(r.topic.take()), 1, "hits after the pause")
 		ctx, cancel := context.WithCancel(t.Context())
 		quiet := New(Deps{Log: r.deps.Log, Metrics: prometheus.NewRegistry(), Config: r.account, Producer: r.topic,
 			Scanner: r.deps.Scanner, Partitions: 4, Now: time.Now})
@@ -471,9 +441,7 @@ func TestLostHitsAreCounted(t *testing.T) {
 		r.CheckKey("canary", request())
 		r.topic.take()
 		for _, cause := range []string{"log", "no_keys"} {
-			if n := testutil.ToFloat64(r.metrics.dropped.WithLabelValues(cause)); n != 1 {
-				t.Errorf("%s: %v", cause, n)
-			}
+			is.Equal(t, testutil.ToFloat64(r.metrics.dropped.WithLabelValues(cause)), 1, cause)
 		}
 	})
 }

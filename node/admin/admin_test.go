@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -178,8 +179,6 @@ func TestDeadLettersAreRefused(t *testing.T) {
 func TestMissingDependenciesAreNamed(t *testing.T) {
 	_, err := New(Deps{})
 	for f := range reflect.TypeFor[Deps]().Fields() {
-		if err == nil || !strings.Contains(err.Error(), "admin dependency "+f.Name+" is missing") {
-			t.Errorf("nothing says that %s is missing: %v", f.Name, err)
-		}
+		is.Failed(t, err, "admin dependency "+f.Name+" is missing", "nothing says that %s is missing", f.Name)
 	}
 }

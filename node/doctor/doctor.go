@@ -13,11 +13,17 @@ package doctor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/netip"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"text/tabwriter"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
@@ -240,4 +246,140 @@ func formatAge(d time.Duration) string {
 	default:
 		return d.Round(time.Minute).String()
 	}
+}
+
+// openFiles checks the limit of open files, which bounds the requests to destinations and the connections of clients.
+func (x *checker) openFiles(context.Context) Check {
+	if x.OpenFiles < x.WantFiles {
+		return warn("raise the limit (ulimit -n, LimitNOFILE in systemd, ulimits in compose) and restart the node; 32768 "+
+			"are enough", "the node may open %d files at once, want %d at least: one destination that hangs holds up to 1000",
+			x.OpenFiles, x.WantFiles)
+	}
+	return ok("the node may open %d files at once", x.OpenFiles)
+}
+
+// warnBackup is the age of the last backup from which it is a warning: one that runs every day has failed twice.
+const warnBackup = 48 * time.Hour
+
+func (x *checker) backup(context.Context) Check {
+	const advice = "run relay backup every day (docs/operate/upgrade.md, Back up one machine): a lost disk loses every " +
+		"event since the last backup"
+	last, err := x.BackedUp()
+	switch age := x.Now().Sub(last); {
+	case err != nil:
+		return warn(advice, "cannot read when the last backup was made: %v", err)
+	case last.IsZero():
+		return warn(advice, "no backup was ever made")
+	case age > warnBackup:
+		return warn(advice, "the last backup began %s ago", formatAge(age))
+	default:
+		return ok("the last backup began %s ago", formatAge(age))
+	}
+}
+
+// baseURL checks the address that clients use.
+func (x *checker) baseURL(context.Context) Check {
+	if Unencrypted(x.BaseURL) {
+		return warn("serve HTTPS (RELAY_TLS_CERT_FILE, or a proxy in front) and set RELAY_BASE_URL to https://…",
+			"clients use %s: API keys, ingest tokens and events are sent unencrypted", x.BaseURL)
+	}
+	return ok("clients use %s", x.BaseURL)
+}
+
+// issuer checks that people can sign in by OpenID Connect.
+func (x *checker) issuer(ctx context.Context) Check {
+	redirectURL, err := x.Issuer(ctx)
+	if err != nil {
+		return fail("check RELAY_OIDC_ISSUER, and that this machine reaches it; people of the issuer are signed out within "+
+			"the hour, local people sign in with their password", "%v", err)
+	}
+	return ok("the issuer answers; it must know the redirect URL %s", redirectURL)
+}
+
+// privateSuffixes are suffixes of host names that do not exist on the public network.
+var privateSuffixes = []string{
+	"localhost", "local", "internal", "lan", "intranet", "home.arpa", "test", "example", "invalid"}
+
+// Unencrypted reports whether clients would use a base URL over a public network without TLS. Names without a dot,
+// names with a private suffix, and loopback, link-local and private addresses count as a private network.
+func Unencrypted(base string) bool {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return !addr.IsLoopback() && !addr.IsPrivate() && !addr.IsLinkLocalUnicast() && !addr.IsUnspecified()
+	}
+	inside := slices.ContainsFunc(privateSuffixes, func(end string) bool {
+		return host == end || strings.HasSuffix(host, "."+end)
+	})
+	return strings.Contains(host, ".") && !inside
+}
+
+// States of a check.
+const (
+	StateOK   = "ok"
+	StateWarn = "warn" // needs attention within a day
+	StateFail = "fail" // something does not work, or events may be lost
+)
+
+// Check is the result of one check.
+type Check struct {
+	Name    string   `json:"name"`
+	State   string   `json:"state"`
+	Text    string   `json:"text"`
+	Advice  string   `json:"advice,omitempty"` // what to do next
+	Details []string `json:"details,omitempty"`
+}
+
+// Report is the result of relay doctor.
+type Report struct {
+	Node   string  `json:"node,omitempty"` // the node that was asked; empty: the engines were asked directly
+	Checks []Check `json:"checks"`
+}
+
+// maxDetails bounds the detail lines that are printed for a check; JSON has all.
+const maxDetails = 20
+
+// Write writes the report as JSON or as text.
+func (r Report) Write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	r.Print(w)
+	return nil
+}
+
+// Print writes one line for each check, its details, and a line with the advice.
+func (r Report) Print(w io.Writer) {
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	for _, c := range r.Checks {
+		fmt.Fprintf(tw, "%s\t%s\t%s\n", c.State, c.Name, c.Text)
+		for i, d := range c.Details {
+			if i == maxDetails {
+				fmt.Fprintf(tw, "\t\t  … and %d more; --json has them all\n", len(c.Details)-i)
+				break
+			}
+			fmt.Fprintf(tw, "\t\t  %s\n", d)
+		}
+		if c.Advice != "" {
+			fmt.Fprintf(tw, "\t\t→ %s\n", c.Advice)
+		}
+	}
+	tw.Flush()
+}
+
+// Err returns an error that names the failed checks; nil if none failed.
+func (r Report) Err() error {
+	var failed []string
+	for _, c := range r.Checks {
+		if c.State == StateFail {
+			failed = append(failed, c.Name)
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return fmt.Errorf("failed: %s", strings.Join(failed, ", "))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -45,14 +46,10 @@ func TestFormatAgeAndPlural(t *testing.T) {
 		-time.Second: "0s", 0: "0s", 1234 * time.Millisecond: "1.2s", 83*time.Second + 400*time.Millisecond: "1m23s",
 		50*time.Hour + 40*time.Second: "50h1m0s",
 	} {
-		if got := formatAge(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
+		is.Equal(t, formatAge(d), want, "%v is", d)
 	}
 	for n, want := range map[int]string{0: "0 deliveries", 1: "1 delivery", 2: "2 deliveries"} {
-		if got := plural(n, "delivery"); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		is.Equal(t, plural(n, "delivery"), want)
 	}
 }
 
@@ -69,9 +66,7 @@ func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 		DataDir: "/nowhere", Now: time.Now,
 		Ledger: func(ctx context.Context) Check { <-ctx.Done(); return Check{State: StateWarn} },
 	})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("ended with %v", err)
-	}
+	is.ErrorIs(t, err, context.DeadlineExceeded, "ended with")
 	for _, c := range report.Checks {
 		want := StateFail
 		switch c.Name {
@@ -79,13 +74,9 @@ func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 			want = StateWarn
 		case "sizes", "nodes", "clock", "master keys":
 			want = StateWarn // the check configuration says why
-			if c.Text != "not checked: the check configuration failed" {
-				t.Errorf("%+v", c)
-			}
+			is.Equal(t, c.Text, "not checked: the check configuration failed", "%+v", c)
 		}
-		if c.State != want {
-			t.Errorf("%+v", c)
-		}
+		is.Equal(t, c.State, want, "%+v", c)
 	}
 	if err := report.Err(); err == nil ||
 		!strings.HasPrefix(err.Error(), "failed: kafka, topics, rights, writers, dispatch, store, alerts, findings, "+

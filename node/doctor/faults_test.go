@@ -214,9 +214,7 @@ func alter(t *testing.T, adm *kadm.Client, topic, name, value string) func(prefi
 func underReplicated(t *testing.T, cluster *kfake.Cluster, conf stream.Config) {
 	t.Helper()
 	reader, err := stream.NewReader(conf, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if partitions, err := reader.UnderReplicatedPartitions(t.Context()); err != nil || len(partitions) != 0 {
 		t.Fatalf("%v %v", partitions, err)
 	}

@@ -4,6 +4,9 @@ import (
 	"hash/crc32"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A key has the format that the API documents: 32 base62 characters and their CRC32 as 6 more, left-padded.
@@ -19,14 +22,10 @@ func TestNewKeyHasFormat(t *testing.T) {
 		for _, c := range text[len(text)-6:] {
 			sum = sum*62 + uint32(strings.IndexRune(base62, c))
 		}
-		if want := crc32.ChecksumIEEE([]byte(text[9 : 9+32])); sum != want {
-			t.Fatalf("checksum %d, want %d", sum, want)
-		}
+		must.Equal(t, sum, crc32.ChecksumIEEE([]byte(text[9:9+32])), "checksum")
 	}
 	// CRC-32/ISO-HDLC of "123456789" is cbf43926 (the check value of the catalogue of CRCs).
-	if got := checksum("123456789"); got != "3jZRME" {
-		t.Fatalf("checksum %s", got)
-	}
+	must.Equal(t, checksum("123456789"), "3jZRME", "checksum")
 	f := func(s string) {
 		t.Helper()
 		if HasFormat(s) {
@@ -48,9 +47,7 @@ func TestNewKeyHasFormat(t *testing.T) {
 func TestWeak(t *testing.T) {
 	f := func(text string, want bool) {
 		t.Helper()
-		if got := Weak(text); got != want {
-			t.Errorf("%q is weak: %v, want %v", text, got, want)
-		}
+		is.Equal(t, Weak(text), want, "%q is weak", text)
 	}
 	f("", false) // no key
 	f(New(), false)

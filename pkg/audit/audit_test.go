@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -48,9 +49,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestActorOf(t *testing.T) {
 	f := func(actor string, want audit.Actor) {
 		t.Helper()
-		if got := audit.ActorOf(actor, "name"); got != want {
-			t.Errorf("%q is %+v", actor, got)
-		}
+		is.Equal(t, audit.ActorOf(actor, "name"), want, "%q is", actor)
 	}
 	f("key_1", audit.Actor{Type: audit.ByKey, ID: "key_1", Name: "name"})
 	f("usr_1", audit.Actor{Type: audit.ByUser, ID: "usr_1", Name: "name"})
@@ -129,13 +128,9 @@ func TestUsesAreWrittenOncePerMinuteAndKey(t *testing.T) {
 		want(3)
 		time.Sleep(3 * time.Second)
 		want(5)
-		if n := len(log.entries); n != 2 {
-			t.Errorf("%d entries were written", n)
-		}
+		is.Equal(t, len(log.entries), 2, "entries were written")
 		time.Sleep(10 * time.Minute) // no use, nothing to write
-		if n := len(log.entries); n != 2 {
-			t.Errorf("%d entries were written", n)
-		}
+		is.Equal(t, len(log.entries), 2, "entries were written")
 
 		// While the log is unavailable nothing is lost; the use is written once it is available again.
 		log.fail(errors.New("unavailable"))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -111,9 +112,7 @@ func TestCheckRoom(t *testing.T) {
 		w := must.Get(Create(filepath.Join(above, "backup"), "", "1.0", time.Now()))(t)
 		w.shared = shared
 		err := w.CheckRoom(map[string]string{"missing": filepath.Join(above, "missing"), path: from})
-		if got := fmt.Sprint(err); !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %q", path, got, want)
-		}
+		is.Has(t, fmt.Sprint(err), want, path)
 		if err := CheckCopyRoom(above, from); err == nil {
 			t.Error("a copy has room")
 		}

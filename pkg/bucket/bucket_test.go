@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -56,13 +57,9 @@ func TestUploadAndDownload(t *testing.T) {
 	large := string(bytes.Repeat([]byte("0123456789"), 2<<20)) // sent in parts
 	one, two := must.Get(Open("s3://backups/one", env))(t), must.Get(Open("s3://backups/a/two/", env))(t)
 	files := map[string]string{"log/large file": large, "empty": "", "store/a%2Fb": "abc"}
-	if n := must.Get(one.Upload(t.Context(), create(t, files), nil))(t); n != int64(len(large))+3 {
-		t.Errorf("%d bytes are sent", n)
-	}
+	is.Equal(t, must.Get(one.Upload(t.Context(), create(t, files), nil))(t), int64(len(large))+3, "bytes are sent")
 	_, err := one.Upload(t.Context(), create(t, files), nil)
-	if err == nil || !strings.Contains(err.Error(), "not empty") {
-		t.Errorf("a second upload: %v", err)
-	}
+	is.Failed(t, err, "not empty", "a second upload")
 	sent.Store(0)
 	files["store/moved"], files["new"] = large, "four"
 	delete(files, "log/large file")
@@ -120,7 +117,5 @@ func TestOpen(t *testing.T) {
 	f("s3://backups/one", "AWS_ACCESS_KEY_ID")
 	f("s3://backups/one", "AWS_ENDPOINT_URL", append(keys, "AWS_ENDPOINT_URL=minio:9000")...)
 	b := must.Get(Open("s3://backups/one/two/", lookup(keys)))(t)
-	if b.String() != "s3://backups/one/two" {
-		t.Error(b)
-	}
+	is.Equal(t, b.String(), "s3://backups/one/two", b)
 }

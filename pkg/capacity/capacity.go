@@ -1,5 +1,5 @@
 // Package capacity computes what a cluster needs for a given work: brokers, nodes, servers, cores, memory and disks. It
-// is a linear model of measurements. costs.go has its constants; tools/bench/capacity.md says how each was measured
+// is a linear model of measurements; tools/bench/capacity.md says how each of its constants was measured
 // and how far the model is from runs that it was not made from. Begin with Work and For.
 package capacity
 
@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 )
 
 // Work is what a cluster shall do. All rates are per second, all sizes in bytes.
@@ -178,3 +180,137 @@ func (w Work) redis(p Plan) Part {
 
 // gigabytes rounds up to whole gigabytes.
 func gigabytes(bytes float64) int { return int(math.Ceil(bytes / 1e9)) }
+
+// measurements is where the figures were measured.
+const measurements = "tools/bench/capacity.md"
+
+// assumptions lists every figure of the plan that is not of the work itself.
+func (w Work) assumptions(p Plan) []Assumption {
+	cpu := func(process string) string {
+		return fmt.Sprintf("%.2f cores + %s µs an event", costs[process].running, number(w.microseconds(process)))
+	}
+	out := []Assumption{
+		{"peak", number(w.Peak) + " times the mean", "--peak"},
+		{"log", number(p.LogBytes) + " B an event in each of " + number(replicas) + " replicas", "measured, not compressed"},
+		{"log's disks", fmt.Sprintf("room for %d h without ClickHouse and %d min at the peak, %.0f %% full", w.LogHours,
+			keepMinutes, 100*full), "--log-hours; RELAY_LOG_KEEP_MINUTES"},
+		{"store", number(p.StoreBytes) + " B an event, bodies at " + number(w.Compression) + " of their size",
+			"measured after merges; --compression"},
+		{"store's disks", fmt.Sprintf("%d days of the mean rate, %.0f %% full, up to %.0f TB a server", w.RetentionDays,
+			100*full, shardBytes/1e12), "--retention"},
+	}
+	for _, process := range append(Nodes, Kafka, ClickHouse, Redis) {
+		out = append(out, Assumption{"CPU of " + process, cpu(process), "measured"})
+	}
+	return append(out,
+		Assumption{"merging", fmt.Sprintf("%d µs of ClickHouse's CPU an event besides", merging),
+			"measured: all parts merged once"},
+		Assumption{"range", "a linear model of 60 to 1,000 events a second and 70 to 930 requests; more is extrapolated",
+			measurements},
+		Assumption{"not included", "reads and searches, TLS at ingest, transformations, destinations that hang",
+			"the other part of the load is for them"},
+		Assumption{"load", fmt.Sprintf("%.0f %% of %d cores at the peak", 100*load, w.Cores), "60 % is assumed; --cores"},
+		Assumption{"failures", "one broker and one node of each role may fail",
+			"assumed; ClickHouse and Redis have no spare"},
+		Assumption{"partitions", fmt.Sprintf("%d for each node that dispatches, up to %d requests a second each",
+			partitionsPerNode, requestsPerPartition), "tools/bench/README.md: one took six times as many"},
+		Assumption{"memory of a node", fmt.Sprintf("%d GB", nodeGB), "measured 0.4 GB at most; the rest is for bursts"},
+		Assumption{"memory of a broker", fmt.Sprintf("%d GB and %d s of the log", brokerGB, cachedSeconds),
+			"assumed; its process took 0.7 GB"},
+		Assumption{"memory of ClickHouse", fmt.Sprintf("%d GB a core, at least %d", clickhouseCoreGB, clickhouseGB),
+			"assumed; its process took 0.5 GB while it wrote"},
+		Assumption{"memory of Redis", fmt.Sprintf("1 GB, and %d B for each event of %d h that is deduplicated: %s of all",
+			claimBytes, claimSeconds/3600, number(w.Deduplicated)), "measured; --deduplicated"},
+	)
+}
+
+// microseconds is the CPU of a kind of process for one event, without what it uses while it runs.
+func (w Work) microseconds(process string) float64 {
+	return (w.CPU(process, 1) - costs[process].running) * 1e6
+}
+
+// Kinds of processes. The nodes are named by their roles.
+const (
+	Kafka      = "kafka"
+	ClickHouse = "clickhouse"
+	Redis      = "redis"
+	Accept     = "ingest,api"
+	Dispatch   = "dispatch"
+	Write      = "write"
+)
+
+// Nodes are the kinds of nodes in the order of an event.
+var Nodes = []string{Accept, Dispatch, Write}
+
+const allRoles = "ingest,dispatch,write,api"
+
+// cost is the CPU of one kind of process.
+type cost struct {
+	running float64 // cores, as soon as a few events come each second: what gathers is paid once
+	// Microseconds of an event, of a request to a destination and of a retry, and what each takes more for each KB of
+	// the body. Those of Kafka are of all brokers together, with three replicas; those of ClickHouse are without most
+	// merges.
+	event, eventKB, request, requestKB, retry float64
+}
+
+// costs are fitted to the runs in tools/bench/capacity.md, in CPU time of two shared cores (AMD EPYC, virtual). A test
+// compares them with these runs and with others.
+var costs = map[string]cost{
+	Accept:     {running: 0.0155, event: 66, eventKB: 2.5},
+	Dispatch:   {running: 0.0225, request: 76, requestKB: 4.5, retry: 96},
+	Write:      {running: 0.017, event: 12.5, eventKB: 1.2, request: 11.5, retry: 28},
+	Kafka:      {running: 0.16, event: 400, eventKB: 16, request: 50, retry: 480},
+	ClickHouse: {running: 0.033, event: 46, eventKB: 9.6, request: 55, retry: 155},
+	Redis:      {running: 0.002, request: 0.1},
+}
+
+// merging is the CPU of ClickHouse for merging the rows of an event once more, in microseconds: 8 to 101 were measured.
+const merging = 80
+
+// Bytes, from the same runs.
+const (
+	logEvent       = 470 // record of an event, without its body: envelope and headers
+	logDestination = 32  // more for each destination
+	logOutcome     = 920 // record of an attempt
+	logRetry       = 650 // record in a retry topic, without the event's body, which is in it too
+
+	storeEvent      = 82    // an event in all tables, without its body and its deliveries
+	storeDelivery   = 22    // a delivery
+	storeAttempt    = 97    // an attempt
+	bodyCompression = 0.225 // a body on disk: JSON of orders, invoices and commits
+
+	claimBytes = 240 // a key of deduplication in Redis
+)
+
+// What is not measured but chosen.
+const (
+	load             = 0.6 // of a machine's cores at the peak
+	full             = 0.7 // of a disk
+	replicas         = 3
+	minBrokers       = 3
+	minNodes         = 3
+	minDiskGB        = 20
+	keepMinutes      = 15     // default of RELAY_LOG_KEEP_MINUTES
+	keptOutcomes     = 10_000 // records that the topic outcomes keeps of each partition
+	newPartitions    = 32     // default of RELAY_PARTITIONS
+	maxPartitions    = 4096
+	claimSeconds     = 86400
+	cachedSeconds    = 60 // of the log that a broker should hold in memory, so that consumers do not read its disk
+	brokerGB         = 4
+	nodeGB           = 2
+	clickhouseGB     = 8
+	clickhouseCoreGB = 4
+	shardBytes       = 4e12
+
+	partitionsPerNode    = 8
+	requestsPerPartition = 1000
+)
+
+// number formats a figure with three digits.
+func number(v float64) string {
+	text := strconv.FormatFloat(v, 'g', 3, 64)
+	if strings.Contains(text, "e") {
+		text = strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return text
+}

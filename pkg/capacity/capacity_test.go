@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -135,15 +136,11 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 	err := Work{Events: math.NaN(), Destinations: -1, Deduplicated: -1}.Validate()
 	for _, flag := range []string{"events-per-second", "peak", "size", "destinations", "attempts", "retention",
 		"log-hours", "compression", "deduplicated", "cores"} {
-		if err == nil || !strings.Contains(err.Error(), "--"+flag+": ") {
-			t.Errorf("%s: %v", flag, err)
-		}
+		is.Failed(t, err, "--"+flag+": ", flag)
 	}
 	w := Usual()
 	w.Events, w.Size = 1, 1
-	if err := w.Validate(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, w.Validate())
 }
 
 // docs/operate/operate.md has the table of the model: go test ./pkg/capacity -update writes it.

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func act(name, key string) *Action {
@@ -61,9 +62,7 @@ func TestActions(t *testing.T) {
 		aged := act("late", "key_1")
 		aged.CreatedAt = time.Now().Add(-ActionLife)
 		late := must(n.CreateAction(ctx, aged))(t)
-		if got := late.StateAt(time.Now()); got != ActionExpired {
-			t.Errorf("after its life it is %s", got)
-		}
+		is.Equal(t, late.StateAt(time.Now()), ActionExpired, "after its life it")
 		if _, err := n.DecideAction(ctx, late.ID, "usr_1", ActionApproved); !errors.Is(err, ErrActionDecided) {
 			t.Errorf("approved after its life: %v", err)
 		}
@@ -287,9 +286,7 @@ func TestAuditOfActions(t *testing.T) {
 			for _, e := range n.Outbox(audit.Query{Account: n.Account().ID, Entities: []string{entity}, Limit: 10}) {
 				got = append(got, e.Action+" "+e.Entity)
 			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: %q, want %q", entity, got, want)
-			}
+			is.List(t, got, want, entity)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // withMovableClock gives a node a clock that a test can move forward.
@@ -151,10 +154,156 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 	fillTo(MaxAnswersBytes)
-	if err := keep("ans_3", "test:answer"); !errors.Is(err, ErrAnswersFull) {
-		t.Errorf("an answer beyond the bound: %v", err)
-	}
+	is.ErrorIs(t, keep("ans_3", "test:answer"), ErrAnswersFull, "an answer beyond the bound")
 	if err := keep("ans_3", ""); err != nil { // the end of a call is always stored
 		t.Error(err)
 	}
 }
+
+// rotateToken sets the token of an endpoint and keeps the one before it until the given time.
+func (n *testNode) rotateToken(t *testing.T, endpoint, token string, until time.Time) {
+	t.Helper()
+	must(n.UpdateEndpoint(t.Context(), endpoint, func(e *Endpoint) error {
+		e.RotateToken(n.Keyring.SealString(e.ID, seal.FieldToken, token), "", until)
+		return nil
+	}))(t)
+}
+
+// The current token finds an endpoint, and the former one until its end; also on a node that reads the snapshot.
+func TestTokenRotation(t *testing.T) {
+	conf := broker(t)
+	n := node(t, conf, Config{Node: "a"})
+	e := n.create(t)
+	f := func(n *testNode, want bool, token string) {
+		t.Helper()
+		if got := n.EndpointByToken(token); (got != nil && got.ID == e.ID) != want {
+			t.Errorf("token %s finds the endpoint: %v, want %v", token, !want, want)
+		}
+	}
+	later, earlier := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
+	first := "tok_" + e.ID
+	n.rotateToken(t, e.ID, "tok_2", later)
+	f(n, true, "tok_2")
+	f(n, true, first)
+	n.rotateToken(t, e.ID, "tok_3", later) // ends the former token at once
+	f(n, true, "tok_3")
+	f(n, true, "tok_2")
+	f(n, false, first)
+	must(n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+		e.Name = "renamed"
+		return nil
+	}))(t)
+	f(n, true, "tok_2")
+	noError(t, n.WriteSnapshot(t.Context()))
+	trim(t, conf, stream.Control)
+	if found := node(t, conf, Config{Node: "b"}).EndpointByToken("tok_2"); found == nil || found.ID != e.ID {
+		t.Error("a snapshot loses the former token")
+	}
+	n.rotateToken(t, e.ID, "tok_4", earlier)
+	f(n, false, "tok_3")
+	f(n, true, "tok_4")
+	n.rotateToken(t, e.ID, "tok_5", time.Time{})
+	f(n, false, "tok_4")
+	f(n, true, "tok_5")
+	n.rotateToken(t, e.ID, "tok_6", later)
+	f(n, true, "tok_5")
+	n.rotateToken(t, e.ID, "tok_7", time.Time{}) // ends the current token at once, and the former one with it
+	f(n, false, "tok_5")
+	f(n, false, "tok_6")
+	n.rotateToken(t, e.ID, "tok_8", later)
+	if former := n.EndpointByToken("tok_8").FormerToken; !former.Until.Equal(later) {
+		t.Errorf("%+v", former)
+	} else if text, err := n.Keyring.OpenString(e.ID, seal.FieldToken, former.Token); err != nil || text != "tok_7" {
+		t.Errorf("the former token is %q, %v", text, err)
+	}
+	noError(t, n.DeleteEndpoint(t.Context(), e.ID, 0))
+	f(n, false, "tok_7")
+	f(n, false, "tok_8")
+}
+
+func TestTokenOfAnotherEndpoint(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	e := n.create(t)
+	if _, err := n.UpdateEndpoint(t.Context(), e.ID, func(e *Endpoint) error {
+		e.RotateToken(n.Keyring.SealString("ep_other", seal.FieldToken, "tok"), "", time.Time{})
+		return nil
+	}); !errors.Is(err, seal.ErrOpen) {
+		t.Fatalf("token sealed for another endpoint: %v", err)
+	}
+}
+
+// The former token of one endpoint cannot become the token of another.
+func TestFormerTokenIsNotReused(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	first, second := n.create(t), endpoint(n.Keyring)
+	n.rotateToken(t, first.ID, "tok_2", time.Now().Add(time.Hour))
+	second.Token = n.Keyring.SealString(second.ID, seal.FieldToken, "tok_"+first.ID)
+	if _, err := n.CreateEndpoint(t.Context(), second); !errors.Is(err, ErrConflict) {
+		t.Errorf("a token that was replaced: %v", err)
+	}
+}
+
+// Only one move of an endpoint runs at a time. It changes nothing else in the endpoint, and other changes do not affect
+// it. It ends forward or back. The partitions of earlier events are kept.
+func TestMoveEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := node(t, conf, Config{Node: "a"}), node(t, conf, Config{Node: "b"})
+		created := a.create(t)
+		from := created.Partition
+		to, third := (from+1)%4, (from+2)%4
+		until := time.Now().Add(time.Minute)
+		moved := must(a.MoveEndpoint(ctx, created.ID, to, until))(t)
+		now := time.Now()
+		if moved.Partition != to || !slices.Equal(moved.FormerPartitions, []int32{from}) || !moved.Move.Until.Equal(until) ||
+			!moved.UpdatedAt.Equal(created.UpdatedAt) {
+			t.Fatalf("%+v, %+v", moved, moved.Move)
+		}
+		if !moved.HoldsDeliveries(to, now) || moved.HoldsDeliveries(from, now) || moved.HoldsDeliveries(to, until) ||
+			created.HoldsDeliveries(from, now) {
+			t.Error("deliveries of new events must wait until the end of the move, others must not")
+		}
+		// When the move is answered, the other node has it.
+		if there, _ := b.Endpoint(created.ID); there.Partition != to {
+			t.Errorf("the other node has %+v", there)
+		}
+		if _, err := b.MoveEndpoint(ctx, created.ID, third, until); !errors.Is(err, ErrMoving) {
+			t.Errorf("a second move: %v", err)
+		}
+		must(b.UpdateEndpoint(ctx, created.ID, func(e *Endpoint) error {
+			e.Name, e.Partition, e.FormerPartitions, e.Move = "renamed", third, nil, nil
+			return nil
+		}))(t)
+		held, err := a.ExtendMove(ctx, moved, until.Add(time.Minute))
+		if err != nil || held.Name != "renamed" || held.Partition != to || !held.HoldsDeliveries(to, until) {
+			t.Fatalf("%+v, %v", held, err)
+		}
+		if _, err := a.EndMove(ctx, moved, true); !errors.Is(err, ErrMoving) {
+			t.Errorf("the end of a move that was replaced by another: %v", err)
+		}
+		back, err := a.EndMove(ctx, held, true)
+		if err != nil || back.Partition != from || back.Move != nil || !slices.Equal(back.FormerPartitions, []int32{to}) {
+			t.Fatalf("back: %+v, %v", back, err)
+		}
+		if _, err := a.ExtendMove(ctx, held, until); !errors.Is(err, ErrMoving) {
+			t.Errorf("a move that has ended: %v", err)
+		}
+		if _, err := a.MoveEndpoint(ctx, created.ID, from, until); !errors.Is(err, ErrSamePartition) {
+			t.Errorf("to its own partition: %v", err)
+		}
+		// The node that moved it has failed: after a while another node may move it.
+		must(a.MoveEndpoint(ctx, created.ID, to, time.Now().Add(time.Minute)))(t)
+		time.Sleep(time.Minute)
+		moved = must(b.MoveEndpoint(ctx, created.ID, third, time.Now().Add(time.Minute)))(t)
+		end, err := b.EndMove(ctx, moved, false)
+		if want := []int32{from, to}; err != nil || end.Partition != third || end.Move != nil ||
+			!slices.Equal(end.FormerPartitions, sorted(want)) {
+			t.Fatalf("%+v, %v", end, err)
+		}
+		if _, err := a.MoveEndpoint(ctx, "ep_nope", to, until); !errors.Is(err, ErrNotFound) {
+			t.Errorf("unknown: %v", err)
+		}
+	})
+}
+
+func sorted(s []int32) []int32 { slices.Sort(s); return s }

@@ -14,7 +14,7 @@
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
 //
 // Begin with Control and with kindTable in kinds.go, which lists all kinds. Package entity has what all kinds share,
-// package seal the secrets, export.go and import.go relay config export and import.
+// package seal the secrets, import.go relay config export and import.
 package config
 
 import (

@@ -1,7 +1,11 @@
 package config
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"time"
@@ -13,6 +17,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/id"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -308,4 +314,191 @@ func (e *Endpoint) BodyFilters() *filter.BodyFilters {
 		return nil
 	}
 	return filter.NewBodyFilters(filters)
+}
+
+// Endpoint returns the endpoint with that id; nil unless it is Present.
+func (c endpoints) Endpoint(id string) (*Endpoint, entity.Presence) {
+	return entity.Get[Endpoint](c, id)
+}
+
+// HasHadEndpoints reports whether there is an endpoint, or was one in the last 60 days. False before Ready.
+func (c endpoints) HasHadEndpoints() bool {
+	v := c.View()
+	return v.Len(entity.KindEndpoint)+v.Tombstones(entity.KindEndpoint) > 0
+}
+
+// EndpointsWithInbound returns the enabled endpoints that read events from a source or from their provider.
+func (c endpoints) EndpointsWithInbound() []*Endpoint {
+	found, _ := c.EndpointsWhere(c.Account().ID, 0, 2*MaxSources, func(e *Endpoint) (yes, stop bool) {
+		return e.HasInbound() && e.Enabled, false
+	})
+	return found
+}
+
+// EndpointsChanged returns a channel that is closed when an endpoint is created, changed or deleted after the call.
+func (c endpoints) EndpointsChanged() <-chan struct{} { return c.Changed(entity.KindEndpoint) }
+
+// Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
+// = from the newest). more reports whether there are more.
+func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
+	return c.EndpointsWhere(account, beforeSeq, limit, func(*Endpoint) (yes, stop bool) { return true, false })
+}
+
+// EndpointsWhere is Endpoints for the endpoints that match. If match says stop, it returns what it has found so far,
+// and more is false although more may match.
+func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int,
+	match func(*Endpoint) (yes, stop bool)) (page []*Endpoint, more bool) {
+	for e := range c.View().NewestFirst(entity.KindEndpoint, beforeSeq) {
+		ep := c.Peek(e).(*Endpoint)
+		if ep.Account != account {
+			continue
+		}
+		yes, stop := match(ep)
+		if stop {
+			break
+		}
+		if !yes {
+			continue
+		}
+		if len(page) == limit {
+			return page, true
+		}
+		page = append(page, ep)
+	}
+	return page, false
+}
+
+// CreateEndpoint creates an endpoint; see Create.
+func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
+	if e.Tenant == "" {
+		return entity.Create(ctx, c, e)
+	}
+	of := tenants(c)
+	if err := of.addEndpoint(ctx, e); err != nil {
+		return nil, err
+	}
+	created, err := entity.Create(ctx, c, e)
+	if errors.Is(err, ErrStateFull) || errors.Is(err, ErrTooManyEndpoints) || errors.Is(err, ErrEntityTooLarge) {
+		return nil, errors.Join(err, of.dropEndpoint(ctx, e))
+	}
+	return created, err
+}
+
+// CheckCreate returns the error of the bound that CreateEndpoint would exceed, or nil. It writes nothing.
+func (c endpoints) CheckCreate(e *Endpoint) error {
+	v, err := entity.Complete(c.Core, e)
+	if err != nil {
+		return fmt.Errorf("check endpoint: %w", err)
+	}
+	return c.checkPut(v, false)
+}
+
+func (c endpoints) checkPut(e *Endpoint, exempt bool) error {
+	raw, err := entity.EncodeValue(e)
+	if err != nil {
+		return err
+	}
+	return conflog.CheckPut(c.Log, entity.KindEndpoint, e.ID, raw, exempt)
+}
+
+// UpdateEndpoint changes an endpoint; see Update. The partition stays as it is.
+func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
+	*Endpoint, error) {
+	return entity.Update(ctx, c, endpoint, change)
+}
+
+// CheckUpdate returns what UpdateEndpoint would make of an endpoint: e itself if change modifies nothing. It returns
+// the error of the bound that this would exceed, and writes nothing.
+func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
+	after, err := entity.Altered(c.Core, e, change)
+	if err != nil || after == nil {
+		return e, err
+	}
+	after.UpdatedAt = e.UpdatedAt
+	return after, c.checkPut(after, e.OnlyRestricts(after))
+}
+
+// Derive sets the partition, which only MoveEndpoint changes.
+func (e *Endpoint) Derive(c *entity.Core, was entity.Value) error {
+	if old, _ := was.(*Endpoint); old != nil {
+		e.Partition, e.FormerPartitions, e.Move = old.Partition, old.FormerPartitions, old.Move
+	} else {
+		e.Partition = partitionOf(e.ID, c.Partitions)
+	}
+	return nil
+}
+
+// Restricts: the endpoint or a destination was disabled or paused, a destination was purged or removed, or the ingest
+// token was replaced.
+func (e *Endpoint) Restricts(next entity.Value) bool {
+	after, _ := next.(*Endpoint)
+	if after == nil || e.Enabled && !after.Enabled || !e.Paused && after.Paused ||
+		!bytes.Equal(e.TokenHash, after.TokenHash) {
+		return true
+	}
+	for _, d := range e.Destinations {
+		now := after.Destination(d.ID)
+		if now == nil || d.Enabled && !now.Enabled || !d.Paused && now.Paused || now.PurgeBefore.After(d.PurgeBefore) {
+			return true
+		}
+	}
+	return false
+}
+
+// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the endpoint. Unless rev
+// is 0, it returns ErrConflict when the endpoint has another revision.
+func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string, rev int64) error {
+	return c.Remove(ctx, entity.KindEndpoint, endpoint, rev)
+}
+
+func (c *core) ensureAccount(ctx context.Context) error {
+	if c.Account() != nil {
+		return nil
+	}
+	_, err := c.Insert(ctx, &entity.Account{ID: id.Random(id.Account), CreatedAt: c.Clock().UTC()})
+	if errors.Is(err, ErrConflict) {
+		return nil // another node created it
+	}
+	return err
+}
+
+// FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.
+type FormerToken struct {
+	Hash      []byte      `json:"hash"`
+	Token     seal.Secret `json:"token"`
+	Until     time.Time   `json:"until"`
+	RotatedBy string      `json:"by,omitempty"` // see Endpoint.TokenRotatedBy
+}
+
+// RotateToken sets another token. Call it in the change function of UpdateEndpoint. The current token stays valid until
+// the given time, zero for not at all; an earlier former token ends at once. by is Answer.IDSeed of the call, if it has
+// an Idempotency-Key.
+func (e *Endpoint) RotateToken(token seal.Secret, by string, until time.Time) {
+	e.FormerToken = nil
+	if !until.IsZero() {
+		e.FormerToken = &FormerToken{Hash: e.TokenHash, Token: e.Token, Until: until, RotatedBy: e.TokenRotatedBy}
+	}
+	e.Token, e.TokenRotatedBy = token, by
+}
+
+// EndpointByToken returns the endpoint with that ingest token, or nil. A former token counts until FormerToken.Until.
+// It finds the endpoint by the SHA-256 of the token and compares the whole hash in constant time.
+func (c endpoints) EndpointByToken(token string) *Endpoint {
+	hash := entity.HashOf(token)
+	e := c.View().FindByHash(entity.KindEndpoint, hash)
+	if e == nil {
+		return nil
+	}
+	ep := c.endpoint(e)
+	if e.Hash != hash && !c.Now().Before(ep.FormerToken.Until) {
+		return nil
+	}
+	return ep
+}
+
+func (e *Endpoint) FormerHash() []byte {
+	if e.FormerToken == nil {
+		return nil
+	}
+	return e.FormerToken.Hash
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Every kind is created once, read, listed by page, changed, by many at the same time too, and deleted, in the same
@@ -67,9 +68,7 @@ func testLife[T any, P entity.Pointer[T]](t *testing.T, create func(n *testNode,
 					copyCount(v.ChangeCount(), new(100))
 					return nil
 				})
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 			})
 		}
 		all.Wait()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -19,9 +20,7 @@ func TestFilter(t *testing.T) {
 		t.Helper()
 		var parsed *filter.Filter
 		noError(t, json.Unmarshal([]byte(text), &parsed))
-		if got := parsed.Matches(typ, []byte(body)); got != want {
-			t.Errorf("%s on %q %s: %v", text, typ, body, got)
-		}
+		is.Equal(t, parsed.Matches(typ, []byte(body)), want, "%s on %q %s", text, typ, body)
 	}
 	f(`null`, "", "not json", true)
 	f(`{}`, "a.b", "not json", true)
@@ -71,9 +70,7 @@ func TestFilter(t *testing.T) {
 func TestFilterLongNumbers(t *testing.T) {
 	f := func(want, got any, equal bool) {
 		t.Helper()
-		if filter.EqualScalar(want, got) != equal {
-			t.Errorf("%v and %v: want %v", want, got, equal)
-		}
+		is.Equal(t, filter.EqualScalar(want, got), equal, "%v and %v", want, got)
 	}
 	f(json.Number("12345678901234567890"), json.Number("12345678901234567890"), true)
 	f(json.Number("12345678901234567890"), json.Number("12345678901234567891"), false)

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -61,9 +62,7 @@ func TestFindingIsOpenedOnce(t *testing.T) {
 					for errors.Is(err, ErrConflict) { // all messages are in one alert
 						first, err = n.openFinding(t.Context(), f)
 					}
-					if err != nil {
-						t.Error(err)
-					}
+					is.OK(t, err)
 					if first {
 						mu.Lock()
 						opened++
@@ -84,9 +83,7 @@ func TestFindingIsOpenedOnce(t *testing.T) {
 		if got := a.AlertsWithNotices(nil); len(got) != 1 || got[0].ID != "finding/00" {
 			t.Errorf("alerts with notices: %v", got)
 		}
-		if a.View().Len(conflog.KindOutbox) != outbox {
-			t.Error("it is audited")
-		}
+		is.Equal(t, a.View().Len(conflog.KindOutbox), outbox, "it is audited")
 	})
 }
 
@@ -217,13 +214,9 @@ func TestFindingFilters(t *testing.T) {
 			for _, i := range c.want {
 				want = append(want, ids[i])
 			}
-			if got := n.FindingIDs(c.filter); !slices.Equal(got, want) {
-				t.Errorf("%+v: %v, want %v", c.filter, got, want)
-			}
+			is.List(t, n.FindingIDs(c.filter), want, "%+v", c.filter)
 		}
-		if got := n.OutstandingFindings(); got != 2 {
-			t.Errorf("%d findings are outstanding", got)
-		}
+		is.Equal(t, n.OutstandingFindings(), 2, "findings are outstanding")
 	}
 	old := n.FindingsBefore(time.Now().Add(time.Minute))
 	if len(old) != 5 || old[0].ID != ids[0] || len(n.FindingsBefore(time.Now().Add(-time.Hour))) != 0 {
@@ -358,8 +351,6 @@ func TestKeyWorks(t *testing.T) {
 		"any":       {Key{}, true},
 	} {
 		c.key.Hash = make([]byte, conflog.HashLen)
-		if got := (callers{n.core}).KeyWorks(&c.key); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		is.Equal(t, (callers{n.core}).KeyWorks(&c.key), c.want, name)
 	}
 }

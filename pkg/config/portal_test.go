@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A link opens once, whichever nodes it is sent to, until it ends; its session ends by time, by hand and with its
@@ -82,9 +83,7 @@ func TestPortalSessions(t *testing.T) {
 			return s
 		}
 		ended := session()
-		if err := a.EndPortalSession(ctx, ended.ID); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, a.EndPortalSession(ctx, ended.ID))
 		wantOpen(ended, false)
 
 		// A tenant that has as many as it may loses the oldest link that nobody has opened.

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -163,9 +164,7 @@ func TestRewrap(t *testing.T) {
 	renaming.Go(func() {
 		for _, e := range created {
 			_, err := b.UpdateEndpoint(ctx, e.ID, func(e *Endpoint) error { e.Name = "renamed"; return nil })
-			if err != nil {
-				t.Errorf("rename: %v", err)
-			}
+			is.OK(t, err, "rename")
 		}
 	})
 	done, err := a.Rewrap(first, func(r RewrapProgress) {
@@ -346,10 +345,8 @@ func TestRewrapSealsTheLogSecret(t *testing.T) {
 	}
 	n.stop()
 	node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, young))).stop()
-	if err := stoppedWith(t, start(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, old)))); !errors.Is(
-		err, ErrLogSecret) {
-		t.Errorf("stopped with %v", err)
-	}
+	is.ErrorIs(t, stoppedWith(t, start(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, old)))), ErrLogSecret,
+		"stopped with")
 }
 
 // TestNoSecretOfTheLogIsExported: neither the secret of the log nor anything sealed with it.

@@ -3,8 +3,13 @@ package config
 import (
 	"bytes"
 	"context"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestMurmur2 uses the vectors of Kafka's own test of its default partitioner.
@@ -47,13 +53,9 @@ func TestConfigValidation(t *testing.T) {
 	for _, want := range []string{
 		"node name", "partitions", "not 5000", "snapshot interval", "bootstrap key", "bootstrap read key", "brokers",
 		"master keys"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not in: %v", want, err)
-		}
+		is.Has(t, err.Error(), want, "%q is not in: %v", want, err)
 	}
-	if strings.Contains(err.Error(), "with a space") {
-		t.Error("the error contains a key")
-	}
+	is.Lacks(t, err.Error(), "with a space", "the error contains a key")
 	same := strings.Repeat("x", 20)
 	if _, err := New(Config{Node: "a", Partitions: 1, BootstrapKey: same, BootstrapReadKey: same},
 		Deps{Keyring: Keyring(t), Stream: unreachable()}); err == nil {
@@ -159,4 +161,171 @@ func dump(t *testing.T, conf stream.Config, topic string) (out []byte) {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// allKeys are the keys that a node derives from the service secret.
+type allKeys struct {
+	session, findings [32]byte
+	fingerprint       string
+}
+
+func derivedKeys(t *testing.T, n *testNode) (keys allKeys) {
+	t.Helper()
+	var errs [3]error
+	keys.session, errs[0] = n.SessionKey(t.Context())
+	ofFindings, err := n.FindingKeys(t.Context())
+	keys.findings, errs[1] = ofFindings.Key, err
+	keys.fingerprint, errs[2] = n.KeyFingerprint(t.Context(), "rly_live_x")
+	noError(t, errors.Join(errs[:]...))
+	return keys
+}
+
+// Nodes that need the service secret for the first time at once agree on it.
+func TestNodesAgreeOnTheServiceSecret(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b, atOnce := racing(t, conf)
+		var found [4]allKeys
+		atOnce(func() { found[0] = derivedKeys(t, a) }, func() { found[1] = derivedKeys(t, b) },
+			func() { found[2] = derivedKeys(t, a) }, func() { found[3] = derivedKeys(t, b) })
+		keys := found[0]
+		if found != [4]allKeys{keys, keys, keys, keys} || keys.session == keys.findings || keys.session == [32]byte{} {
+			t.Errorf("%+v", found)
+		}
+		is.Equal(t, derivedKeys(t, b), keys, "%+v, later", keys)
+		if a.View().Len(entity.KindServiceSecret) != 1 || len(b.Account().FPSalt) != 16 {
+			t.Errorf("%d service secrets, salt %x", a.View().Len(entity.KindServiceSecret), b.Account().FPSalt)
+		}
+	})
+}
+
+// Changing the master keys changes no derived key: rewrapping changes the seal, not the secret.
+func TestDerivedKeysOutlastMasterKeys(t *testing.T) {
+	conf := broker(t)
+	old, young := seal.GenerateKey("old"), seal.GenerateKey("young")
+	a := node(t, conf, Config{Node: "a"}, withKeys(newKeyring(t, old)))
+	keys := derivedKeys(t, a)
+	text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	b := node(t, conf, Config{Node: "b"}, withKeys(newKeyring(t, young, old)))
+	is.Equal(t, derivedKeys(t, b), keys, "the keys differ on another node")
+	must(b.Rewrap(t.Context(), func(RewrapProgress) {}))(t)
+	b.stop()
+	c := node(t, conf, Config{Node: "c"}, withKeys(newKeyring(t, young)))
+	is.Equal(t, derivedKeys(t, c), keys, "the keys differ after the old master key was removed")
+	if got, err := c.KeyFingerprint(t.Context(), text); err != nil || got != k.Fingerprint || len(got) != 36 {
+		t.Errorf("fingerprint %s, was %s: %v", got, k.Fingerprint, err)
+	}
+}
+
+// An import brings its service secret and salt, and every node derives its keys anew.
+func TestImportReplacesTheServiceSecret(t *testing.T) {
+	a := node(t, broker(t), Config{Node: "a"})
+	before := exportOf(t, a)
+	want := derivedKeys(t, a)
+	text, k, err := a.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := exportOf(t, a)
+	conf := broker(t)
+	b, c := node(t, conf, Config{Node: "b"}), node(t, conf, Config{Node: "c"})
+	if got := derivedKeys(t, b); got.session == want.session || got.fingerprint == want.fingerprint {
+		t.Fatal("two installations have the same keys")
+	}
+	must(importInto(t, b, doc, false))(t)
+	for _, n := range []*testNode{b, c} {
+		is.Equal(t, derivedKeys(t, n), want, "node %s derives other keys than before the export", n.cfg.Node)
+		if got, err := n.KeyFingerprint(t.Context(), text); err != nil || got != k.Fingerprint {
+			t.Errorf("fingerprint %s, want %s: %v", got, k.Fingerprint, err)
+		}
+	}
+	if im, err := importInto(t, b, doc, false); err != nil || im.Changed != 0 {
+		t.Errorf("the same again: %+v, %v", im, err)
+	}
+	// The same account may have got another salt, after an import from before it had one.
+	e := node(t, broker(t), Config{Node: "e"})
+	must(importInto(t, e, before, false))(t)
+	derivedKeys(t, e)
+	must(importInto(t, e, doc, false))(t)
+	is.Equal(t, derivedKeys(t, e), want, "the node derives other keys than before the export")
+	// Of a document without a salt, as the account of an earlier version, the node makes its own.
+	d := node(t, broker(t), Config{Node: "d"})
+	doc = exportOf(t, d)
+	derivedKeys(t, d)
+	if _, err := importInto(t, d, doc, true); err != nil || len(d.Account().FPSalt) != entity.FPSaltBytes {
+		t.Errorf("salt %x, %v", d.Account().FPSalt, err)
+	}
+}
+
+// A sender of findings computes the inner MAC, for which it knows the salt; only the service can compute the outer one.
+func TestKeyFingerprint(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	const text = "rly_live_x"
+	got := must(n.KeyFingerprint(t.Context(), text))(t)
+	s := n.Decoded(n.View().FindLiving(entity.KindServiceSecret, serviceSecretID)).(*ServiceSecret)
+	secret, err := n.Keyring.OpenString(s.ID, FieldServiceSecret, s.Sealed.Secret)
+	if err != nil || len(secret) != 32 {
+		t.Fatalf("a secret of %d bytes, %v", len(secret), err)
+	}
+	key := must(hkdf.Key(sha256.New, []byte(secret), nil, "finding-fp|"+n.Account().ID, 32))(t)
+	sent := hmac.New(sha256.New, n.Account().FPSalt)
+	sent.Write([]byte(text))
+	stored := hmac.New(sha256.New, key)
+	stored.Write(sent.Sum(nil))
+	is.Equal(t, got, fmt.Sprintf("fpr_%x", stored.Sum(nil)[:16]))
+	const bootstrap = "bootstrap-key-0123456789"
+	b := node(t, broker(t), Config{Node: "b", BootstrapKey: bootstrap})
+	k, err := b.Authenticate(bootstrap)
+	if err != nil || k.Fingerprint != "" {
+		t.Errorf("a bootstrap key: %+v, %v", k, err)
+	}
+}
+
+// Two calls with the same nonce create one key, whose text is shown once.
+func TestKeyIsCreatedOncePerNonce(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a, b, atOnce := racing(t, conf)
+		var texts [2]string
+		var keys [2]*Key
+		var errs [2]error
+		form := NewKey{Name: "ci", Scope: Read, Nonce: "form-1"}
+		atOnce(func() { texts[0], keys[0], errs[0] = a.CreateKey(t.Context(), form) },
+			func() { texts[1], keys[1], errs[1] = b.CreateKey(t.Context(), form) })
+		if (texts[0] == "") == (texts[1] == "") || !errors.Is(errors.Join(errs[:]...), ErrAlreadyCreated) ||
+			keys[0].ID != keys[1].ID || string(keys[0].Hash) != string(keys[1].Hash) {
+			t.Fatalf("%v, %+v, %v", texts, keys, errs)
+		}
+		noError(t, a.RevokeKey(t.Context(), keys[0].ID))
+		if text, k, err := b.CreateKey(t.Context(), NewKey{Name: "other", Scope: ReadWrite, Nonce: "form-1"}); text != "" ||
+			!errors.Is(err, ErrAlreadyCreated) || k.ID != keys[0].ID || k.RevokedAt.IsZero() {
+			t.Errorf("after it was revoked: %q, %+v, %v", text, k, err)
+		}
+		if _, k, err := b.CreateKey(t.Context(), NewKey{Name: "ci", Scope: Read, Nonce: "form-2"}); err != nil ||
+			k.ID == keys[0].ID {
+			t.Errorf("another form: %+v, %v", k, err)
+		}
+	})
+}
+
+func TestInvalidKeysAreRefused(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	f := func(param string, k NewKey) {
+		t.Helper()
+		_, _, err := n.CreateKey(t.Context(), k)
+		if invalid, ok := errors.AsType[*entity.InvalidError](err); !ok || invalid.Param != param {
+			t.Errorf("%v, want a fault of %s", err, param)
+		}
+	}
+	f("name", NewKey{Scope: Read})
+	f("name", NewKey{Scope: Read, Name: "two\nlines"})
+	f("name", NewKey{Scope: Read, Name: string(make([]byte, 101))})
+	f("scope", NewKey{Name: "ci"})
+	f("scope", NewKey{Name: "ci", Scope: "admin"})
+	f("expires_at", NewKey{Name: "ci", Scope: Read, ExpiresAt: time.Now().Add(-time.Second)})
+	if len(n.Keys(n.Account().ID)) > 0 {
+		t.Error("a refused key was created")
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -61,9 +62,7 @@ func TestSignIn(t *testing.T) {
 		if err != nil || signedIn.ID != u.ID || signedIn.Epoch != u.Epoch || time.Since(signedIn.LastSignInAt) > time.Second {
 			t.Fatalf("%+v, %v", signedIn, err)
 		}
-		if got := b.View().Sequence() - before; got != 1 {
-			t.Errorf("a sign-in wrote %d records", got)
-		}
+		is.Equal(t, b.View().Sequence()-before, 1, "a sign-in wrote … records")
 		if again, err := b.SignIn(ctx, "ops@example.com", goodPassword); err != nil ||
 			again.LastSignInAt != signedIn.LastSignInAt || b.View().Sequence()-before != 1 {
 			t.Errorf("a second sign-in within the minute wrote a record: %+v, %v", again, err)
@@ -80,9 +79,7 @@ func TestSignIn(t *testing.T) {
 			if u, err := b.SignIn(ctx, email, password); !errors.Is(err, ErrSignIn) || u != nil {
 				t.Errorf("%s: %+v, %v", email, u, err)
 			}
-			if got := hashes.Load() - was; got != want {
-				t.Errorf("%s: %d hashes, want %d", email, got, want)
-			}
+			is.Equal(t, hashes.Load()-was, want, "%s: hashes", email)
 		}
 		f("ops@example.com", goodPassword+"x", 1)
 		f("ops@example.com", "", 1)
@@ -110,9 +107,7 @@ func TestChangePassword(t *testing.T) {
 		if _, err := a.ChangePassword(ctx, u.ID, goodPassword, "short"); !errors.As(err, new(*entity.InvalidError)) {
 			t.Errorf("a short password: %v", err)
 		}
-		if hashes.Load() != before {
-			t.Error("a password that is too short costs a hash")
-		}
+		is.Equal(t, hashes.Load(), before, "a password that is too short costs a hash")
 		if _, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil {
 			t.Errorf("the session ended by a refused change: %v", err)
 		}
@@ -146,9 +141,7 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 	during := func(verify, change func() error) error {
 		n.passwords.Sum = func(password, salt []byte, passes, memory uint32, threads uint8, length uint32) []byte {
 			n.passwords.Sum = sum
-			if err := change(); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, change())
 			return sum(password, salt, passes, memory, threads, length)
 		}
 		return verify()
@@ -158,22 +151,16 @@ func TestSignInWithAPasswordThatChanges(t *testing.T) {
 		return err
 	}
 	err := during(signIn, reset)
-	if !errors.Is(err, ErrSignIn) {
-		t.Errorf("reset: %v", err)
-	}
+	is.ErrorIs(t, err, ErrSignIn, "reset")
 	noError(t, n.RemoveUser(t.Context(), u.ID))
 	withPassword(t, n, "ops@example.com", goodPassword)
-	if err := during(signIn, func() error { return n.RemoveUser(t.Context(), u.ID) }); !errors.Is(err, ErrSignIn) {
-		t.Errorf("removed: %v", err)
-	}
+	is.ErrorIs(t, during(signIn, func() error { return n.RemoveUser(t.Context(), u.ID) }), ErrSignIn, "removed")
 	withPassword(t, n, "ops@example.com", goodPassword)
 	err = during(func() error {
 		_, err := n.ChangePassword(t.Context(), u.ID, goodPassword, "another password")
 		return err
 	}, reset)
-	if !errors.Is(err, ErrConflict) {
-		t.Errorf("reset while it is changed: %v", err)
-	}
+	is.ErrorIs(t, err, ErrConflict, "reset while it is changed")
 }
 
 // A sign-in that cannot be recorded because the configuration is full succeeds.
@@ -362,9 +349,7 @@ func TestSessionsEndEverywhere(t *testing.T) {
 					t.Errorf("a link on the node that is cut off: %v", err)
 				}
 				_, err = c.ChangePassword(t.Context(), u.ID, goodPassword, goodPassword+"2")
-				if !errors.Is(err, ErrLease) {
-					t.Errorf("a new password on the node that is cut off: %v", err)
-				}
+				is.ErrorIs(t, err, ErrLease, "a new password on the node that is cut off")
 				if _, err := c.Authenticate(key); !errors.Is(err, ErrLease) {
 					t.Errorf("a key on the node that is cut off: %v", err)
 				}
@@ -465,4 +450,96 @@ func TestPasswordBounds(t *testing.T) {
 			t.Errorf("%d bytes: %v", length, err)
 		}
 	}
+}
+
+// Whom an issuer signs in is another user than a local one with the same address, on every node: the issuer decides the
+// scope, a sign-in is recorded and a confirmation is not, and nothing else lets the person in.
+func TestIdentities(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a, b := pair(t, conf, conf)
+		cheapHashes(a, b)
+		local := withPassword(t, a, "ops@example.com", goodPassword)
+		who := Identity{"https://login.example.com", "1", "ops@example.com", ReadWrite}
+		u := must(a.SignInIdentity(ctx, who, false))(t)
+		if u.ID == local.ID || u.Issuer != who.Issuer || u.Subject != "1" || u.Scope != ReadWrite || u.LastSignInAt.IsZero() {
+			t.Fatalf("%+v", u)
+		}
+		noError(t, b.Sync(ctx))
+		if _, err := b.SessionUser(u.ID, "s", u.Epoch); err != nil {
+			t.Fatal(err)
+		}
+		first := u.LastSignInAt
+		time.Sleep(time.Hour)
+		who.Email, who.Scope = "ada@example.com", Read
+		u = must(b.SignInIdentity(ctx, who, true))(t)
+		// When it is answered, no node lets the person change anything.
+		if on, err := a.SessionUser(u.ID, "s", u.Epoch); err != nil || on.Scope != Read || on.Email != who.Email ||
+			!on.LastSignInAt.Equal(first) || len(a.Users()) != 2 {
+			t.Errorf("%+v, %v", on, err)
+		}
+		if u = must(a.SignInIdentity(ctx, who, false))(t); !u.LastSignInAt.After(first) {
+			t.Error("a sign-in is not recorded")
+		}
+
+		for _, other := range []Identity{{who.Issuer, "2", who.Email, Read},
+			{"https://other.example.com", "1", who.Email, Read}} {
+			if x := must(a.SignInIdentity(ctx, other, false))(t); x.ID == u.ID {
+				t.Errorf("%+v is taken for %+v", other, who)
+			}
+		}
+
+		if _, err := a.SetUserScope(ctx, u.ID, ReadWrite, 0); !errors.Is(err, ErrIssued) {
+			t.Errorf("another scope: %v", err)
+		}
+		if _, _, err := a.ResetUser(ctx, u.ID, 0); !errors.Is(err, ErrIssued) {
+			t.Errorf("a link: %v", err)
+		}
+
+		noError(t, b.EndIdentity(ctx, who))
+		if _, err := a.SessionUser(u.ID, "s", u.Epoch); !errors.Is(err, ErrSessionEnded) {
+			t.Errorf("the issuer admits the person no more: %v", err)
+		}
+		noError(t, b.EndIdentity(ctx, Identity{Issuer: who.Issuer, Subject: "never here"}))
+		if _, err := a.SessionUser(local.ID, "s", local.Epoch); err != nil {
+			t.Errorf("the local user: %v", err)
+		}
+	})
+}
+
+// People of an issuer are no reason to let the last local person go who may change anything: the issuer may be away.
+func TestLocalWriterStays(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		ctx := t.Context()
+		a := node(t, conf, Config{Node: "a"})
+		who := Identity{"https://login.example.com", "1", "a@example.com", ReadWrite}
+		issued := must(a.SignInIdentity(ctx, who, false))(t)
+		reader := addUser(t, a, "reader@example.com", Read)
+		is.Equal(t, reader.Scope, Read, "a reader was made a writer beside a person of the issuer")
+		if u, err := a.SetUserScope(ctx, reader.ID, Read, 0); err != nil || u.Scope != Read {
+			t.Errorf("%+v, %v", u, err)
+		}
+		writer := addUser(t, a, "writer@example.com", ReadWrite)
+		if _, err := a.SetUserScope(ctx, writer.ID, Read, 0); !errors.Is(err, ErrLastWriter) {
+			t.Errorf("the last local writer reads: %v", err)
+		}
+		is.ErrorIs(t, a.RemoveUser(ctx, writer.ID), ErrLastWriter, "the last local writer is removed")
+		noError(t, a.RemoveUser(ctx, issued.ID))
+	})
+}
+
+// An export has people of an issuer, whom nothing but the issuer signs in after the import.
+func TestImportOfIdentities(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		a := node(t, conf, Config{Node: "a"})
+		who := Identity{"https://login.example.com", "1", "a@example.com", ReadWrite}
+		u := *must(a.SignInIdentity(t.Context(), who, false))(t)
+		u.Password = a.passwords.Hash(goodPassword)
+		if err := u.Validate(); err != nil || u.Password != "" {
+			t.Errorf("%+v, %v", u, err)
+		}
+		if u.Subject = "2"; u.Validate() == nil {
+			t.Error("the id of another identity is accepted")
+		}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/transform"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestTransformationVersions(t *testing.T) {
@@ -81,9 +82,7 @@ func TestEarlierOperationsAreKept(t *testing.T) {
 		t.Error("an earlier copy was changed")
 	}
 	for after, version := range map[time.Duration]int{-1: 0, 0: 1, time.Hour: 2, 2*time.Hour - 1: 2, 9 * time.Hour: 4} {
-		if got := e.Transformation.VersionAt(began.Add(after)); got != version {
-			t.Errorf("after %v version %d, want %d", after, got, version)
-		}
+		is.Equal(t, e.Transformation.VersionAt(began.Add(after)), version, "after %v version", after)
 	}
 	for n := range 40 {
 		e.SetTransformation(add(n, transform.MaxValue-2), began, "key_1", "ci")

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func newTripwire(name, kind string) *leak.Tripwire {
@@ -128,9 +129,7 @@ func TestTripwireState(t *testing.T) {
 		noError(t, n.RecordTrip(ctx, made.ID, at))
 	}
 	record(made.IssuedAt.Add(-time.Second))
-	if read().Status() != leak.TripwireArmed {
-		t.Error("former secrets trip it")
-	}
+	is.Equal(t, read().Status(), leak.TripwireArmed, "former secrets trip it")
 	record(made.IssuedAt.Add(time.Second))
 	tripped := read()
 	record(made.IssuedAt.Add(2 * time.Second))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -87,9 +88,7 @@ func TestUsers(t *testing.T) {
 		if err := a.RemoveUser(ctx, u.ID); err != nil || len(b.Users()) != 1 {
 			t.Errorf("%v, and the other node knows %+v", err, b.Users())
 		}
-		if err := a.RemoveUser(ctx, u.ID); !errors.Is(err, ErrNotFound) {
-			t.Error(err)
-		}
+		is.ErrorIs(t, a.RemoveUser(ctx, u.ID), ErrNotFound)
 		if _, _, err := a.ResetUser(ctx, u.ID, 0); !errors.Is(err, ErrNotFound) {
 			t.Error(err)
 		}
@@ -131,9 +130,7 @@ func TestSomebodyMayAlwaysWrite(t *testing.T) {
 	if _, err := n.SetUserScope(ctx, first.ID, Read, 0); !errors.Is(err, ErrLastWriter) {
 		t.Errorf("demoting the last writer: %v", err)
 	}
-	if err := n.RemoveUser(ctx, first.ID); !errors.Is(err, ErrLastWriter) {
-		t.Errorf("removing the last writer: %v", err)
-	}
+	is.ErrorIs(t, n.RemoveUser(ctx, first.ID), ErrLastWriter, "removing the last writer")
 	if u, err := n.SetUserScope(ctx, second.ID, ReadWrite, 0); err != nil || u.Scope != ReadWrite {
 		t.Fatalf("%+v, %v", u, err)
 	}
@@ -143,9 +140,7 @@ func TestSomebodyMayAlwaysWrite(t *testing.T) {
 	if u, err := n.SetUserScope(ctx, first.ID, Read, first.Rev); err != nil || u.Scope != Read {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if err := n.RemoveUser(ctx, first.ID); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, n.RemoveUser(ctx, first.ID))
 	if err := n.RemoveUser(ctx, second.ID); !errors.Is(err, ErrLastWriter) || len(n.Users()) != 1 {
 		t.Errorf("removing the last user: %v", err)
 	}
@@ -187,9 +182,7 @@ func TestSomebodyMayAlwaysWriteWhicheverNodesRemove(t *testing.T) {
 				var errs [2]error
 				atOnce(func() { errs[0] = take[0](t.Context(), a, ids[0]) },
 					func() { errs[1] = take[1](t.Context(), b, ids[1]) })
-				if !errors.Is(errors.Join(errs[:]...), ErrLastWriter) {
-					t.Errorf("%v", errs)
-				}
+				is.ErrorIs(t, errors.Join(errs[:]...), ErrLastWriter, errs)
 				for _, n := range []*testNode{a, b} {
 					if !n.hasWriter("") {
 						t.Errorf("nobody may write: %+v", n.Users())
@@ -244,9 +237,7 @@ func TestFirstUser(t *testing.T) {
 	if u, err := a.SignIn(t.Context(), "ops@example.com", "planted-password"); err != nil || u.ID != users[0].ID {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if raw := string(exportOf(t, a)); strings.Contains(raw, "planted") {
-		t.Errorf("%s", raw)
-	}
+	is.Lacks(t, string(exportOf(t, a)), "planted")
 	admin.Node, admin.AdminPassword = "b", "another-password"
 	noError(t, node(t, conf, admin).ensureAdmin(t.Context()))
 	admin.Node, admin.AdminEmail = "c", "other@example.com"
@@ -322,9 +313,7 @@ func TestFirstLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(n.SetPassword(ctx, u.ID, "a long password"))(t)
-	if token := link(); token != "" {
-		t.Error("a link although somebody has a password")
-	}
+	is.Equal(t, link(), "", "a link although somebody has a password")
 	other := node(t, broker(t), Config{Node: "a"})
 	must(other.FirstLink(ctx, "dev@localhost"))(t)
 	other.cfg.AdminEmail, other.cfg.AdminPassword = "ops@example.com", goodPassword // set at a later start
@@ -354,9 +343,7 @@ func TestOnlyRestrictionsOfUsersAreExempt(t *testing.T) {
 		t.Helper()
 		after := base
 		alter(&after)
-		if got := base.OnlyRestricts(&after); got != want {
-			t.Errorf("%s: %v", what, got)
-		}
+		is.Equal(t, base.OnlyRestricts(&after), want, what)
 	}
 	f("sessions ended", true, func(u *User) { u.Epoch++ })
 	f("sessions revived", false, func(u *User) { u.Epoch-- })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -33,9 +34,7 @@ func TestApacheKafka(t *testing.T) {
 	}
 
 	must.Do(t, b.reader.Read(ctx, stream.Partition{Topic: stream.Nodes}, 0, func(r *stream.Record) error {
-		if r.Attrs.TimestampType() != logAppendTime {
-			t.Error("a heartbeat without the broker's time")
-		}
+		is.Equal(t, r.Attrs.TimestampType(), logAppendTime, "a heartbeat without the broker's time")
 		return stream.ErrStop
 	}))
 	if skew := a.ClockSkew().Abs(); skew > time.Second {

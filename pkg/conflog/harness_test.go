@@ -10,16 +10,20 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/s2"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/conflog/trie"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/streamtest"
@@ -243,10 +247,7 @@ func (n *testNode) create(t testing.TB) *Thing {
 // createKey creates a key and returns the text that authenticate accepts.
 func (n *testNode) createKey(t testing.TB) (text string, k *Thing) {
 	t.Helper()
-	k, err := n.make(context.Background(), kindKey, id.Random(id.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k = must.Get(n.make(context.Background(), kindKey, id.Random(id.Key)))(t)
 	return "tok_" + k.ID, k
 }
 
@@ -347,4 +348,63 @@ func encoded(t testing.TB, p *parser, s *state) []byte {
 func freezable(cold *kit.Freezer, conf stream.Config) stream.Config {
 	conf.DialFunc = cold.Dialer(conf.DialFunc)
 	return conf
+}
+
+// A node without permission to read the configuration log keeps its state, logs the error, and continues when it has
+// the permission again.
+func TestFollowContinuesAfterAuthorizationError(t *testing.T) {
+	bubbleCluster(t, func(t *testing.T, cluster *kfake.Cluster, conf stream.Config) {
+		n := node(t, conf, Config{Node: "a"})
+		first := n.create(t)
+		for _, topic := range []string{stream.Control, stream.Nodes} {
+			cluster.Fault(kfake.Fault{
+				Keys: []kmsg.Key{kmsg.Fetch}, Topic: "relay." + topic, Err: kerr.TopicAuthorizationFailed, Count: 3})
+		}
+		time.Sleep(20 * time.Second) // until both have read again
+		for _, topic := range []string{stream.Control, stream.Nodes} {
+			is.Has(t, n.log.String(), "topic="+topic+" error=", "the refusal of %s was not logged", topic)
+		}
+		if log := n.log.String(); strings.Count(log, "cannot read the topic") < 2 {
+			t.Fatalf("the refusals were not logged:\n%s", log)
+		}
+		second := n.create(t) // returns when the node has read it
+		for _, e := range []*Thing{first, second} {
+			if n.get(e.ID) == nil {
+				t.Errorf("endpoint %s is missing", e.ID)
+			}
+		}
+	})
+}
+
+// Two processes under one name are noticed while both run; a restart is none.
+func TestTwoProcessesUnderOneName(t *testing.T) {
+	const life = 5 * time.Second
+	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	beat := func(p *peers, boot string, ms int, leaving bool) {
+		p.record(heartbeat{Node: "a", Boot: boot, At: at(ms), Leaving: leaving}, at(ms), life)
+	}
+	var restarted, both peers
+	beat(&restarted, "1", 0, false)
+	beat(&restarted, "2", 500, false)
+	beat(&restarted, "1", 0, false)  // the last heartbeat of the ended process, appended again
+	beat(&restarted, "1", 600, true) // and its farewell
+	if restarted.isShared("a", at(700), life) {
+		t.Error("a restart counts as two processes")
+	}
+	beat(&both, "1", 0, false)
+	beat(&both, "2", 250, false)
+	beat(&both, "1", 500, false)
+	if !both.isShared("a", at(600), life) || both.isShared("b", at(600), life) {
+		t.Error("two processes under one name are not noticed")
+	}
+	if both.isShared("a", at(600).Add(life), life) {
+		t.Error("they are still reported after both have ended")
+	}
+	for i := range 100 {
+		beat(&both, string(rune('A'+i)), 10_000+i*6000, false)
+	}
+	if len(both.replaced) > 2 {
+		t.Errorf("%d processes are remembered", len(both.replaced))
+	}
 }

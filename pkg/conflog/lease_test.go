@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -20,14 +21,10 @@ func TestRevocationIsKnownEverywhere(t *testing.T) {
 		a, b := pair(t, conf, conf)
 		for range 10 {
 			text, k := a.createKey(t)
-			if err := b.authenticate(text); err != nil {
-				t.Fatalf("new key on the other node: %v", err)
-			}
+			must.Do(t, b.authenticate(text), "new key on the other node")
 			began := time.Now()
 			must.Do(t, a.revoke(t.Context(), k.ID))
-			if err := b.authenticate(text); !errors.Is(err, errRevoked) {
-				t.Fatalf("revoked on a, on b: %v", err)
-			}
+			must.ErrorIs(t, b.authenticate(text), errRevoked, "revoked on a, on b")
 			if took := time.Since(began); took > time.Second {
 				t.Fatalf("with healthy nodes a revocation took %s", took)
 			}
@@ -53,9 +50,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 					var wg sync.WaitGroup
 					wg.Go(func() { answered <- a.revoke(t.Context(), k.ID) })
 					time.Sleep(time.Second)
-					if err := b.authenticate(text); err != nil {
-						t.Fatalf("1 s after it froze, the node should still accept the key: %v", err)
-					}
+					must.Do(t, b.authenticate(text), "1 s after it froze, the node should still accept the key")
 					must.Do(t, <-answered)
 					if err := b.authenticate(text); !errors.Is(err, ErrLease) {
 						t.Fatalf("revocation answered after %s, and the frozen node returns %v", time.Since(began), err)
@@ -66,9 +61,7 @@ func TestRevocationOutlastsAFrozenNode(t *testing.T) {
 					wg.Wait()
 					cold.Thaw()
 					time.Sleep(5 * time.Second)
-					if err := b.authenticate(text); !errors.Is(err, errRevoked) {
-						t.Fatalf("thawed, the node returns %v", err)
-					}
+					must.ErrorIs(t, b.authenticate(text), errRevoked, "thawed, the node returns")
 					if age, ok := b.Lease(); !ok || age > time.Second {
 						t.Fatalf("thawed, the lease is %s old", age)
 					}
@@ -86,9 +79,7 @@ func TestLeavingNodeIsNotAwaited(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		a, b := pair(t, conf, conf)
 		must.Do(t, b.stop())
-		if err := b.authenticate("any"); !errors.Is(err, ErrLease) {
-			t.Fatalf("a stopped node authenticates: %v", err)
-		}
+		must.ErrorIs(t, b.authenticate("any"), ErrLease, "a stopped node authenticates")
 		time.Sleep(10 * time.Millisecond)
 		e := a.create(t)
 		began := time.Now()
@@ -132,9 +123,7 @@ func TestBarrierEndsWithItsContext(t *testing.T) {
 		cold.Freeze(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := a.revoke(ctx, k.ID); !errors.Is(err, ErrUnavailable) {
-			t.Fatalf("revocation cut short: %v", err)
-		}
+		must.ErrorIs(t, a.revoke(ctx, k.ID), ErrUnavailable, "revocation cut short")
 		// A repeated call waits for the rest.
 		began := time.Now()
 		if err := a.revoke(t.Context(), k.ID); err != nil || time.Since(began) < 3*time.Second {
@@ -202,9 +191,7 @@ func TestLeaseCountsTheCycle(t *testing.T) {
 		cold.Freeze(t)
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := (membership{a.Log}).runCycle(t.Context()); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, (membership{a.Log}).runCycle(t.Context()))
 		})
 		time.Sleep(time.Second)
 		cold.Thaw()
@@ -232,4 +219,44 @@ func TestLeaseCountsSleep(t *testing.T) {
 	f(4*time.Second, true)
 	f(6*time.Second, false)
 	f(-time.Hour, true)
+}
+
+func TestClockSkew(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	f := func(sent, appended, received int, want time.Duration) {
+		t.Helper()
+		at := func(s int) time.Time { return base.Add(time.Duration(s) * time.Second) }
+		is.Equal(t, clockSkew(at(sent), at(appended), at(received)), want, "skew")
+	}
+	f(10, 10, 10, 0)
+	f(10, 11, 12, 0)
+	f(10, 5, 12, -5*time.Second)
+	f(10, 40, 12, 28*time.Second)
+}
+
+// A clock that is less than 2 s off is not corrected. One that is farther off is corrected: it never runs ahead of the
+// broker's, and stays behind by at most the latency of a heartbeat.
+func TestClockCorrection(t *testing.T) {
+	base := time.Unix(1_800_000_000, 0)
+	const latency = 300 * time.Millisecond // latency of a heartbeat, one way
+	for _, off := range []time.Duration{
+		-time.Hour, -3 * time.Second, -time.Second, 0, time.Second, 3 * time.Second, time.Hour} {
+		sent, received := base.Add(off), base.Add(off+2*latency)
+		appended := base.Add(latency)
+		b := newClock(time.Now)
+		slow := b.nextCorrection(clockSkew(sent, appended, received), appended, received.Add(latency)) // a slower heartbeat
+		c := b.nextCorrection(clockSkew(sent, appended, received), appended, received)
+		if later := b.nextCorrection(clockSkew(sent, appended, received), appended, received.Add(latency)); later != c ||
+			off.Abs() > maxTrustedSkew &&
+				slow != c-latency {
+			t.Errorf("off by %v: corrected by %v after a slow heartbeat, %v after a fast one, %v after another slow one", off,
+				slow, c, later)
+		}
+		switch behind := -(off + c); {
+		case off.Abs() <= maxTrustedSkew && c != 0:
+			t.Errorf("a clock that is off by %v was corrected by %v", off, c)
+		case off.Abs() > maxTrustedSkew && behind != latency:
+			t.Errorf("a clock that was off by %v is %v behind the broker's, want %v", off, behind, latency)
+		}
+	}
 }

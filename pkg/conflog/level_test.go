@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -122,9 +123,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 		!strings.Contains(err.Error(), "relay migrate --finalize") {
 		t.Fatalf("a run on a log of level 1: %v", err)
 	}
-	if got := n.view.Load().seq; got != seq {
-		t.Fatalf("a refused record was written: sequence %d after %d", got, seq)
-	}
+	must.Equal(t, n.view.Load().seq, seq, "a refused record was written: sequence: after %d", seq)
 	if now, newest := n.Level(); now != 1 || newest != newestLevel {
 		t.Fatalf("level %d of %d", now, newest)
 	}
@@ -137,17 +136,11 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 	}
 	putSigned(t, conf, own, macHeartbeat, `{"node":"old","boot":"b","position":1,"leaving":true,"at":"`+
 		time.Now().UTC().Format(time.RFC3339)+`","version":"0.9"}`)
-	if before, err := finalize(t, conf); err != nil || before != 1 {
-		t.Fatalf("finalized from %d: %v", before, err)
-	}
+	must.Equal(t, must.Get(finalize(t, conf))(t), 1, "finalized from")
 	must.Do(t, n.Sync(t.Context()))
-	if err := addRun(); err != nil {
-		t.Fatalf("a run after it: %v", err)
-	}
+	must.Do(t, addRun(), "a run after it")
 	seq = n.view.Load().seq
-	if before, err := finalize(t, conf); err != nil || before != newestLevel {
-		t.Fatalf("finalized again from %d: %v", before, err)
-	}
+	must.Equal(t, must.Get(finalize(t, conf))(t), newestLevel, "finalized again from")
 	if err := n.Sync(t.Context()); err != nil || n.view.Load().seq != seq {
 		t.Fatalf("finalizing again wrote a record: %v", err)
 	}
@@ -167,9 +160,7 @@ func TestLevelIsRaisedByFinalize(t *testing.T) {
 // itself.
 func TestLevelOfNewLogs(t *testing.T) {
 	conf := broker(t)
-	if before, err := finalize(t, conf); err != nil || before != 0 {
-		t.Fatalf("an empty log: from %d, %v", before, err)
-	}
+	must.Equal(t, must.Get(finalize(t, conf))(t), 0, "an empty log: from")
 	n := node(t, conf, Config{Node: "a"})
 	if now, _ := n.Level(); now != newestLevel {
 		t.Errorf("a new log has level %d", now)
@@ -192,10 +183,8 @@ func TestLevelAboveTheProgramStopsTheNode(t *testing.T) {
 	again := start(t, conf, Config{Node: "a"})
 	<-again.stopped
 	for _, err := range []error{n.stop(), again.stop()} {
-		if err == nil || !strings.Contains(
-			err.Error(), fmt.Sprintf("level %d, this version supports up to %d", newestLevel+1, newestLevel)) {
-			t.Errorf("stopped with %v", err)
-		}
+		is.Failed(t, err, fmt.Sprintf("level %d, this version supports up to %d", newestLevel+1, newestLevel),
+			"stopped with")
 	}
 	if _, err := finalize(t, conf); err == nil {
 		t.Error("finalized a log of a newer program")

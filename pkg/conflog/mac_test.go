@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -83,9 +83,7 @@ func TestForgedRecords(t *testing.T) {
 	putRecord(t, conf, stream.Control, &stream.Record{Value: []byte(`{"v":99}`)})
 	for _, name := range []string{"b", "c"} { // with the snapshot, and without
 		again := node(t, conf, Config{Node: name})
-		if err := again.authenticate(text); !errors.Is(err, errRevoked) {
-			t.Errorf("node %s accepts the key: %v", name, err)
-		}
+		is.ErrorIs(t, again.authenticate(text), errRevoked, "node %s accepts the key", name)
 		if again.get(e.ID) == nil || !bytes.Equal(stateText(t, again.Log), before) {
 			t.Errorf("node %s has a different configuration", name)
 		}
@@ -143,9 +141,7 @@ func TestRepeatedRecords(t *testing.T) {
 	}
 	must.Get(n.writeSnapshot(ctx, v))(t)
 	again := node(t, conf, Config{Node: "b"})
-	if again.view.Load().ops[0].Len != v.ops[0].Len {
-		t.Errorf("%d op_ids from the snapshot, want %d", again.view.Load().ops[0].Len, v.ops[0].Len)
-	}
+	is.Equal(t, again.view.Load().ops[0].Len, v.ops[0].Len, "op_ids from the snapshot")
 	appendAgain(t, n, func(r record) bool { return r.Kind == "later" })
 	check(again)
 }
@@ -247,9 +243,8 @@ func TestForgedHeartbeats(t *testing.T) {
 		if nodes := a.Nodes(); len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
 			t.Errorf("nodes %+v", nodes)
 		}
-		if n := testutil.ToFloat64(a.metrics.unauthentic.WithLabelValues(stream.Nodes)); n != 3 {
-			t.Errorf("counted %v forged heartbeats", n)
-		}
+		is.Equal(t, testutil.ToFloat64(a.metrics.unauthentic.WithLabelValues(stream.Nodes)), 3,
+			"counted … forged heartbeats")
 	})
 }
 

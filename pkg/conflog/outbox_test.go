@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -140,9 +141,7 @@ func TestFullOutboxRefusesChanges(t *testing.T) {
 func TestChangedMembers(t *testing.T) {
 	f := func(before, after string, want ...string) {
 		t.Helper()
-		if got := changedMembers([]byte(before), []byte(after)); !slices.Equal(got, want) {
-			t.Errorf("%s → %s: %q, want %q", before, after, got, want)
-		}
+		is.List(t, changedMembers([]byte(before), []byte(after)), want, "%s → %s", before, after)
 	}
 	f(`{"a":1}`, `{"a":1}`)
 	f(`{"a":1,"updated_at":1}`, `{"a":2,"updated_at":2}`, "a")

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -148,9 +149,7 @@ func classifies(t *testing.T, name string, tr *Transport, url string, want event
 		_, err = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 	}
-	if got := Classify(err); got != want {
-		t.Errorf("%s: %q, want %q: %v", name, got, want, err)
-	}
+	is.Equal(t, Classify(err), want, "%s: %v", name, err)
 	if err != nil && Message(err) == "" {
 		t.Errorf("%s: no message for %v", name, err)
 	}
@@ -232,9 +231,7 @@ func TestClassifyTLS(t *testing.T) {
 func TestClassifyErrors(t *testing.T) {
 	f := func(err error, want event.ErrorCode) {
 		t.Helper()
-		if got := Classify(err); got != want {
-			t.Errorf("%v: %q, want %q", err, got, want)
-		}
+		is.Equal(t, Classify(err), want, err)
 	}
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	f(nil, "")
@@ -262,9 +259,7 @@ func TestClassifyErrors(t *testing.T) {
 
 	tr := newTransport(t, Config{})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://example.com/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	req.Header.Set("X-A", "a\r\nX-B: b")
 	_, err = tr.RoundTrip(req)
 	f(err, event.CodeInternal)
@@ -275,9 +270,7 @@ func TestClassifyErrors(t *testing.T) {
 func TestMessage(t *testing.T) {
 	f := func(err error, want string) {
 		t.Helper()
-		if got := Message(err); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		is.Equal(t, Message(err), want)
 	}
 	f(nil, "")
 	f(errors.New("plain"), "plain")

@@ -52,9 +52,7 @@ func FuzzClassifyAddr(f *testing.F) {
 			t.Fatalf("%s is %s", addr, v)
 		}
 		if addr.Is6() && !addr.Is4In6() {
-			if w := ClassifyAddr(addr.WithZone("eth0")); w != v {
-				t.Fatalf("%s is %s, with a zone %s", addr, v, w)
-			}
+			must.Equal(t, ClassifyAddr(addr.WithZone("eth0")), v, "%s is %s, with a zone", addr, v)
 		}
 		inside, ok := netip.AddrFromSlice(allow)
 		if !ok {
@@ -68,9 +66,8 @@ func FuzzClassifyAddr(f *testing.F) {
 		if prefix.Contains(addr) {
 			want = Allowed
 		}
-		if got := (Policy{Allow: []netip.Prefix{prefix}}).ClassifyAddr(addr); got != want {
-			t.Fatalf("%s with %s allowed is %s, want %s", addr, prefix, got, want)
-		}
+		must.Equal(t, (Policy{Allow: []netip.Prefix{prefix}}).ClassifyAddr(addr), want,
+			"%s with %s allowed is", addr, prefix)
 	})
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -34,9 +34,7 @@ func targets(tb testing.TB) (refused, rebound []string) {
 		}
 		quoted, saved := strings.CutPrefix(line, "saved ")
 		target, err := strconv.Unquote(quoted)
-		if err != nil {
-			tb.Fatalf("%s: %v", line, err)
-		}
+		must.Do(tb, err, line)
 		if saved {
 			rebound = append(rebound, target)
 		} else {
@@ -115,9 +113,7 @@ func TestHostileTargets(t *testing.T) {
 		t.Helper()
 		target = strings.ReplaceAll(target, "PORT", port)
 		u, err := Policy{}.CheckURL(target)
-		if saved != (err == nil) {
-			t.Errorf("%q: CheckURL gives %v, %v", target, u, err)
-		}
+		is.Equal(t, saved, err == nil, "%q: CheckURL gives %v, %v", target, u, err)
 		for _, tr := range []*Transport{tr, withHTTP} {
 			before := connections.Load()
 			_, err = get(t, tr, target)
@@ -164,20 +160,14 @@ func TestRebinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	resolver, err := NewResolver(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if w := p.LookupWarning(t.Context(), resolver, "rebind.example.com"); w != "" {
-		t.Fatalf("the public answer gives a warning: %s", w)
-	}
+	must.Do(t, err)
+	must.Equal(t, p.LookupWarning(t.Context(), resolver, "rebind.example.com"), "", "the public answer gives a warning")
 	_, err = get(t, newTransport(t, Config{DNSServer: server}), url)
 	var blocked *AddressBlockedError
 	if !errors.As(err, &blocked) || blocked.Class != Loopback {
 		t.Fatalf("the second answer: %v", err)
 	}
-	if connections.Load() != 0 {
-		t.Fatal("this machine was reached")
-	}
+	must.Equal(t, connections.Load(), 0, "this machine was reached")
 }
 
 // TestEveryCandidateIsChecked resolves a name to one address of each class that DNS can return. A guard that checked
@@ -194,13 +184,9 @@ func TestEveryCandidateIsChecked(t *testing.T) {
 	for _, addr := range hostile {
 		tr := newTransport(t, Config{DNSServer: startDNS(t, always(addr, "::1", "127.0.0.1", addr))})
 		_, err := get(t, tr, "https://many.example.com:"+port+"/")
-		if Classify(err) != event.CodeAddressBlocked {
-			t.Errorf("%s: %v", addr, err)
-		}
+		is.Equal(t, Classify(err), event.CodeAddressBlocked, "%s: %v", addr, err)
 	}
-	if n := connections.Load(); n != 0 {
-		t.Errorf("this machine was reached %d times", n)
-	}
+	is.Equal(t, connections.Load(), 0, "this machine was reached … times")
 }
 
 // Public addresses are reached only by name and only at allowed ports.
@@ -212,9 +198,7 @@ func TestPublicNameIsReached(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want.Error()) {
 			t.Errorf("%s: %v, want %v", url, err, want)
 		}
-		if got := rec.drain(); !slices.Equal(got, reached) {
-			t.Errorf("%s: reached %v, want %v", url, got, reached)
-		}
+		is.List(t, rec.drain(), reached, "%s: reached", url)
 	}
 	f("https://example.com/", errRecorded, netip.MustParseAddrPort("93.184.215.14:443"))
 	f("https://example.com:8443/", errRecorded, netip.MustParseAddrPort("93.184.215.14:8443"))
@@ -258,9 +242,7 @@ func TestAddressBlockedErrorText(t *testing.T) {
 	}
 	f := func(v TargetClass, want string) {
 		t.Helper()
-		if text := (&AddressBlockedError{Class: v}).Error(); !strings.Contains(text, want) {
-			t.Errorf("%s: %q does not say %q", v, text, want)
-		}
+		is.Has(t, (&AddressBlockedError{Class: v}).Error(), want, "%s: does not say %q", v, want)
 	}
 	f(PlainHTTP, "only https")
 	f(Port, "443 or 1024 to 65535")
@@ -281,9 +263,7 @@ func TestLookupWarning(t *testing.T) {
 	f := func(p Policy, host, want string) {
 		t.Helper()
 		got := p.LookupWarning(t.Context(), resolver, host)
-		if got != want {
-			t.Errorf("%s: %q, want %q", host, got, want)
-		}
+		is.Equal(t, got, want, host)
 	}
 	f(Policy{}, "public.example.com", "")
 	// The sentence is the same for all: it reveals neither the class nor the number of the internal addresses.
@@ -307,9 +287,7 @@ func TestLookupWarning(t *testing.T) {
 		return nil, errors.New("closed")
 	}}
 	start := time.Now()
-	if w := (Policy{}).LookupWarning(t.Context(), resolver, "inside.example.com"); w != "" {
-		t.Errorf("no answer gives a warning: %s", w)
-	}
+	is.Equal(t, (Policy{}).LookupWarning(t.Context(), resolver, "inside.example.com"), "", "no answer gives a warning")
 	if d := time.Since(start); d > time.Minute {
 		t.Errorf("it took %s", d)
 	}
@@ -335,13 +313,9 @@ func TestNewResolver(t *testing.T) {
 		t.Fatalf("%+v, %v", resolver, err)
 	}
 	conn, err := resolver.Dial(t.Context(), "udp", "192.0.2.1:53") // sends nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer conn.Close()
-	if got := conn.RemoteAddr().String(); got != "127.0.0.1:53" {
-		t.Errorf("asks %s", got)
-	}
+	is.Equal(t, conn.RemoteAddr().String(), "127.0.0.1:53", "asks")
 	if _, err := NewTransport(Config{DNSServer: "dns.example.com"}); err == nil {
 		t.Error("a transport takes a DNS server that is not an address")
 	}
@@ -368,9 +342,7 @@ func TestSwitchingProtocols(t *testing.T) {
 	if res.StatusCode != http.StatusSwitchingProtocols || res.Body != http.NoBody {
 		t.Errorf("%s with a body", res.Status)
 	}
-	if err := <-closed; !errors.Is(err, io.EOF) {
-		t.Errorf("the connection stays open: %v", err)
-	}
+	is.ErrorIs(t, <-closed, io.EOF, "the connection stays open")
 }
 
 // A status below 100 is no status: the attempt fails with a cause, and another one may be made.

@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -131,9 +132,7 @@ func TestQuietDestinationsShareConnections(t *testing.T) {
 		for n := range 200 {
 			must.Do(t, postAs(t.Context(), tr, fmt.Sprint("dst_", n), g.url+"/", []byte("{}")))
 		}
-		if n := g.opened.Load(); n != 1 {
-			t.Errorf("%d streams: %d connections for 200 destinations in turn, want 1", streams, n)
-		}
+		is.Equal(t, g.opened.Load(), 1, "%d streams … connections for 200 destinations in turn", streams)
 	}
 }
 
@@ -148,9 +147,7 @@ func TestFreedPoolsAreReused(t *testing.T) {
 			var wg sync.WaitGroup
 			for n := range destinations * each {
 				wg.Go(func() {
-					if err := postAs(t.Context(), tr, fmt.Sprint("dst_", n%destinations), g.url+"/", []byte("{}")); err != nil {
-						t.Error(err)
-					}
+					is.OK(t, postAs(t.Context(), tr, fmt.Sprint("dst_", n%destinations), g.url+"/", []byte("{}")))
 				})
 			}
 			wg.Wait()
@@ -161,9 +158,7 @@ func TestFreedPoolsAreReused(t *testing.T) {
 		}
 		before := g.opened.Load()
 		for n := range destinations {
-			if err := postAs(t.Context(), tr, fmt.Sprint("new_", n), g.url+"/", nil); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, postAs(t.Context(), tr, fmt.Sprint("new_", n), g.url+"/", nil))
 		}
 		if n := g.opened.Load() - before; n > 0 {
 			t.Errorf("%d streams: %d more connections for other destinations, after %d", streams, n, before)
@@ -213,9 +208,7 @@ func TestAnnouncedTimeOutsAreHeeded(t *testing.T) {
 			}
 			first := use("a")
 			time.Sleep(c.after - 1)
-			if use("a") != first {
-				t.Errorf("%q: another connection before %s", c.header, c.after)
-			}
+			is.Equal(t, use("a"), first, "%q: another connection before %s", c.header, c.after)
 			time.Sleep(c.after)
 			if use("a") == first {
 				t.Errorf("%q: the same connection after %s", c.header, c.after)
@@ -232,9 +225,7 @@ func TestAnnouncedTimeOutsAreHeeded(t *testing.T) {
 	for _, o := range tr.pools.origins {
 		kept = o.free[0].keepFor
 	}
-	if kept != 4*time.Second {
-		t.Errorf("an idle connection is used for %s after an answer with timeout=5", kept)
-	}
+	is.Equal(t, kept, 4*time.Second, "an idle connection is used for … after an answer with timeout=5")
 }
 
 // If no file descriptor is left, the idle connections are closed.
@@ -249,9 +240,7 @@ func TestIdleConnectionsFreeFileDescriptors(t *testing.T) {
 		return dial(ctx, network, address)
 	}
 	for _, dest := range []string{"a", "b"} {
-		if err := postAs(t.Context(), tr, dest, g.url+"/", nil); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, postAs(t.Context(), tr, dest, g.url+"/", nil))
 		full.Store(true)
 		url := strings.Replace(g.url, "example.com", "localhost", 1) // another host, without an open connection
 		if err := postAs(t.Context(), tr, dest, url, nil); Classify(err) != "tls_error" || full.Load() {
@@ -311,9 +300,7 @@ func TestPoolsAreSharedInTurn(t *testing.T) {
 		if c == b {
 			t.Error("a pool is used after a timeout")
 		}
-		if use("c") != c {
-			t.Error("a destination has two pools")
-		}
+		is.Equal(t, use("c"), c, "a destination has two pools")
 		ps.release(c, true)
 		ps.release(c, false)
 		if use("d") == c {
@@ -323,17 +310,13 @@ func TestPoolsAreSharedInTurn(t *testing.T) {
 
 		// A sweep keeps a pool that was used less than idleTimeout ago.
 		time.Sleep(idleTimeout - time.Second)
-		if use("e") != a {
-			t.Error("an idle pool is not used")
-		}
+		is.Equal(t, use("e"), a, "an idle pool is not used")
 		ps.release(a, false)
 		time.Sleep(time.Second)
 		for _, host := range []string{"https://one.example/", "https://two.example/"} { // the first one sweeps
 			ps.release(ps.acquire(mustParse(t, host), "a"), false)
 		}
-		if use("e") != a {
-			t.Error("a sweep deletes a pool that was used lately")
-		}
+		is.Equal(t, use("e"), a, "a sweep deletes a pool that was used lately")
 	})
 }
 

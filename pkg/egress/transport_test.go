@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -90,9 +92,7 @@ func TestConnectionsAreReused(t *testing.T) {
 				t.Errorf("%s: body %q over %s", proto, got, res.Proto)
 			}
 		}
-		if n := opened.Load(); n != 1 {
-			t.Errorf("%s: %d connections for 5 requests", proto, n)
-		}
+		is.Equal(t, opened.Load(), 1, "%s: connections for 5 requests", proto)
 	}
 	f(false, "HTTP/1.1")
 	f(true, "HTTP/2.0")
@@ -105,9 +105,7 @@ func TestTLSSessionsAreResumed(t *testing.T) {
 	for i, want := range []bool{false, true} {
 		res := must.Get(get(t, tr, url))(t)
 		read(t, res)
-		if res.TLS.DidResume != want {
-			t.Errorf("connection %d: resumed is %t", i, res.TLS.DidResume)
-		}
+		is.Equal(t, res.TLS.DidResume, want, "connection %d: resumed is", i)
 	}
 }
 
@@ -160,9 +158,7 @@ func TestHandshakesThatComputeAreLimited(t *testing.T) {
 func TestRedirectIsNotFollowed(t *testing.T) {
 	port, connections := canary(t)
 	srv, url := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" {
-			t.Errorf("%s was asked for", r.URL)
-		}
+		is.Equal(t, r.URL.Path, "/", "%s was asked for", r.URL)
 		w.Header().Set("Location", map[string]string{
 			"a": "https://127.0.0.1:" + port + "/", "b": "/next", "c": "http://169.254.169.254/"}[r.URL.RawQuery])
 		w.WriteHeader(map[string]int{"a": 302, "b": 307, "c": 301}[r.URL.RawQuery])
@@ -170,9 +166,7 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 	tr := transportTo(t, srv)
 	for query, want := range map[string]int{"a": 302, "b": 307, "c": 301} {
 		res := must.Get(get(t, tr, url+"/?"+query))(t)
-		if res.StatusCode != want {
-			t.Errorf("status %d, want %d", res.StatusCode, want)
-		}
+		is.Equal(t, res.StatusCode, want, "status")
 	}
 	if n := connections.Load(); n != 0 {
 		t.Errorf("the redirect's target was reached %d times", n)
@@ -192,16 +186,12 @@ func TestProxyIsIgnored(t *testing.T) {
 
 func TestResponsesAreNotDecompressed(t *testing.T) {
 	srv, url := startTLS(t, true, func(w http.ResponseWriter, r *http.Request) {
-		if got := r.Header.Get("Accept-Encoding"); got != "" {
-			t.Errorf("accept-encoding: %q", got)
-		}
+		is.Equal(t, r.Header.Get("Accept-Encoding"), "", "accept-encoding")
 		w.Header().Set("Content-Encoding", "gzip")
 		io.WriteString(w, "not gzip at all")
 	})
 	res := must.Get(get(t, transportTo(t, srv), url))(t)
-	if got := read(t, res); got != "not gzip at all" {
-		t.Errorf("body %q", got)
-	}
+	is.Equal(t, read(t, res), "not gzip at all", "body")
 }
 
 // http needs AllowHTTP. A blocked request's body is closed, as http.RoundTripper requires.
@@ -220,9 +210,7 @@ func TestPlainHTTP(t *testing.T) {
 		t.Error("the body of a blocked request is not closed")
 	}
 	res := must.Get(send(Policy{Allow: loopbackAllowed.Allow, AllowHTTP: true}))(t)
-	if got := read(t, res); got != "x" {
-		t.Errorf("body %q", got)
-	}
+	is.Equal(t, read(t, res), "x", "body")
 }
 
 type closeRecorder struct {
@@ -270,9 +258,7 @@ func TestConnectionsPerHostAreNotLimited(t *testing.T) {
 	for range 3 {
 		burst(maxPoolIdle / 4)
 	}
-	if n := opened.Load() - before; n != 0 {
-		t.Errorf("%d new connections for a quarter of those that are kept", n)
-	}
+	is.Equal(t, opened.Load()-before, 0, "new connections for a quarter of those that are kept")
 }
 
 // More concurrent requests than an HTTP/2 connection allows streams use further connections instead of waiting for the
@@ -368,9 +354,7 @@ func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
 	cert.Close()
 	synctest.Test(t, func(t *testing.T) {
 		tr, err := NewTransport(Config{Policy: loopbackAllowed, CAFile: file})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		var muted atomic.Bool
 		listener := newPipeListener()
 		tr.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -416,9 +400,7 @@ func TestSilentHTTP2ConnectionIsClosed(t *testing.T) {
 func TestSilentHandshakeIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr, err := NewTransport(Config{Policy: loopbackAllowed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		closed := make(chan error, 1)
 		tr.dial = func(context.Context, string, string) (net.Conn, error) {
 			client, server := net.Pipe()
@@ -434,23 +416,14 @@ func TestSilentHandshakeIsClosed(t *testing.T) {
 			TLSHandshakeDone:  func(_ tls.ConnectionState, err error) { hooks = append(hooks, fmt.Sprint("done ", err != nil)) },
 		})
 		start := time.Now()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "https://example.com/", nil))(t)
 		_, err = tr.RoundTrip(req)
 		if Classify(err) != event.CodeTimeout || !strings.HasPrefix(Message(err), "TLS handshake: ") {
 			t.Errorf("given up with %v", err)
 		}
-		if d := time.Since(start); d != handshakeTimeout {
-			t.Errorf("given up after %s", d)
-		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-		if want := []string{"start", "done true"}; !slices.Equal(hooks, want) {
-			t.Errorf("hooks %q, want %q", hooks, want)
-		}
+		is.Equal(t, time.Since(start), handshakeTimeout, "given up after")
+		is.OK(t, <-closed)
+		is.List(t, hooks, []string{"start", "done true"}, "hooks")
 	})
 }
 
@@ -555,5 +528,69 @@ func BenchmarkRoundTrip(b *testing.B) {
 				res.Body.Close()
 			}
 		})
+	}
+}
+
+// An operator's host is resolved by the configured server and reached although it is not public, with the configured
+// root certificates.
+func TestOperatorDialer(t *testing.T) {
+	srv, _ := startTLS(t, false, nil)
+	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
+	o := must.Get(NewOperatorDialer(caFile(t, srv), startDNS(t, always("127.0.0.1"))))(t)
+	conn := must.Get(o.Dial(t.Context(), "tcp", "example.com:"+port))(t)
+	defer conn.Close()
+	conf := o.TLS().Clone()
+	conf.ServerName = "example.com"
+	is.OK(t, tls.Client(conn, conf).HandshakeContext(t.Context()))
+	if conf.MinVersion != tls.VersionTLS12 || o.dialer.Timeout != connectTimeout {
+		t.Errorf("TLS from %x on, %s for a connection", conf.MinVersion, o.dialer.Timeout)
+	}
+	if _, err := NewOperatorDialer(filepath.Join(t.TempDir(), "missing.pem"), ""); err == nil {
+		t.Error("a missing file of certificates is accepted")
+	}
+	if _, err := NewOperatorDialer("", "dns.example.com"); err == nil {
+		t.Error("a DNS server that is not an address is accepted")
+	}
+}
+
+// The tools that run on a developer's machine refuse what specialPrefixes has, but private networks: a developer's
+// target is there. Node.js checks an IPv4-mapped address as the IPv4 address that it holds.
+func TestToolsRefuseTheSameAddresses(t *testing.T) {
+	text := must.Get(os.ReadFile("../../sdk/shared/target.mjs"))(t)
+	list := func(name string) (all []netip.Prefix) {
+		statement := regexp.MustCompile(`(?s)const ` + name + ` = addressList\((.*?)\)`).FindSubmatch(text)
+		if statement == nil {
+			t.Fatalf("target.mjs has no list %s", name)
+		}
+		for _, m := range regexp.MustCompile(`'([^']+)'`).FindAllSubmatch(statement[1], -1) {
+			all = append(all, netip.MustParsePrefix(string(m[1])))
+		}
+		return all
+	}
+	accepted := []TargetClass{Public, Loopback, Private, UniqueLocal, CGNAT, IPv4Mapped}
+	reserved, metadata := list("reserved"), list("metadata")
+	for _, s := range specialPrefixes {
+		if slices.Contains(accepted, s.class) || s.prefix.Bits() == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(slices.Concat(reserved, metadata), func(p netip.Prefix) bool {
+			return p.Bits() <= s.prefix.Bits() && p.Contains(s.prefix.Addr())
+		}) {
+			t.Errorf("target.mjs does not refuse %v (%s)", s.prefix, s.class)
+		}
+	}
+	for _, p := range reserved {
+		first := p.Addr()
+		if p.Bits() == 96 {
+			first = first.Next().Next() // ::/96 begins with :: and ::1
+		}
+		if class := ClassifyAddr(first); slices.Contains(accepted, class) {
+			t.Errorf("target.mjs refuses %v, which is %s", p, class)
+		}
+	}
+	for _, p := range metadata {
+		if class := ClassifyAddr(p.Addr()); class == Public {
+			t.Errorf("pkg/egress sends to %v", p)
+		}
 	}
 }

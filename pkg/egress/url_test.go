@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestCheckURLAccepts(t *testing.T) {
@@ -19,9 +22,7 @@ func TestCheckURLAccepts(t *testing.T) {
 			t.Errorf("%q: %v", raw, err)
 			return
 		}
-		if u.String() != want {
-			t.Errorf("%q becomes %q, want %q", raw, u, want)
-		}
+		is.Equal(t, u.String(), want, "%q becomes %q", raw, u)
 		again, err := p.CheckURL(u.String())
 		if err != nil || again.String() != want {
 			t.Errorf("%q checked again becomes %q, %v", want, again, err)
@@ -178,9 +179,7 @@ func TestCheckURLRefuses(t *testing.T) {
 
 // Bytes that would end or break a request line are escaped, whether CheckURL accepts them or not.
 func TestEscapeQuery(t *testing.T) {
-	if got := escapeQuery("a \r\n\"<>\x7f\x80z"); got != "a%20%0D%0A%22%3C%3E%7F%80z" {
-		t.Errorf("%q", got)
-	}
+	is.Equal(t, escapeQuery("a \r\n\"<>\x7f\x80z"), "a%20%0D%0A%22%3C%3E%7F%80z")
 }
 
 // The message is part of an API response. It must not repeat the URL, which may contain a secret.
@@ -194,4 +193,63 @@ func TestURLErrorDoesNotRepeatTheURL(t *testing.T) {
 			t.Errorf("%q: %v", raw, err)
 		}
 	}
+}
+
+// A claimed host name is stored as it is resolved. Names that many owners share, that are no website, or that are the
+// relay's own are refused.
+func TestCheckHostname(t *testing.T) {
+	strict := Policy{OwnURLs: NewOwnURLs("https://relay.example.com", []string{"Dashboard.example.com", "1.2.3.4"})}
+	local := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		OwnURLs: NewOwnURLs("http://localhost:8080", nil)}
+	f := func(p Policy, raw, want string) {
+		t.Helper()
+		is.Equal(t, must.Get(p.CheckHostname(raw))(t), want, raw)
+	}
+	refused := func(p Policy, raw, reason string) {
+		t.Helper()
+		got, err := p.CheckHostname(raw)
+		if _, typed := errors.AsType[*HostnameError](err); !typed || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%q: %q, %v; want an error with %q", raw, got, err, reason)
+		}
+	}
+	f(strict, "www.example.com", "www.example.com")
+	f(strict, "WWW.Example.COM.", "www.example.com")
+	f(strict, "bücher.example.com", "xn--bcher-kva.example.com")
+	f(strict, "ｗｗｗ。example。com", "www.example.com")
+	f(strict, "shop.github.io", "shop.github.io")
+	f(strict, "_x.example.com", "_x.example.com")
+	longest := strings.Repeat("aaaaaaaaa.", 18) + "aaaaaa.com"
+	f(strict, longest, longest)
+	f(Policy{}, "relay.example.com", "relay.example.com")
+	for raw, reason := range map[string]string{
+		"": "not a valid", "a..b": "not a valid", "exa mple.com": "not a valid", "-a.example.com": "not a valid",
+		"xn--zz--.example.com": "not a valid", strings.Repeat("a", 64) + ".example.com": "not a valid",
+		"https://www.example.com": "without https://", "www.example.com/x": "without https://", "a@example.com": "without",
+		"*.example.com": "wildcard", "www.example.com:8443": "port", "www.example.com:0": "port",
+		"com": "public suffix", "co.uk": "public suffix", "CO.UK": "public suffix", "github.io": "public suffix",
+		"公司.cn": "public suffix", "intranet": "public suffix", "localhost": "this machine", "a.localhost": "this machine",
+		"127.0.0.1": "IP address", "::1": "IP address", "[::1]": "not a valid", "１２７。0。0。1": "IP address",
+		"0x7f.1": "number", "1.2.3.4": "IP address",
+		"relay.example.com": "of this relay", "RELAY.example.com.": "of this relay", "dashboard.example.com": "of this relay",
+		strings.Repeat("aaaaaaaaa.", 19) + "a": "longer", strings.Repeat("é", 500) + ".example.com": "longer",
+	} {
+		refused(strict, raw, reason)
+	}
+	f(local, "shop.test:8443", "shop.test:8443")
+	f(local, "127.0.0.1:08443", "127.0.0.1:8443")
+	f(local, "localhost:8443", "localhost:8443")
+	f(local, "intranet", "intranet")
+	refused(local, "10.0.0.1:8443", "IP address")
+	refused(local, "127.0.0.1:8080", "of this relay")
+	refused(local, "com", "public suffix")
+	refused(local, "shop.test:70000", "port")
+	refused(local, "shop.test:0", "port")
+	f(local, "localhost", "localhost")
+	v6 := Policy{Allow: []netip.Prefix{netip.MustParsePrefix("::1/128")}, OwnURLs: NewOwnURLs("https://localhost", nil)}
+	f(v6, "[::1]:8443", "[::1]:8443")
+	refused(v6, "::1", "of this relay")
+	refused(v6, "localhost", "of this relay")
+	v6.OwnURLs = strict.OwnURLs
+	f(v6, "::1", "[::1]")
+	refused(v6, "relay.example.com:8443", "of this relay")
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestDedupKey(t *testing.T) {
@@ -11,9 +13,7 @@ func TestDedupKey(t *testing.T) {
 	f := func(key, body, want string, ok bool) {
 		t.Helper()
 		k, err := ParseDedupKey(key)
-		if err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
+		must.Do(t, err, key)
 		if got, found := k.Of(header, []byte(body)); got != want || found != ok {
 			t.Errorf("%s of %.60s: %q %v, want %q %v", key, body, got, found, want, ok)
 		}

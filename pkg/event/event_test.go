@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -46,9 +47,7 @@ func TestEventRecordRoundTrip(t *testing.T) {
 		t.Fatalf("record %v", r)
 	}
 	got := must.Get(event.Decode(r))(t)
-	if d := cmp.Diff(e, got, cmpIP); d != "" {
-		t.Fatal(d)
-	}
+	must.Equal(t, cmp.Diff(e, got, cmpIP), "")
 }
 
 // The header names are a public interface for Kafka consumers, so the test lists them as literals.
@@ -89,9 +88,7 @@ func TestHeadersOfANewerVersionAreKept(t *testing.T) {
 				t.Errorf("%s is kept", h.Key)
 			}
 		}
-		if kept != 1 {
-			t.Errorf("the header is there %d times", kept)
-		}
+		is.Equal(t, kept, 1, "the header is there … times")
 		first = work
 	}
 }
@@ -134,9 +131,7 @@ func TestWorkRoundTrip(t *testing.T) {
 		}
 		r.Headers = append(r.Headers, stream.Header{Key: "of-a-tool", Value: []byte("x")})
 		got := must.Get(event.DecodeWork(r))(t)
-		if d := cmp.Diff(w, got, cmpIP); d != "" {
-			t.Fatal(d)
-		}
+		must.Equal(t, cmp.Diff(w, got, cmpIP), "")
 	}
 }
 
@@ -182,9 +177,7 @@ func TestProof(t *testing.T) {
 		{event.SourceTest, event.SentProof},
 	} {
 		e := &event.Event{Source: c.source, Verdict: event.VerdictObserved}
-		if got := e.Proof(); got != c.want {
-			t.Errorf("%s: %s, want %s", c.source, got, c.want)
-		}
+		is.Equal(t, e.Proof(), c.want, c.source)
 	}
 }
 
@@ -196,9 +189,7 @@ func TestWorkWasParked(t *testing.T) {
 		{event.Work{}, false}, {event.Work{Parked: event.LaneFull}, true},
 		{event.Work{ReportedNextAt: time.Unix(1_800_000_000, 0)}, true},
 	} {
-		if got := c.work.WasParked(); got != c.want {
-			t.Errorf("%+v: %t", c.work, got)
-		}
+		is.Equal(t, c.work.WasParked(), c.want, "%+v", c.work)
 	}
 }
 
@@ -233,12 +224,8 @@ func TestOutcomeRoundTrip(t *testing.T) {
 	everyFieldIsSet(t, *o)
 	everyFieldIsSet(t, *o.Attempt)
 	got, err := event.DecodeOutcome(o.Record())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(o, got, cmpIP); d != "" {
-		t.Fatal(d)
-	}
+	must.Do(t, err)
+	must.Equal(t, cmp.Diff(o, got, cmpIP), "")
 	o.Attempt = nil
 	if got, err = event.DecodeOutcome(o.Record()); err != nil || got.Attempt != nil {
 		t.Fatalf("%+v, %v", got, err)

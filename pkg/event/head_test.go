@@ -5,12 +5,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -67,18 +67,14 @@ func FuzzHeadsAgreeWithFullDecoders(f *testing.F) {
 		r.Headers = append(r.Headers, stream.Header{Key: key, Value: value})
 		e, err := event.Decode(r)
 		h, herr := event.DecodeHead(r)
-		if (err == nil) != (herr == nil) {
-			t.Fatalf("Decode says %v, DecodeHead %v", err, herr)
-		}
+		must.Equal(t, err == nil, herr == nil, "Decode says %v, DecodeHead %v", err, herr)
 		if err == nil && (h.ID != e.ID || h.Use != e.Source.IsUse() || h.Duplicate != (e.DuplicateOf != "") ||
 			(h.Verdict == event.VerdictRejected) != (e.Verdict == event.VerdictRejected)) {
 			t.Fatalf("Decode says %+v, DecodeHead %+v", e, h)
 		}
 		w, err := event.DecodeWork(r)
 		c, cerr := event.DecodeWorkHead(r)
-		if (err == nil) != (cerr == nil) {
-			t.Fatalf("DecodeWork says %v, DecodeWorkHead %v", err, cerr)
-		}
+		must.Equal(t, err == nil, cerr == nil, "DecodeWork says %v, DecodeWorkHead %v", err, cerr)
 		if err == nil && c != (event.WorkHead{Event: w.Event.ID, Dest: w.Dest, Run: w.Run, Due: w.Due}) {
 			t.Fatalf("DecodeWork says %+v, DecodeWorkHead %+v", w, c)
 		}
@@ -106,9 +102,7 @@ func TestDecodeOutcomeHead(t *testing.T) {
 		if o.Attempt != nil {
 			want.Attempt, want.Trigger = o.Attempt.ID, o.Attempt.Trigger
 		}
-		if d := cmp.Diff(want, w); d != "" {
-			t.Error(d)
-		}
+		is.Same(t, w, want)
 		headVersion := must.Get(w.Version(7))(t)
 		if version, err := o.Version(7); err != nil || headVersion != version {
 			t.Errorf("version %v of the head, %v of the outcome, %v", headVersion, version, err)
@@ -211,9 +205,7 @@ func TestVersionOrder(t *testing.T) {
 		if a.Compare(b) >= 0 || b.Compare(a) <= 0 || a.Compare(a) != 0 || a.Big().Cmp(b.Big()) >= 0 {
 			t.Errorf("version %d, %v, is not below the next, %v", i, a, b)
 		}
-		if got := event.VersionOf(b.Big()); got != b {
-			t.Errorf("version %v comes back from the store as %v", b, got)
-		}
+		is.Equal(t, event.VersionOf(b.Big()), b, "version %v comes back from the store as", b)
 	}
 	if _, err := event.QueuedVersion("nope"); err == nil {
 		t.Error("a run without an id has a version")

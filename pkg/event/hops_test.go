@@ -1,10 +1,12 @@
 package event
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestHops(t *testing.T) {
@@ -18,9 +20,7 @@ func TestHops(t *testing.T) {
 		{[]string{"1", "3", "2"}, 3}, {[]string{"1, 4"}, 4},
 		{[]string{"x,2"}, 2}, {[]string{" 2 "}, 2},
 	} {
-		if got := Hops(c.lines); got != c.want {
-			t.Errorf("%q: %d, want %d", c.lines, got, c.want)
-		}
+		is.Equal(t, Hops(c.lines), c.want, c.lines)
 	}
 }
 
@@ -31,9 +31,7 @@ func TestEventInALoopIsSkipped(t *testing.T) {
 		after := func(hops int) []Field { return []Field{{Name: HeaderHops, Value: strconv.Itoa(hops)}} }
 		e.Header = after(MaxHops - 1)
 		e.SkipIfLoop("ep_a")
-		if len(e.Dests) != 1 {
-			t.Fatal("an event with four earlier deliveries counts as a loop")
-		}
+		must.Equal(t, len(e.Dests), 1, "an event with four earlier deliveries counts as a loop")
 		e.Header = after(MaxHops)
 		e.SkipIfLoop("ep_a")
 		if status, reason, _ := Summarize(e, nil); status != Skipped || reason != DeliveryLoop || e.Dests != nil {
@@ -65,11 +63,8 @@ func TestSecondReturnToAnEndpointIsALoop(t *testing.T) {
 			t.Errorf("%q: %q", c.path, e.Reason)
 		}
 	}
-	if got := Path([]string{"1,2,3,4", "5, 6"}); !slices.Equal(got, []string{"2", "3", "4", "5", "6"}) {
-		t.Errorf("the end of a long path is %q", got)
-	}
+	is.List(t, Path([]string{"1,2,3,4", "5, 6"}), []string{"2", "3", "4", "5", "6"}, "the end of a long path")
 	longest := strings.Repeat("x", maxEndpointID)
-	if got := Path([]string{"a,,b, ," + longest + "x," + longest}); !slices.Equal(got, []string{"a", "b", longest}) {
-		t.Errorf("the names of the path are %q", got)
-	}
+	is.List(t, Path([]string{"a,,b, ," + longest + "x," + longest}), []string{"a", "b", longest},
+		"the names of the path are")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -27,9 +28,7 @@ func TestValidJSON(t *testing.T) {
 		strings.Repeat("[", 10<<20):                         false,
 		`{"a":"` + strings.Repeat(`[`, 3000) + nested(1025): false,
 	} {
-		if got := event.ValidJSON([]byte(body)); got != want {
-			t.Errorf("%.30q of %d bytes: %t", body, len(body), got)
-		}
+		is.Equal(t, event.ValidJSON([]byte(body)), want, "%.30q of %d bytes", body, len(body))
 		if _, got := event.ParseJSON([]byte(body)); got != want {
 			t.Errorf("%.30q of %d bytes is parsed: %t", body, len(body), got)
 		}

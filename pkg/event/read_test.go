@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestSummarizeWithoutDeliveries(t *testing.T) {
@@ -39,9 +40,7 @@ func TestSummarizeShowsReasonOfObservedEvent(t *testing.T) {
 	f := func(status event.Status, reason, want event.Reason) {
 		t.Helper()
 		_, got, _ := event.Summarize(&e, []event.Delivery{{Destination: "dst_1", Status: status, Reason: reason}})
-		if got != want {
-			t.Errorf("%s %q: %q, want %q", status, reason, got, want)
-		}
+		is.Equal(t, got, want, "%s %q", status, reason)
 	}
 	f(event.Delivered, "", event.SignatureMismatch)
 	f(event.Retrying, "", event.SignatureMismatch)

@@ -20,9 +20,7 @@ func TestReceiptRoundTrip(t *testing.T) {
 		At:      time.UnixMilli(1_800_000_000_001).UTC(),
 	}
 	got := must.Get(event.DecodeReceipt(r.Record()))(t)
-	if d := cmp.Diff(r, got); d != "" {
-		t.Fatal(d)
-	}
+	must.Equal(t, cmp.Diff(r, got), "")
 	for name, spoil := range map[string]func(*event.Receipt, *stream.Record){
 		"broken bytes": func(_ *event.Receipt, rec *stream.Record) { rec.Value = []byte{0xff} },
 		"a short id":   func(_ *event.Receipt, rec *stream.Record) { rec.Value = append(rec.Value, 0x0a, 1, 'x') },

@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A record that cannot be decoded still names its deliveries, so that they end as failed and not as pending for ever.
@@ -17,9 +18,7 @@ func TestSalvage(t *testing.T) {
 		r := e.Record()
 		spoil(r)
 		got, found := event.Salvage(r)
-		if found != ok {
-			t.Errorf("%s: %t, %+v", name, found, got)
-		}
+		is.Equal(t, found, ok, "%s: %+v", name, got)
 		if d := cmp.Diff(want, got); ok && d != "" {
 			t.Errorf("%s: %s", name, d)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -15,9 +16,7 @@ func TestTypeSource(t *testing.T) {
 	f := func(source, body, want string) {
 		t.Helper()
 		s := must.Get(event.ParseTypeSource(source))(t)
-		if got := s.Of(header, []byte(body)); got != want {
-			t.Errorf("%s of %s is %q, want %q", source, body, got, want)
-		}
+		is.Equal(t, s.Of(header, []byte(body)), want, "%s of %s is", source, body)
 	}
 	f("", `{"type":"a"}`, "")
 	f("body:$.type", `{"type":"a.b"}`, "a.b")
@@ -53,12 +52,8 @@ func TestTypeSourceAlternatives(t *testing.T) {
 		t.Errorf("four alternatives: %v", err)
 	}
 	s, err := event.ParseTypeSource(four + "|header:X-E")
-	if err == nil || !strings.Contains(err.Error(), "more than 4 alternatives") {
-		t.Errorf("five alternatives: %v", err)
-	}
-	if got := s.Of(header, nil); got != "fourth" {
-		t.Errorf("a source with five gives %q", got)
-	}
+	is.Failed(t, err, "more than 4 alternatives", "five alternatives")
+	is.Equal(t, s.Of(header, nil), "fourth", "a source with five gives")
 }
 
 func TestParseTypeSourceRejectsInvalidText(t *testing.T) {

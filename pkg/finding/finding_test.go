@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -161,9 +162,7 @@ func TestIDsFollowFromTheSecret(t *testing.T) {
 		}
 		seen[p] = true
 	}
-	if len(seen) != 8 {
-		t.Errorf("64 findings use %d of 8 partitions", len(seen))
-	}
+	is.Equal(t, len(seen), 8, "64 findings use … of 8 partitions")
 }
 
 func TestLocationsGroup(t *testing.T) {
@@ -188,9 +187,7 @@ func TestLocationsGroup(t *testing.T) {
 		"tripwires": {Location{Source: FromTripwire, TripwireID: "a"},
 			Location{Source: FromTripwire, TripwireID: "b"}, false},
 	} {
-		if got := c.a.Hash() == c.b.Hash(); got != c.same {
-			t.Errorf("%s: same location: %v", name, got)
-		}
+		is.Equal(t, c.a.Hash() == c.b.Hash(), c.same, "%s: same location", name)
 	}
 	h := fullHit()
 	h.Location.URL = "https://user:pw@x.example/p?token=1#f"
@@ -219,14 +216,10 @@ func TestSeverityDependsOnTheContext(t *testing.T) {
 		"our own key":      {Context{Severity: High, Source: Drain, KeyWorks: true}, Critical},
 		"flood":            {Context{Rule: RuleFlood, Severity: Low}, High},
 	} {
-		if got := SeverityOf(c.Context); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		is.Equal(t, SeverityOf(c.Context), c.want, name)
 	}
 	for s := Low; s <= Critical; s++ {
-		if got, err := ParseSeverity(s.String()); err != nil || got != s {
-			t.Errorf("%s: %v, %v", s, got, err)
-		}
+		is.Equal(t, must.Get(ParseSeverity(s.String()))(t), s, s)
 	}
 	if _, err := ParseSeverity(""); err == nil {
 		t.Error("an empty severity exists")
@@ -244,12 +237,8 @@ func TestNextStatuses(t *testing.T) {
 				may = append(may, string(to))
 			}
 		}
-		if got := strings.Join(may, " "); got != want[from] {
-			t.Errorf("%s: %s, want %s", from, got, want[from])
-		}
-		if from.Outstanding() != (from == Open || from == Acknowledged) {
-			t.Errorf("%s: outstanding", from)
-		}
+		is.Equal(t, strings.Join(may, " "), want[from], from)
+		is.Equal(t, from.Outstanding(), from == Open || from == Acknowledged, "%s: outstanding", from)
 	}
 	for name, c := range map[string]struct {
 		after      time.Duration
@@ -260,8 +249,6 @@ func TestNextStatuses(t *testing.T) {
 		"unverified": {2 * time.Hour, true, false}, "before": {-2 * time.Hour, false, false},
 	} {
 		h := Hit{ObservedAt: arrival.Add(c.after), Unverified: c.unverified}
-		if got := h.Regresses(arrival); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		is.Equal(t, h.Regresses(arrival), c.want, name)
 	}
 }

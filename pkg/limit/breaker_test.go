@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // States that Redis did not take are kept, unless they have changed since, and as many as the mirror may hold.
@@ -34,9 +36,7 @@ func TestBreaker(t *testing.T) {
 	now := time.Hour
 	f := func(open bool) {
 		t.Helper()
-		if b.isOpen() != open {
-			t.Fatalf("open is %v", b.isOpen())
-		}
+		must.Equal(t, b.isOpen(), open, "open")
 	}
 	for range 3 { // never three in a row
 		b.failed(now)

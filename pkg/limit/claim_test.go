@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -27,9 +28,7 @@ func newID(t testing.TB) id.ID {
 
 // Nodes of two versions read each other's claims.
 func TestClaimsAreThoseOfEarlierVersions(t *testing.T) {
-	if got := claimKey("k\x00"); got != "claim:MDijIW-6HpVdkK3c4Kd9Rr3ve1HP63Oic5iaaOCT8iU" {
-		t.Errorf("key %q", got)
-	}
+	is.Equal(t, claimKey("k\x00"), "claim:MDijIW-6HpVdkK3c4Kd9Rr3ve1HP63Oic5iaaOCT8iU", "key")
 	const event = "01m7w6h6kk00r00w2s1cbs4f8h"
 	d := must.Get(id.Parse("", event))(t)
 	for value, want := range map[string]claim.Claim{
@@ -39,9 +38,7 @@ func TestClaimsAreThoseOfEarlierVersions(t *testing.T) {
 		"lease:1:2":                  {},
 	} {
 		got := parseClaim(value)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Error(diff)
-		}
+		is.Same(t, got, want)
 		if state, _, _ := strings.Cut(value, ":"); want.State != claim.Unavailable &&
 			claimValue(state, got.Event, got.Note) != value {
 			t.Errorf("%q is written as %q", value, claimValue(state, got.Event, got.Note))
@@ -55,9 +52,7 @@ func TestClaim(t *testing.T) {
 		ctx, first, second := t.Context(), newID(t), newID(t)
 		f := func(l *Limiter, event id.ID, want claim.Claim) {
 			t.Helper()
-			if diff := cmp.Diff(want, l.Claim(ctx, "k", event, "n:2")); diff != "" {
-				t.Error(diff)
-			}
+			is.Same(t, l.Claim(ctx, "k", event, "n:2"), want)
 		}
 		f(a, first, claim.Claim{State: claim.New, Event: first, Note: "n:2"})
 		f(b, second, claim.Claim{State: claim.Pending, Event: first, Note: "n:2"})
@@ -69,9 +64,7 @@ func TestClaim(t *testing.T) {
 		must.Do(t, b.MarkStored(ctx, "k", second, "hash", time.Minute))
 		b.Release(ctx, "k", second) // Release leaves stored keys alone
 		f(a, first, claim.Claim{State: claim.Stored, Event: second, Note: "hash"})
-		if got := a.Claim(ctx, "other", first, "").State; got != claim.New {
-			t.Errorf("another key is in state %d", got)
-		}
+		is.Equal(t, a.Claim(ctx, "other", first, "").State, claim.New, "another key is in state")
 		// Redis keeps a key without a window for ever.
 		must.Do(t, b.MarkStored(ctx, "brief", second, "", 0))
 		if left := b.client.PTTL(ctx, claimKey("brief")).Val(); left > time.Second || left == -1 {
@@ -164,9 +157,7 @@ func TestClaimsExpire(t *testing.T) {
 			}
 		}
 		must.Do(t, l.client.Set(ctx, claimKey("odd"), "something else", 0).Err())
-		if got := l.Claim(ctx, "odd", newID(t), ""); got != (claim.Claim{}) {
-			t.Errorf("a value of another program was parsed as %+v", got)
-		}
+		is.Equal(t, l.Claim(ctx, "odd", newID(t), ""), claim.Claim{}, "a value of another program was parsed as")
 	})
 }
 
@@ -176,9 +167,7 @@ func TestClaimWithoutRedis(t *testing.T) {
 	refused := node(t, "redis://127.0.0.1:1")
 	for name, l := range map[string]*Limiter{"none": none, "refused": refused} {
 		for range breakAfter + 1 {
-			if got := l.Claim(t.Context(), "k", newID(t), ""); got != (claim.Claim{}) {
-				t.Errorf("%s: %+v", name, got)
-			}
+			is.Equal(t, l.Claim(t.Context(), "k", newID(t), ""), claim.Claim{}, name)
 		}
 		if err := l.MarkStored(t.Context(), "k", newID(t), "", time.Minute); err == nil {
 			t.Errorf("%s: MarkStored returns no error", name)
@@ -227,9 +216,7 @@ func TestBreakerMirrorKeepsFailedBatches(t *testing.T) {
 	l.breakerMirror.mu.Lock()
 	n := len(l.breakerMirror.pending)
 	l.breakerMirror.mu.Unlock()
-	if n != maxMirrored {
-		t.Fatalf("%d states pending, want %d", n, maxMirrored)
-	}
+	must.Equal(t, n, maxMirrored, "states pending")
 	l.breaker.close()
 	c := goredis.NewClient(&goredis.Options{Addr: addr})
 	defer c.Close()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -20,9 +21,7 @@ func TestDistinct(t *testing.T) {
 		for _, m := range members {
 			all = append(all, string(m))
 		}
-		if got := d.Admit(t.Context(), key, all, 3); !slices.Equal(got, want) {
-			t.Errorf("%s of %s: %v, want %v", members, key, got, want)
-		}
+		is.List(t, d.Admit(t.Context(), key, all, 3), want, "%s of %s", members, key)
 	}
 	f("one", "ab", true, true)
 	f("one", "abcda", true, true, true, false, true)
@@ -92,9 +91,7 @@ func TestDistinctOutlastsRedis(t *testing.T) {
 		d := idle(t, url).NewDistinct("test", time.Hour)
 		f := func(members []string, want ...bool) {
 			t.Helper()
-			if got := d.Admit(t.Context(), "key", members, 3); !slices.Equal(got, want) {
-				t.Errorf("%v: %v, want %v", members, got, want)
-			}
+			is.List(t, d.Admit(t.Context(), "key", members, 3), want, members)
 		}
 		f([]string{"a", "b"}, true, true)
 		names := d.limiter.client.Keys(t.Context(), "distinct:*").Val()
@@ -111,17 +108,13 @@ func TestDistinctIsShared(t *testing.T) {
 		ctx := t.Context()
 		f := func(d *Distinct, members []string, want ...bool) {
 			t.Helper()
-			if got := d.Admit(ctx, "key", members, 3); !slices.Equal(got, want) {
-				t.Errorf("%v: %v, want %v", members, got, want)
-			}
+			is.List(t, d.Admit(ctx, "key", members, 3), want, members)
 		}
 		f(one, []string{"a", "b"}, true, true)
 		f(two, []string{"b", "c", "d"}, true, true, false)
 		f(one, []string{"d", "c", "a"}, false, true, true)
-		keys, err := one.limiter.client.Keys(ctx, "distinct:*").Result()
-		if err != nil || len(keys) != 1 {
-			t.Fatalf("%q, %v", keys, err)
-		}
+		keys := must.Get(one.limiter.client.Keys(ctx, "distinct:*").Result())(t)
+		must.Equal(t, len(keys), 1, keys)
 		if ttl := one.limiter.client.PTTL(ctx, keys[0]).Val(); ttl <= 0 || ttl > time.Hour {
 			t.Errorf("%s lives for %s", keys[0], ttl)
 		}
@@ -144,14 +137,8 @@ func idle(t *testing.T, url string) *Limiter {
 func TestWindowCountsMany(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		one, two := node(t, url).NewWindow("many", time.Minute), node(t, url).NewWindow("many", time.Minute)
-		if n := one.AddMany(t.Context(), "a", 900); n != 900 {
-			t.Errorf("%d after 900", n)
-		}
-		if n := two.AddMany(t.Context(), "a", 200); n != 1100 {
-			t.Errorf("%d after 200 more on another node", n)
-		}
-		if n := one.AddMany(t.Context(), "a", 0); n != 1100 {
-			t.Errorf("the first node counts %d", n)
-		}
+		is.Equal(t, one.AddMany(t.Context(), "a", 900), 900, "after 900")
+		is.Equal(t, two.AddMany(t.Context(), "a", 200), 1100, "after 200 more on another node")
+		is.Equal(t, one.AddMany(t.Context(), "a", 0), 1100, "the first node counts")
 	})
 }

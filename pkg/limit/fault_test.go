@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -265,7 +266,5 @@ func TestTakeTokenIsExactUnderContention(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if taken.Load() != 1000 {
-		t.Errorf("%d taken of a burst of 1000", taken.Load())
-	}
+	is.Equal(t, taken.Load(), 1000, "taken of a burst of 1000")
 }

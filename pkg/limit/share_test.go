@@ -1,11 +1,19 @@
 package limit
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // Nodes that draw from one bucket at once get the rate together, whatever their clocks.
@@ -83,9 +91,7 @@ func TestSharedBucketsAreFair(t *testing.T) {
 			}
 		}
 	})
-	if got != requested {
-		t.Errorf("%d of %d requests of the node with few were admitted", got, requested)
-	}
+	is.Equal(t, got, requested, "of %d requests of the node with few were admitted", requested)
 	if all+got < 60*rate*95/100 || all+got > 60*rate+3*rate {
 		t.Errorf("%d were admitted in all", all+got)
 	}
@@ -181,11 +187,138 @@ func TestBurstIsGivenOnce(t *testing.T) {
 	s.run(burst/rate*time.Second, func() {})
 	calls := s.redis.CommandCount()
 	s.run(time.Minute, func() {})
-	if got := s.redis.CommandCount() - calls; got != 0 {
-		t.Errorf("an idle bucket costs %d commands a minute", got)
-	}
+	is.Equal(t, s.redis.CommandCount()-calls, 0, "an idle bucket costs … commands a minute")
 	n.reportLevels(t.Context())
 	if got := count(s, s.node(0)); got < burst {
 		t.Errorf("an idle bucket gives %d, want its burst of %d", got, burst)
+	}
+}
+
+// An idle limiter makes a round a second. Whatever needs an exchange with Redis causes a round at once, and those that
+// follow come every 50 ms.
+func TestIdleLimiterIsWoken(t *testing.T) {
+	s := newSim(t)
+	n := s.node(0)
+	idle := func(when string, want bool) {
+		t.Helper()
+		if interval := n.untilNextRound(); (interval == idleInterval) != want || n.isIdle() != want {
+			t.Errorf("%s: the next round follows after %v", when, interval)
+		}
+	}
+	woken := func(by string) {
+		t.Helper()
+		select {
+		case <-n.wake:
+		default:
+			t.Errorf("%s wakes nobody", by)
+		}
+	}
+	idle("before Redis has answered", false)
+	n.runRound(t.Context())
+	idle("after it has", true)
+	n.TakeToken("dst", 10, 5)
+	woken("a bucket")
+	n.runRound(t.Context())
+	idle("with a bucket", false)
+	s.run(idleAfter+time.Second, func() {})
+	idle("when the bucket is full and unused", true)
+	n.SetHeldUntil("dst", s.now.Add(time.Minute))
+	woken("the state of a circuit breaker")
+	idle("before it is written", false)
+	n.runRound(t.Context())
+	idle("when it is written", true)
+
+	s.unavailable(time.Minute)
+	for range breakAfter {
+		n.HeldUntil(t.Context(), []string{"dst"})
+	}
+	woken("Redis that no longer answers")
+	idle("while it does not", false)
+	s.run(time.Minute+2*maxProbeWait, func() {})
+	idle("when it answers again", true)
+
+	alone := must.Get(New(DefaultConfig(), Deps{Log: n.log, Now: n.now}))(t)
+	alone.runRound(t.Context())
+	alone.TakeToken("dst", 10, 5)
+	alone.SetHeldUntil("dst", s.now.Add(time.Minute))
+	if !alone.isIdle() {
+		t.Error("without Redis there is nothing to exchange")
+	}
+}
+
+// Several tokens are taken together or not at all. More than a bucket holds requires a full one, and the next caller
+// waits until the debt is refilled. Over an hour the rate is kept whatever the sizes.
+func TestTakeSharedTokens(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	l := must.Get(New(DefaultConfig(), Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}))(t)
+	f := func(n int, want time.Duration) {
+		t.Helper()
+		if got := l.TakeSharedTokens("bytes", "ep_1", n, 1000); (got - want).Abs() > time.Microsecond {
+			t.Errorf("%d tokens: wait %v, want %v", n, got, want)
+		}
+	}
+	f(400, 0)
+	f(700, 100*time.Millisecond)
+	f(600, 0)
+	f(0, 0)
+	now = now.Add(time.Second)
+	f(5000, 0) // the bucket was full: a debt of 4,000
+	f(1, 4001*time.Millisecond)
+	now = now.Add(4500 * time.Millisecond)
+	f(5000, 500*time.Millisecond)
+	taken := 0
+	for began, i := now, 0; now.Sub(began) < time.Hour; i++ {
+		n := 1 + i*7919%3000
+		if wait := l.TakeSharedTokens("bytes", "ep_1", n, 1000); wait > 0 {
+			now = now.Add(wait)
+			continue
+		}
+		taken += n
+	}
+	if rate := float64(taken) / 3600; rate < 950 || rate > 1002 {
+		t.Errorf("%.0f tokens a second", rate)
+	}
+}
+
+// A message reaches who listens to its channel, also one that was added later, and nobody after the channel was left.
+func TestBus(t *testing.T) {
+	eachEngine(t, func(t *testing.T, url string) { useBus(t, url) })
+}
+
+// useBus does once what a bus does in Redis.
+func useBus(t *testing.T, url string) {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.URL = url
+	b, sender := cfg.NewBus(), cfg.NewBus()
+	defer sender.client.Close()
+	var channels atomic.Pointer[[]string]
+	channels.Store(&[]string{"pull:1"})
+	changed, got := make(chan struct{}), make(chan string, 99)
+	background(t, "bus", func(ctx context.Context) error {
+		b.Listen(ctx, func() []string { return *channels.Load() }, changed, func(channel string, message []byte) {
+			got <- channel + " " + string(message)
+		})
+		return nil
+	})
+	heard := func(channel, message string, want bool) {
+		t.Helper()
+		kit.WaitFor(t, "the channel "+channel, func() bool {
+			return must.Get(sender.Publish(t.Context(), channel, []byte(message)))(t) == want
+		})
+	}
+	large := strings.Repeat("x", 3<<20)
+	heard("pull:1", large, true)
+	is.Equal(t, <-got, "pull:1 "+large, "got")
+	channels.Store(&[]string{"pull:2"})
+	changed <- struct{}{}
+	heard("pull:2", "two", true)
+	is.Equal(t, <-got, "pull:2 two", "got")
+	heard("pull:1", "one", false)
+}
+
+func TestNoBusWithoutRedis(t *testing.T) {
+	if b := DefaultConfig().NewBus(); b != nil {
+		t.Error("there is a bus without Redis")
 	}
 }

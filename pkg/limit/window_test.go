@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -32,9 +33,7 @@ func alone(t *testing.T) (*Limiter, *clock) {
 // wantWait fails unless a claim of key has to wait that long; 0 = it is counted.
 func wantWait(t *testing.T, w *Window, key string, most int, want time.Duration) {
 	t.Helper()
-	if got := w.Claim(t.Context(), key, most); got != want {
-		t.Errorf("%s waits for %s, want %s", key, got, want)
-	}
+	is.Equal(t, w.Claim(t.Context(), key, most), want, "%s waits for", key)
 }
 
 func TestWindow(t *testing.T) {
@@ -87,14 +86,10 @@ func TestWindowIsBounded(t *testing.T) {
 		c.now = c.now.Add(time.Millisecond)
 	}
 	wantWait(t, w, "999", 1, time.Minute-time.Millisecond)
-	if len(w.local) != w.most {
-		t.Errorf("%d keys", len(w.local))
-	}
+	is.Equal(t, len(w.local), w.most, "keys")
 	c.now = c.now.Add(time.Minute)
 	wantWait(t, w, "new", 1, 0)
-	if len(w.local) != 1 {
-		t.Errorf("%d keys after their windows have ended", len(w.local))
-	}
+	is.Equal(t, len(w.local), 1, "keys after their windows have ended")
 }
 
 // Nodes count together, and a key's count ends with its window.
@@ -126,9 +121,8 @@ func TestWindowIsShared(t *testing.T) {
 		}
 		// A release of a window that has ended counts below zero nowhere, and leaves no key without an end.
 		two.Release(ctx, "c")
-		if n := one.limiter.client.Exists(ctx, windowKey(sha256.Sum256([]byte("c"))).inRedis("test")).Val(); n != 0 {
-			t.Error("a release left a key")
-		}
+		is.Equal(t, one.limiter.client.Exists(ctx, windowKey(sha256.Sum256([]byte("c"))).inRedis("test")).Val(), 0,
+			"a release left a key")
 	})
 }
 
@@ -146,9 +140,7 @@ func TestClaimsOfAWindowAtTheSameTime(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if n := claimed.Load(); n != 5 {
-			t.Errorf("%d claims succeeded, want 5", n)
-		}
+		is.Equal(t, claimed.Load(), 5, "claims succeeded")
 	})
 }
 
@@ -187,9 +179,7 @@ func TestSignIns(t *testing.T) {
 	s := l.NewSignIns()
 	f := func(email, from string, want time.Duration) {
 		t.Helper()
-		if got := s.Claim(t.Context(), email, netip.MustParseAddr(from)); got != want {
-			t.Errorf("%s from %s: %s, want %s", email, from, got, want)
-		}
+		is.Equal(t, s.Claim(t.Context(), email, netip.MustParseAddr(from)), want, "%s from %s", email, from)
 	}
 	for i := range maxSignIns {
 		f("ops@example.com", "192.0.2.1", 0)
@@ -220,22 +210,17 @@ func TestSignInsOfAClientAreLimited(t *testing.T) {
 	client, other := netip.MustParseAddr("2001:db8:1:2::1"), netip.MustParseAddr("2001:db8:1:3::1")
 	for i := range 1000 {
 		wait := s.Claim(t.Context(), fmt.Sprintf("%d@example.com", i), client)
-		if refused := wait > 0; refused != (i >= maxClientSignIns) {
-			t.Fatalf("attempt %d waits for %s", i, wait)
-		}
+		must.Equal(t, wait > 0, i >= maxClientSignIns, "attempt %d waits for %s", i, wait)
 		client = client.Next()
 	}
 	if len(s.pairs.local) > maxClientSignIns {
 		t.Errorf("%d pairs in memory", len(s.pairs.local))
 	}
-	if wait := s.Claim(t.Context(), "0@example.com", other); wait != 0 {
-		t.Errorf("another client waits for %s", wait)
-	}
+	is.Equal(t, s.Claim(t.Context(), "0@example.com", other), 0, "another client waits for")
 	c.now = c.now.Add(signInSpan)
 	for range 4 * maxClientSignIns { // most are refused for their pair, and do not count for the client
 		s.Claim(t.Context(), "ops@example.com", client)
 	}
-	if wait := s.Claim(t.Context(), "new@example.com", client); wait != 0 {
-		t.Errorf("after attempts with one address the client waits for %s", wait)
-	}
+	is.Equal(t, s.Claim(t.Context(), "new@example.com", client), 0,
+		"after attempts with one address the client waits for")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/nearest"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestName(t *testing.T) {
@@ -22,8 +23,6 @@ func TestName(t *testing.T) {
 		{"", "", 3},
 		{strings.Repeat("status", 1000), "", 1 << 20},
 	} {
-		if got := nearest.Name(c.name, known, c.most); got != c.want {
-			t.Errorf("%.20q, %d wrong at most: %q, want %q", c.name, c.most, got, c.want)
-		}
+		is.Equal(t, nearest.Name(c.name, known, c.most), c.want, "%.20q, %d wrong at most", c.name, c.most)
 	}
 }

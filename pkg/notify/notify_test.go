@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -90,9 +91,7 @@ func TestWebhookIsSigned(t *testing.T) {
 	const want = `{"id":"alrt_1","type":"alert.destination.held","timestamp":"2026-08-21T22:24:36.005Z",` +
 		`"data":{"endpoint_id":null,"destination_id":null,` +
 		`"rule":"destination_state","value":"breaker_open","threshold":null,"dashboard_url":"https://relay.example.com/app"}}`
-	if string(body) != want {
-		t.Errorf("body %s\nwant %s", body, want)
-	}
+	is.Equal(t, string(body), want, "body %s", body)
 }
 
 func TestSlackGetsTextAndBlocks(t *testing.T) {
@@ -105,12 +104,8 @@ func TestSlackGetsTextAndBlocks(t *testing.T) {
 		}
 	}
 	url := w.serve(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("webhook-signature") != "" {
-			t.Error("signed without a secret")
-		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
+		is.Equal(t, r.Header.Get("webhook-signature"), "", "signed without a secret")
+		is.OK(t, json.NewDecoder(r.Body).Decode(&body))
 	})
 	m := message()
 	m.Text = strings.Repeat("ü", 4000)
@@ -147,9 +142,7 @@ func TestUntrustedTextIsNeutralized(t *testing.T) {
 		}
 	}
 	url := w.serve(func(_ http.ResponseWriter, r *http.Request) {
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, json.NewDecoder(r.Body).Decode(&body))
 	})
 	const name = "a\r\nBcc: x@evil.example\u202e\u200b\x07 https://evil.example/login <!channel> www.evil.example"
 	m := message()
@@ -246,9 +239,7 @@ func TestMailReachesEveryAddress(t *testing.T) {
 			!strings.Contains(l.Body, "relay.example.com/app") {
 			t.Errorf("%s: mail %+v", scheme, l)
 		}
-		if subject := l.Header.Get("Subject"); subject != message().Title {
-			t.Errorf("%s: subject %q", scheme, subject)
-		}
+		is.Equal(t, l.Header.Get("Subject"), message().Title, "%s: subject", scheme)
 	}
 }
 
@@ -395,19 +386,13 @@ func TestMaskURLAndAddress(t *testing.T) {
 		"https://ops.example.com?token=abcdefghijklmnop": "https://ops.example.com/****",
 		"\x7f": "****",
 	} {
-		if got := MaskURL(url); got != want {
-			t.Errorf("%q: %q, want %q", url, got, want)
-		}
+		is.Equal(t, MaskURL(url), want, url)
 	}
 	for address, want := range map[string]string{
 		"ops@example.com": "o****@example.com", "ü@example.com": "ü****@example.com", "@example.com": "****@example.com"} {
-		if got := maskAddress(address); got != want {
-			t.Errorf("%q: %q, want %q", address, got, want)
-		}
+		is.Equal(t, maskAddress(address), want, address)
 	}
-	if got := (Channel{Kind: Email, To: []string{"a@b.c", "d@e.f"}}).Target(); got != "a****@b.c, d****@e.f" {
-		t.Errorf("target %q", got)
-	}
+	is.Equal(t, (Channel{Kind: Email, To: []string{"a@b.c", "d@e.f"}}).Target(), "a****@b.c, d****@e.f", "target")
 }
 
 // roundTrip implements http.RoundTripper.

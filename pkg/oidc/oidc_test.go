@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/oidctest"
 )
@@ -46,9 +46,7 @@ func refused(t *testing.T, err error, reason string, parts ...string) {
 		t.Fatalf("got %v, want %q", err, reason)
 	}
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%v lacks %q", err, part)
-		}
+		is.Has(t, err.Error(), part, "%v lacks %q", err, part)
 	}
 }
 
@@ -64,13 +62,9 @@ func TestSignIn(t *testing.T) {
 		change(&cfg)
 		c := client(t, cfg)
 		begun, address, err := c.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		for _, secret := range []string{begun.Verifier, cfg.ClientSecret} {
-			if strings.Contains(address, secret) {
-				t.Errorf("the browser learns a secret: %s", address)
-			}
+			is.Lacks(t, address, secret, "the browser learns a secret")
 		}
 		back := i.SignIn(t, address, p.Subject)
 		if !strings.HasPrefix(back.String(), redirectURL+"?") {
@@ -83,9 +77,7 @@ func TestSignIn(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if who != want {
-			t.Errorf("got %+v, want %+v", who, want)
-		}
+		is.Equal(t, who, want, "got")
 	}
 	same := func(*Config) {}
 	for _, inToken := range []bool{true, false} {
@@ -112,9 +104,7 @@ func TestCodeBelongsToItsSignIn(t *testing.T) {
 	begin := func() (Pending, url.Values) {
 		t.Helper()
 		begun, address, err := c.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return begun, i.SignIn(t, address, "1").Query()
 	}
 	begun, answer := begin()
@@ -135,9 +125,7 @@ func TestCodeBelongsToItsSignIn(t *testing.T) {
 	begun, answer = begin()
 	_, err = client(t, cfg).Finish(t.Context(), begun, answer)
 	refused(t, err, BadCode, "invalid_client")
-	if strings.Contains(err.Error(), "wrong-secret") {
-		t.Errorf("the error has the secret: %v", err)
-	}
+	is.Lacks(t, err.Error(), "wrong-secret", "the error has the secret: %v", err)
 }
 
 const accessToken = "access-token-of-the-person"
@@ -229,9 +217,7 @@ func (h *hostile) finish(t *testing.T, change func(*Pending, url.Values)) (confi
 	t.Helper()
 	c := client(t, configOf(h.URL))
 	begun, _, err := c.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	h.nonce = begun.Nonce
 	answer := url.Values{"state": {begun.State}, "code": {"code"}}
 	if change != nil {
@@ -373,9 +359,7 @@ func TestUserInfo(t *testing.T) {
 		h := newHostile(t)
 		h.claims, h.info = claims, info
 		want.Issuer, want.Subject = h.URL, "1"
-		if who, err := h.finish(t, nil); err != nil || who != want {
-			t.Errorf("got %+v, %v", who, err)
-		}
+		is.Equal(t, must.Get(h.finish(t, nil))(t), want, "got")
 	}
 	a := config.Identity{Email: "a@example.com", Scope: config.ReadWrite}
 	f(m{"groups": nil}, m{"sub": "1", "email": "b@example.com", "groups": []string{"ops"}}, a)
@@ -391,9 +375,7 @@ func TestUserInfo(t *testing.T) {
 		if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "503") {
 			t.Errorf("without %s: %v", missing, err)
 		}
-		if strings.Contains(err.Error(), accessToken) {
-			t.Errorf("the error has the access token: %v", err)
-		}
+		is.Lacks(t, err.Error(), accessToken, "the error has the access token: %v", err)
 	}
 }
 
@@ -465,8 +447,6 @@ func TestClaims(t *testing.T) {
 		"https://example.com/groups": []any{"d"}}
 	for name, want := range map[string][]string{"groups": {"a", "b"}, "hd": {"example.com"}, "realm_access.roles": {"c"},
 		"https://example.com/groups": {"d"}, "realm_access": nil, "none": nil, "hd.x": nil} {
-		if got := texts(claimOf(claims, name)); !slices.Equal(got, want) {
-			t.Errorf("%s: %q", name, got)
-		}
+		is.List(t, texts(claimOf(claims, name)), want, name)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/eventrelay/relay/pkg/otlp"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
@@ -55,9 +56,7 @@ func run(t *testing.T, component func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := component(ctx); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, component(ctx))
 	})
 	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(stop)
@@ -92,9 +91,7 @@ func TestLogs(t *testing.T) {
 		"key", secret("planted-secret"), "text", text{"planted-secret"}, "long", strings.Repeat("x", 5000))
 	stop() // exports what waits
 	all := c.Records()
-	if len(all) != 2 {
-		t.Fatalf("%+v", all)
-	}
+	must.Equal(t, len(all), 2, "%+v", all)
 	if r := all[0]; r.Body != "before the export begins" || r.Severity != "INFO" || r.Attributes["n"] != "1" ||
 		r.Attributes["node"] != "node-1" || r.Attributes["service.instance.id"] != "node-1" ||
 		r.Attributes["service.version"] != "1.2.3" || time.Since(r.Time) > time.Minute {
@@ -104,9 +101,7 @@ func TestLogs(t *testing.T) {
 		"request.from": "192.0.2.1", "request.at": "2026-08-21T22:24:36Z", "request.big": "18446744073709551615",
 		"request.key": "s…t", "request.text": "t…t", "request.long": strings.Repeat("x", 1024)}
 	for name, value := range want {
-		if all[1].Attributes[name] != value {
-			t.Errorf("%s is %q, want %q", name, all[1].Attributes[name], value)
-		}
+		is.Equal(t, all[1].Attributes[name], value, "%s is", name)
 	}
 	if _, has := all[1].Attributes["request.inner.flag"]; !has || all[1].Severity != "WARN" {
 		t.Errorf("%+v", all[1])
@@ -117,12 +112,8 @@ func TestLogs(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "request.took=1.5s") {
 		t.Errorf("%d lines: %s", lines, out.String())
 	}
-	if c.Header.Get("Authorization") != "Bearer collector-token" {
-		t.Errorf("the collector got %v", c.Header)
-	}
-	if got := result(t, registry, "exported"); got != 2 {
-		t.Errorf("%v records count as exported", got)
-	}
+	is.Equal(t, c.Header.Get("Authorization"), "Bearer collector-token", "the collector got %v", c.Header)
+	is.Equal(t, result(t, registry, "exported"), 2, "records count as exported")
 }
 
 func result(t *testing.T, registry *prometheus.Registry, result string) int {
@@ -156,9 +147,7 @@ func TestLogsToACollectorThatHangs(t *testing.T) {
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("%d lines took %v", n, took)
 	}
-	if lines := strings.Count(out.String(), "\n"); lines != n {
-		t.Errorf("%d lines on stderr, want %d", lines, n)
-	}
+	is.Equal(t, strings.Count(out.String(), "\n"), n, "lines on stderr")
 	close(hangs)
 	stop()
 	exported, dropped := result(t, registry, "exported"), result(t, registry, "dropped")
@@ -199,9 +188,7 @@ func TestLogsToACollectorThatRefuses(t *testing.T) {
 		return ""
 	})
 	stop()
-	if n := result(t, registry, "failed"); n != 1024 {
-		t.Errorf("%d records have failed: the line about it is one of them", n)
-	}
+	is.Equal(t, result(t, registry, "failed"), 1024, "records have failed: the line about it is one of them")
 	if got := out.String(); strings.Count(got, "cannot export logs to RELAY_LOGS_URL") != 1 ||
 		!strings.Contains(got, "node=node-1") || !strings.Contains(got, "400") || len(got) > 200_000 ||
 		strings.Contains(got, "collector-token") {
@@ -266,9 +253,7 @@ func TestMetricsToACollectorThatRefuses(t *testing.T) {
 		!strings.Contains(got, "400") || len(got) > 1000 || strings.Contains(got, "collector-token") {
 		t.Errorf("logged %s", got[:min(len(got), 1000)])
 	}
-	if n := testutil.CollectAndCount(registry, "relay_metric_exports_total"); n != 2 {
-		t.Errorf("%d series", n)
-	}
+	is.Equal(t, testutil.CollectAndCount(registry, "relay_metric_exports_total"), 2, "series")
 }
 
 func TestConfig(t *testing.T) {
@@ -293,7 +278,5 @@ func TestConfig(t *testing.T) {
 		t.Errorf("%v, %v", m, err)
 	}
 	u := must.Get(otlp.Collector{URL: "http://x.example/custom"}.Address("/v1/logs"))(t)
-	if u.Path != "/custom" {
-		t.Errorf("%s", u)
-	}
+	is.Equal(t, u.Path, "/custom", u)
 }

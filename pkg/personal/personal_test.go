@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/personal"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestScan(t *testing.T) {
@@ -51,9 +52,7 @@ func TestScan(t *testing.T) {
 		for _, m := range personal.Scan(text) {
 			got = append(got, string(m.Kind)+" "+text[m.Start:m.End])
 		}
-		if s := strings.Join(got, "; "); s != want {
-			t.Errorf("%q: found %q, want %q", text, s, want)
-		}
+		is.Equal(t, strings.Join(got, "; "), want, "%q: found", text)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -56,9 +57,7 @@ func TestEnsureDir(t *testing.T) {
 	asRoot(t)
 	foreign := makeDir(t, 0o700)
 	must.Do(t, os.Chown(foreign, nobody, nobody))
-	if err := private.EnsureDir(foreign, "mark"); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
-		t.Errorf("directory of another user: %v", err)
-	}
+	is.Failed(t, private.EnsureDir(foreign, "mark"), "belongs to user 65534", "directory of another user")
 }
 
 // LockDir lets one holder lock a directory at a time; after unlock the next one can.
@@ -66,9 +65,7 @@ func TestLockDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	unlock, err := private.LockDir(dir, "lock")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if _, err := private.LockDir(dir, "lock"); err == nil ||
 		!strings.Contains(err.Error(), "in use by another relay process") {
 		t.Errorf("locked twice: %v", err)
@@ -177,13 +174,9 @@ func TestListenReplacesOnlyUnusedSockets(t *testing.T) {
 	if err == nil {
 		err = os.Remove(path)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	abandon(t, path)
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, l.Close())
 	if _, err := os.Lstat(path); err != nil {
 		t.Errorf("Close removed another process's socket: %v", err)
 	}
@@ -202,17 +195,10 @@ func TestListenWaitsForDyingProcess(t *testing.T) {
 		}
 		taken <- err
 	})
-	conn, err := first.Accept() // the second Listen has found the first one listening
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(first.Accept())(t)
 	conn.Close()
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-taken; err != nil {
-		t.Error(err)
-	}
+	is.OK(t, first.Close())
+	is.OK(t, <-taken)
 	wg.Wait()
 }
 
@@ -220,14 +206,10 @@ func TestLinkOfOtherUserIsRefused(t *testing.T) {
 	asRoot(t)
 	ours := makeDir(t, 0o700)
 	link := ours + ".link"
-	if err := errors.Join(os.Symlink(ours, link), private.EnsureDir(link, "")); err != nil {
-		t.Errorf("our own link: %v", err)
-	}
+	is.OK(t, errors.Join(os.Symlink(ours, link), private.EnsureDir(link, "")), "our own link")
 	must.Do(t, os.Lchown(link, nobody, nobody))
-	if err := private.EnsureDir(link, ""); err == nil ||
-		!strings.Contains(err.Error(), "a symbolic link that belongs to user 65534; remove") {
-		t.Errorf("the link of another user: %v", err)
-	}
+	is.Failed(t, private.EnsureDir(link, ""), "a symbolic link that belongs to user 65534; remove",
+		"the link of another user")
 }
 
 // Listen replaces an unused socket, creates its own with mode 0600 whatever the umask is, and Close removes it.
@@ -237,9 +219,7 @@ func TestListen(t *testing.T) {
 	old := syscall.Umask(0)
 	l, err := private.Listen(path)
 	syscall.Umask(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	info, err := os.Stat(path)
 	if err != nil || info.Mode() != os.ModeSocket|0o600 {
 		t.Errorf("%v, mode %v", err, info.Mode())
@@ -248,9 +228,7 @@ func TestListen(t *testing.T) {
 	if got, err := greeting(t, path); got != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, l.Close())
 	left, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(left) > 0 {
 		t.Errorf("%v, left %v", err, left)
@@ -315,9 +293,7 @@ func TestPeer(t *testing.T) {
 	if err == nil {
 		err = os.Chmod(path, 0o777)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	serve(t, l)
 	if out, err := other("PRIVATE_TEST_DIAL=" + path).Output(); err != nil || len(out) > 0 {
 		t.Errorf("another user connected: %q, %v", out, err)
@@ -333,9 +309,7 @@ func TestPeer(t *testing.T) {
 		if err == nil {
 			_, err = out.Read(make([]byte, 32))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return cmd
 	}
 	cmd := listening()
@@ -343,26 +317,18 @@ func TestPeer(t *testing.T) {
 	if conn, err := private.DialOwner(t.Context(), theirs); !errors.Is(err, private.ErrOtherUser) {
 		t.Errorf("spoke to another user's process: %v, %v", conn, err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, cmd.Wait())
 	must.Do(t, os.Remove(theirs))
 	cmd = listening()
 	if got, err := greeting(t, theirs); !errors.Is(err, private.ErrOtherUser) {
 		t.Errorf("spoke to another user's process: %q, %v", got, err)
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, cmd.Wait())
 	must.Do(t, errors.Join(os.Remove(theirs), os.Chown(dir, nobody, nobody)))
 	cmd = listening()
 	must.Do(t, os.Chmod(dir, 0o700))
 	conn, err := private.DialOwner(t.Context(), theirs)
-	if err != nil {
-		t.Fatalf("root cannot dial a process in a directory that only its user can enter: %v", err)
-	}
+	must.Do(t, err, "root cannot dial a process in a directory that only its user can enter")
 	conn.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, cmd.Wait())
 }

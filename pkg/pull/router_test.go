@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -128,13 +129,9 @@ func TestRouterAsksTheOwner(t *testing.T) {
 		attempts := []id.ID{attemptOf(t, 1), attemptOf(t, 0), attemptOf(t, 1)}
 		states := must.Get(nodes[0].Acknowledge(t.Context(), Request{Destination: "dst_1", Attempts: attempts}))(t)
 		for i, attempt := range attempts {
-			if states[i] != State(attempt.Text("on dst_1 ")) {
-				t.Errorf("the state of attempt %d is %s", i, states[i])
-			}
+			is.Equal(t, states[i], State(attempt.Text("on dst_1 ")), "the state of attempt %d is", i)
 		}
-		if n := len(a.asked[0].Attempts); n != 1 {
-			t.Errorf("the owner of one attempt was asked for %d", n)
-		}
+		is.Equal(t, len(a.asked[0].Attempts), 1, "the owner of one attempt was asked for")
 		consumers := must.Get(nodes[0].Consumers(t.Context(), []int32{0, 1}, "dst_1"))(t)
 		if len(consumers) != 1 || !consumers[0].LastPull.Equal(time.Unix(3, 0)) {
 			t.Errorf("consumers %+v", consumers)
@@ -190,9 +187,7 @@ func TestRouterGivesBack(t *testing.T) {
 		nodes := routers(t, bus, &owner{}, own)
 		must.Get(nodes[0].Pull(t.Context(), []int32{1}, Request{Destination: "d"}))(t)
 		request := bus.passed[0]
-		if len(own.back) != 0 {
-			t.Fatalf("a pull gave back %v", own.back)
-		}
+		must.Equal(t, len(own.back), 0, "a pull gave back %v", own.back)
 		for i, gone := range []bool{false, true} {
 			if gone {
 				bus.nodes = slices.DeleteFunc(bus.nodes, func(l *listener) bool { return l.channels()[0] == nodes[0].self })

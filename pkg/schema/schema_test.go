@@ -6,15 +6,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // check returns the fault of a body as text, empty if it matches.
 func check(t *testing.T, schema, body string) string {
 	t.Helper()
 	s, err := Compile([]byte(schema))
-	if err != nil {
-		t.Fatalf("%s: %v", schema, err)
-	}
+	must.Do(t, err, schema)
 	f, err := s.Check([]byte(body), new(int))
 	if err != nil || f == nil {
 		return fmt.Sprint("", err)
@@ -41,9 +42,7 @@ func TestCheck(t *testing.T) {
 		`not JSON`:                              " is not JSON",
 	} {
 		for range 5 { // the order of members is random
-			if got := check(t, order, body); got != want {
-				t.Errorf("%s: %q, want %q", body, got, want)
-			}
+			is.Equal(t, check(t, order, body), want, body)
 		}
 	}
 }
@@ -108,18 +107,15 @@ func TestCostIsBounded(t *testing.T) {
 		if took := time.Since(begin); took > 3*time.Second {
 			t.Errorf("%s: %v", name, took)
 		}
-		if costly := errors.Is(err, ErrTooCostly); costly != strings.Contains("values patterns program defined", name) {
-			t.Errorf("%s: %v", name, err)
-		}
+		is.Equal(t, errors.Is(err, ErrTooCostly), strings.Contains("values patterns program defined", name),
+			"%s: %v", name, err)
 	}
 }
 
 // The bodies of a request have one bound.
 func TestCostOfARequestIsBounded(t *testing.T) {
 	s, err := Compile([]byte(`{"pattern":"^[a-z]{1,900}$"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	body := []byte(`"` + strings.Repeat("a", 15_000) + `"`)
 	spent, checked := 0, 0
 	for range 100 {

@@ -101,10 +101,8 @@ func fetchPackages(t *testing.T) []string {
 	if out, err := npm.CombinedOutput(); err != nil {
 		t.Fatalf("npm pack: %v: %s", err, out)
 	}
-	names, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	if err != nil || len(names) != len(packages) {
-		t.Fatalf("%d archives of %d packages (%v)", len(names), len(packages), err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(dir, "*.tgz")))(t)
+	must.Equal(t, len(names), len(packages), "archives of %d packages", len(packages))
 	return names
 }
 
@@ -118,9 +116,7 @@ func eachFile(t *testing.T, archive string, do func(name string, b []byte)) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		b := must.Get(io.ReadAll(files))(t)
 		do(strings.TrimSuffix(filepath.Base(archive), ".tgz")+"/"+header.Name, b)
 	}

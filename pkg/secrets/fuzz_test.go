@@ -20,9 +20,7 @@ func FuzzCustom(f *testing.F) {
 			return
 		}
 		s, err := base.With(rules)
-		if err != nil {
-			t.Fatalf("%+v: %v", rules, err)
-		}
+		must.Do(t, err, "%+v", rules)
 		s.Scan([]byte(line), func(m secrets.Match) bool {
 			if m.Start < 0 || m.End <= m.Start || m.End > len(line) {
 				t.Fatalf("%q has a secret from %d to %d", line, m.Start, m.End)

@@ -2,9 +2,13 @@ package secrets
 
 import (
 	"bytes"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 func TestMaskAll(t *testing.T) {
@@ -35,9 +39,7 @@ func TestMaskHidesTheSecret(t *testing.T) {
 				hiddenPart = bytes.SplitN(secret, []byte("app"), 2)[1][:22]
 			}
 			for i := 0; i+8 <= len(hiddenPart); i++ {
-				if strings.Contains(mask, string(hiddenPart[i:i+8])) {
-					t.Errorf("%s: %s of %s", m.Rule.ID, mask, secret)
-				}
+				is.Lacks(t, mask, string(hiddenPart[i:i+8]), "%s: of %s", m.Rule.ID, secret)
 			}
 			if len(mask) > maxMask || strings.ContainsFunc(mask, func(c rune) bool { return c <= ' ' && c != ' ' || c > '~' }) ||
 				strings.ContainsAny(mask, `"\<>&`) || !strings.Contains(mask, hidden) {
@@ -91,9 +93,7 @@ func TestShapeOfMasks(t *testing.T) {
 			"database-uri":       {"postgres://me***:***@db/x", "POSTGRES://:***@db"},
 			"private-key-block":  {"-----BEGIN ***"},
 		}[id]
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q are accepted, want %q", id, got, want)
-		}
+		is.List(t, got, want, "%s: are accepted", id)
 	}
 	for text, want := range map[string]bool{"new_key_***1234": true, "***": true, "-----BEGIN ***": true,
 		"x://a:***@h": true, "new_key_1***": false, "***12345": false, "a***b***c": false, "plain": false, "": false,
@@ -131,9 +131,7 @@ func TestMaskOfURIHidesTheUser(t *testing.T) {
 			got += m.Rule.Mask([]byte(text[m.Start:m.End]))
 			return true
 		})
-		if got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		is.Equal(t, got, want, text)
 	}
 }
 
@@ -235,5 +233,33 @@ func BenchmarkMaskAll(b *testing.B) {
 				s.MaskAll(nil, text)
 			}
 		})
+	}
+}
+
+// The service and the fixture runner, which is one file, have the same patterns of names.
+func TestNamesAreThoseOfTheRunner(t *testing.T) {
+	text := must.Get(os.ReadFile("../../sdk/fixture-run/relay-fixture-run.mjs"))(t)
+	script := strings.ReplaceAll(string(text), "' +\n  '", "")
+	for _, pattern := range []string{
+		credentialWord, credentialEnd, joinedName, harmlessName, addedWord, identifiedWord,
+	} {
+		if !strings.Contains(script, "'"+pattern+"'") && !strings.Contains(script, "/"+pattern+"/") {
+			t.Errorf("the runner has no pattern %s", pattern)
+		}
+	}
+}
+
+func TestNamesCredential(t *testing.T) {
+	for _, name := range []string{"pass", "auth", "pin", "csrf", "sig", "X-Api-Key", "verification_code", "accesstoken",
+		"a[token][0]", "secret_id", "api_key_v2", "PHPSESSID", "APIkey", "jwt", "userPassword"} {
+		if !NamesCredential(name) {
+			t.Errorf("%s announces no credential", name)
+		}
+	}
+	for _, name := range []string{"passenger", "author", "design", "id", "value", "spinner", "keyboard", "token_type",
+		"pageToken", "primaryKeyId", "token_id", "code", "", "[]", "compass", "object_key"} {
+		if NamesCredential(name) {
+			t.Errorf("%s announces a credential", name)
+		}
 	}
 }

@@ -140,9 +140,7 @@ func compareTokens(t *testing.T, s *Scanner, text string) {
 					}
 				}
 			}
-			if want := naiveToken(r, text, start); !slices.Equal(ends, want) {
-				t.Fatalf("%s at %d of %q: ends %v, want %v", r.ID, start, text, ends, want)
-			}
+			must.List(t, ends, naiveToken(r, text, start), "%s at %d of %q: ends", r.ID, start, text)
 		}
 	}
 }
@@ -159,9 +157,7 @@ func compareScans(t *testing.T, s *Scanner, b []byte, seed uint64) {
 	if fmt.Sprint(describe(got)) != want {
 		t.Fatalf("%q: found %v, want %v", b, describe(got), want)
 	}
-	if streamed := fmt.Sprint(describe(scanStream(t, s, b, seed))); streamed != want {
-		t.Fatalf("%q in pieces: found %v, want %v", b, streamed, want)
-	}
+	must.Equal(t, fmt.Sprint(describe(scanStream(t, s, b, seed))), want, "%q in pieces: found", b)
 	masked, n := s.MaskAll(nil, b)
 	if again, more := s.MaskAll(nil, masked); n != len(got) || more > 0 || !bytes.Equal(again, masked) {
 		t.Fatalf("%q: mask %q of %d, and again %q of %d; found %d", b, masked, n, again, more, len(got))

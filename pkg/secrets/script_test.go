@@ -186,9 +186,7 @@ func TestScriptReadsItsRules(t *testing.T) {
 	var got []map[string]any
 	must.Do(t, json.Unmarshal(out, &got))
 	want := newScriptFile(t).Rules
-	if len(got) != len(want) {
-		t.Fatalf("%d rules, want %d", len(got), len(want))
-	}
+	must.Equal(t, len(got), len(want), "rules")
 	for i, rule := range want {
 		for member, value := range map[string]any{"charset": "urlsafe", "min": 0.0, "entropy": 0.0, "fingerprint": false} {
 			if rule[member] == nil {
@@ -309,9 +307,7 @@ func compareWithScript(t *testing.T, s *Scanner, texts []string) {
 	command.Stdin, command.Stderr = &in, os.Stderr
 	out := must.Get(command.Output())(t)
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(lines) != len(texts) {
-		t.Fatalf("%d answers to %d texts", len(lines), len(texts))
-	}
+	must.Equal(t, len(lines), len(texts), "answers to %d texts", len(texts))
 	matches, failed := 0, 0
 	for i, text := range texts {
 		want := report(s, text)

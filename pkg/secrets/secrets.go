@@ -4,7 +4,7 @@
 // The rules are data (rules.json). One automaton looks for the prefixes of all rules in a single pass; at each one, one
 // of five hand-written matchers (token, jwt, uri, pem, assign) reads a bounded number of bytes. There are no regular
 // expressions. Log lines wrap what they quote: a boundary or a quote is recognised behind the backslashes of JSON
-// inside JSON, in URL encoding and beside the colours of a terminal (escape.go, boundary.go).
+// inside JSON, in URL encoding and beside the colours of a terminal (escape.go, match.go).
 //
 // A shape proves nothing: text that only looks like a credential is found too, and one without a known shape is not.
 // Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner; Stream scans
@@ -189,4 +189,150 @@ func (s *Scanner) Find(text string) *Rule {
 		return false
 	})
 	return found
+}
+
+// maxPending is how many matches can wait at the same time. They do not overlap, and all but one begin within the
+// longest prefix and the longest way from a name to its value: fewer than this.
+const maxPending = 32
+
+// pending are matches that a later one may still beat, in order of position and without overlaps.
+type pending struct {
+	list  [maxPending]Match
+	n     int
+	known runs
+}
+
+// hasLonger reports whether a match of a rule waits in whose only run of characters a prefix of the rule ends: what
+// begins there ends where that match does, and is shorter.
+func (p *pending) hasLonger(r *Rule, end int) bool {
+	if r.Kind != KindToken || len(r.Then) > 0 || r.Right == boundaryAny || r.Lead.set != nil {
+		return false
+	}
+	for i := range p.list[:p.n] {
+		if m := &p.list[i]; m.Rule == r && m.Start < end-maxDepth && m.End > end {
+			return true
+		}
+	}
+	return false
+}
+
+// add adds a match unless a better one overlaps it, and removes those that it beats.
+func (p *pending) add(m Match) {
+	from := 0
+	for from < p.n && p.list[from].End <= m.Start {
+		from++
+	}
+	to := from
+	for ; to < p.n && p.list[to].Start < m.End; to++ {
+		if !m.beats(&p.list[to]) {
+			return
+		}
+	}
+	if from == to && p.n == maxPending {
+		return
+	}
+	n := copy(p.list[from+1:], p.list[to:p.n])
+	p.list[from] = m
+	p.n = from + 1 + n
+}
+
+// beats reports whether m is the better of two matches that overlap.
+func (m *Match) beats(other *Match) bool {
+	switch length := m.End - m.Start; {
+	case m.Rule.Generic != other.Rule.Generic:
+		return other.Rule.Generic
+	case m.Rule.custom != other.Rule.custom:
+		return other.Rule.custom
+	case length != other.End-other.Start:
+		return length > other.End-other.Start
+	default:
+		return m.Rule.order < other.Rule.order
+	}
+}
+
+// flush emits the matches that end at a position at the latest. It returns false if emit did.
+func (p *pending) flush(end int, emit func(Match) bool) bool {
+	n := 0
+	for ; n < p.n && p.list[n].End <= end; n++ {
+		if !emit(p.list[n]) {
+			return false
+		}
+	}
+	p.n = copy(p.list[:], p.list[n:p.n])
+	return true
+}
+
+// maxScanners is how many customers' scanners are in memory, at about 140 KiB each.
+const maxScanners = 64
+
+// Scanners has a scanner for each customer: a common one, with the rules of the customer. It compiles a set of rules
+// once for each revision of it, not for each text. It is safe for concurrent use.
+type Scanners struct {
+	base *Scanner
+
+	mu       sync.Mutex
+	compiled map[string]*compiledRules // by customer, at most maxScanners
+	calls    uint64
+}
+
+type compiledRules struct {
+	revision int64
+	scanner  *Scanner
+	usedAt   uint64 // in calls
+}
+
+// NewScanners returns the scanners that extend base.
+func NewScanners(base *Scanner) *Scanners {
+	return &Scanners{base: base, compiled: map[string]*compiledRules{}}
+}
+
+// Base returns the scanner of customers without rules.
+func (c *Scanners) Base() *Scanner { return c.base }
+
+// For returns the scanner of a customer. revision changes whenever the rules do. Rules that are not valid in this
+// version of the program, which a newer one may have written, are left out.
+func (c *Scanners) For(customer string, revision int64, rules []Custom) *Scanner {
+	if len(rules) == 0 {
+		return c.base
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
+	known := c.compiled[customer]
+	if known == nil {
+		c.evict()
+		known = &compiledRules{}
+		c.compiled[customer] = known
+	}
+	if known.scanner == nil || known.revision != revision {
+		known.revision, known.scanner = revision, c.compile(rules)
+	}
+	known.usedAt = c.calls
+	return known.scanner
+}
+
+// evict makes room for one more scanner: the one goes that was not used for the longest time.
+func (c *Scanners) evict() {
+	if len(c.compiled) < maxScanners {
+		return
+	}
+	oldest := ""
+	for customer, x := range c.compiled {
+		if oldest == "" || x.usedAt < c.compiled[oldest].usedAt {
+			oldest = customer
+		}
+	}
+	delete(c.compiled, oldest)
+}
+
+func (c *Scanners) compile(rules []Custom) *Scanner {
+	valid := slices.DeleteFunc(slices.Clone(rules), func(r Custom) bool {
+		_, problem := r.problem()
+		return problem != ""
+	})
+	scanner, err := c.base.With(valid)
+	if err != nil {
+		return c.base
+	}
+	return scanner
 }

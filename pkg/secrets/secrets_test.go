@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -39,9 +40,7 @@ func TestScanFindsKnownShapes(t *testing.T) {
 			got += text[m.Start:m.End] + " " + m.Rule.ID + ";"
 			return true
 		})
-		if got != want {
-			t.Errorf("%q: found %q, want %q", text, got, want)
-		}
+		is.Equal(t, got, want, "%q: found", text)
 	}
 	one := func(secret, rule string) {
 		t.Helper()
@@ -97,9 +96,7 @@ func TestKeysAreFoundAtWordStartsOnly(t *testing.T) {
 			t.Errorf("found behind %q, the middle of a word", before)
 		}
 	}
-	if got := s.Find(secret).Name; got != "Stripe live secret key" {
-		t.Errorf("found as %q", got)
-	}
+	is.Equal(t, s.Find(secret).Name, "Stripe live secret key", "found as")
 }
 
 func TestScanStopsWhenEmitReturnsFalse(t *testing.T) {
@@ -108,9 +105,7 @@ func TestScanStopsWhenEmitReturnsFalse(t *testing.T) {
 		n++
 		return n < 2
 	})
-	if n != 2 {
-		t.Errorf("%d matches were emitted", n)
-	}
+	is.Equal(t, n, 2, "matches were emitted")
 }
 
 // Whatever the bytes are, a match lies within them.

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -90,9 +91,7 @@ func read(t *testing.T, p *Partition, most int) (payloads []string) {
 			t.Fatalf("nothing at %d of %d", from, p.End())
 		}
 		for _, f := range frames {
-			if f.Offset != from {
-				t.Fatalf("offset %d, want %d", f.Offset, from)
-			}
+			must.Equal(t, f.Offset, from, "offset")
 			payloads = append(payloads, string(f.Payload))
 			from++
 		}
@@ -278,9 +277,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 			know.appended[key] = append(know.appended[key], payload)
 			wait.Add(1)
 			l.Partition(key.Topic, key.Index).Append(int64(step), entry{[]byte(payload), func(o int64, err error) {
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 				if isDurable(key.Topic) {
 					promised(promise{key: key, offset: o + 1})
 				}
@@ -331,9 +328,7 @@ func (know *ledger) check(t *testing.T, name string, dir map[string][]byte, n in
 	defer os.RemoveAll(path)
 	for range 2 { // what the first start has repaired is right for the next one
 		l, err := Open(Config{Dir: path, Fsync: true, Durable: isDurable, SegmentBytes: 500})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		must.Do(t, err, name)
 		for key, all := range know.appended {
 			p := l.Partition(key.Topic, key.Index)
 			if p == nil {
@@ -445,9 +440,7 @@ func TestHoleIsAnError(t *testing.T) {
 	}
 	for i, name := range all {
 		last := i == len(all)-1
-		if err := try(name, flip(20)); !errors.Is(err, ErrDamaged) {
-			t.Errorf("first record of %s: %v", name, err)
-		}
+		is.ErrorIs(t, try(name, flip(20)), ErrDamaged, "first record of %s", name)
 		if err := try(name, flip(-1)); errors.Is(err, ErrDamaged) == last {
 			t.Errorf("last record of %s: %v", name, err)
 		}
@@ -515,9 +508,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		// Trimming makes some, though it cannot write down where the partition starts.
 		before := again.Partition("events", 0).Bytes()
-		if err := again.Trim(map[Key]int64{{"events", 0}: int64(len(want))}); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("trimming: %v", err)
-		}
+		is.ErrorIs(t, again.Trim(map[Key]int64{{"events", 0}: int64(len(want))}), syscall.ENOSPC, "trimming")
 		if after := again.Partition("events", 0).Bytes(); after >= before {
 			t.Errorf("%d bytes before trimming, %d after it", before, after)
 		}
@@ -549,12 +540,8 @@ func TestSyncErrorIsFinal(t *testing.T) {
 			}
 		}}, 0)
 	}
-	if err := l.Commit(t.Context(), "g", nil); !errors.Is(err, ErrFailed) {
-		t.Errorf("commit: %v", err)
-	}
-	if err := l.stop(); !errors.Is(err, ErrFailed) {
-		t.Errorf("Run: %v", err)
-	}
+	is.ErrorIs(t, l.Commit(t.Context(), "g", nil), ErrFailed, "commit")
+	is.ErrorIs(t, l.stop(), ErrFailed, "Run")
 }
 
 // Memory is bounded over all partitions, and a reader that is behind gets the same from files, in any portions.
@@ -733,8 +720,6 @@ func TestFrameInARecordIsNoRecord(t *testing.T) {
 	info := must.Get(os.Stat(name))(t)
 	must.Do(t, os.Truncate(name, info.Size()-50))
 	again := must.Get(Open(Config{Dir: dir, Fsync: true}))(t)
-	if end := again.Partition("events", 0).End(); end != 1 {
-		t.Errorf("the log ends at offset %d, want 1", end)
-	}
+	is.Equal(t, again.Partition("events", 0).End(), 1, "the log ends at offset")
 	must.Do(t, again.Close())
 }

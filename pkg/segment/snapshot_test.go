@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -51,7 +52,5 @@ func TestSnapshot(t *testing.T) {
 		t.Errorf("commit %d, %d records: %q", at, len(got), got)
 	}
 	must.Do(t, l.Trim(map[Key]int64{key: 60}))
-	if start := l.Partition("events", 0).Start(); start != 60 {
-		t.Errorf("after the copy the log is trimmed to %d, want 60", start)
-	}
+	is.Equal(t, l.Partition("events", 0).Start(), 60, "after the copy the log is trimmed to")
 }

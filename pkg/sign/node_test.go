@@ -40,13 +40,9 @@ func TestSignVerifiesWithOfficialJavaScriptLibrary(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("run verify.cjs: %v\n%s", err, &stderr)
-	}
+	must.Do(t, err, "run verify.cjs: %s", &stderr)
 	var wrong []int
-	if err := json.Unmarshal(out, &wrong); err != nil {
-		t.Fatalf("read the answer %q: %v", out, err)
-	}
+	must.Do(t, json.Unmarshal(out, &wrong), "read the answer %q", out)
 	for _, i := range wrong {
 		t.Errorf("case %d: the library does not return valid=%t for body %.200q", i, cases[i].Valid, cases[i].Body)
 	}

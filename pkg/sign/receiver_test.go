@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -229,9 +230,7 @@ func TestReceiversInOtherLanguages(t *testing.T) {
 				if d.Valid {
 					want = http.StatusNoContent
 				}
-				if got := d.post(t, started[d.Secret]); got != want {
-					t.Errorf("%s: the receiver answers %d, want %d", d.Name, got, want)
-				}
+				is.Equal(t, d.post(t, started[d.Secret]), want, "%s: the receiver answers", d.Name)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -25,9 +26,8 @@ func TestVectorsOfTheClients(t *testing.T) {
 	if *update {
 		must.Do(t, os.WriteFile(file, []byte(got), 0o600))
 	}
-	if diff := gocmp.Diff(string(must.Get(os.ReadFile(file))(t)), got); diff != "" {
-		t.Errorf("run go test ./pkg/sign -run Vectors -update:\n%s", diff)
-	}
+	is.Equal(t, gocmp.Diff(string(must.Get(os.ReadFile(file))(t)), got), "",
+		"run go test ./pkg/sign -run Vectors -update")
 }
 
 // privateDeliveries returns deliveries with Ed25519, and one with headers of the provider.

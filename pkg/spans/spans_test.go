@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/spans"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
 )
@@ -37,9 +38,7 @@ func start(t testing.TB, cfg spans.Config) (r *spans.Recorder, registry *prometh
 	ctx, cancel := context.WithCancel(context.Background())
 	var run sync.WaitGroup
 	run.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, r.Run(ctx))
 	})
 	<-r.Ready()
 	stop = sync.OnceFunc(func() { cancel(); run.Wait() })
@@ -177,9 +176,7 @@ func checkSteps(t *testing.T, all []spanstest.Span) {
 		}
 	}
 	for _, s := range spanstest.Named(all, "connect") {
-		if s.Attributes["network.peer.address"] != "203.0.113.7:443" {
-			t.Errorf("a hook that came late: %+v", s)
-		}
+		is.Equal(t, s.Attributes["network.peer.address"], "203.0.113.7:443", "a hook that came late: %+v", s)
 	}
 }
 
@@ -194,9 +191,7 @@ func checkExport(t *testing.T, c *spanstest.Collector, registry *prometheus.Regi
 			t.Errorf("%s was exported", secret)
 		}
 	}
-	if got := counted(t, registry, "exported"); got != n {
-		t.Errorf("%d spans count as exported, %d arrived", got, n)
-	}
+	is.Equal(t, counted(t, registry, "exported"), n, "spans count as exported, %d arrived", n)
 }
 
 func counted(t *testing.T, registry *prometheus.Registry, result string) int {
@@ -266,9 +261,8 @@ func TestUntracedEventsCostNothing(t *testing.T) {
 		e, h, hooks, result, now := newEvent(t, event.SourceProvider), http.Header{}, &httptrace.ClientTrace{},
 			&event.Attempt{}, time.Now()
 		work := &event.Work{Event: e, Dest: "dst_1", Attempt: 1}
-		if n := testing.AllocsPerRun(100, func() { path(r, e, work, h, hooks, result, now) }); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
+		is.Equal(t, testing.AllocsPerRun(100, func() { path(r, e, work, h, hooks, result, now) }), 0,
+			"%s: allocations", name)
 		if len(h) != 0 || hooks.DNSStart != nil || e.Trace != "" || result.Trace != "" {
 			t.Errorf("%s: %v, %q, %q", name, h, e.Trace, result.Trace)
 		}
@@ -320,9 +314,7 @@ func TestCollectorThatRefuses(t *testing.T) {
 	if text := logs.String(); strings.Count(text, "cannot export traces") != 1 || strings.Contains(text, "header-secret") {
 		t.Errorf("logged:\n%s", text)
 	}
-	if n := testutil.CollectAndCount(registry, "relay_trace_spans_total"); n != 3 {
-		t.Errorf("%d series", n)
-	}
+	is.Equal(t, testutil.CollectAndCount(registry, "relay_trace_spans_total"), 3, "series")
 }
 
 func TestConfig(t *testing.T) {

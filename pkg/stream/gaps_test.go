@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -16,9 +17,7 @@ import (
 func metadata(t testing.TB, committed int64, gaps ...Gap) string {
 	t.Helper()
 	text, omitted := EncodeGaps(committed, gaps)
-	if omitted != 0 {
-		t.Fatalf("%d completed records do not fit", omitted)
-	}
+	must.Equal(t, omitted, 0, "completed records do not fit")
 	return text
 }
 
@@ -33,9 +32,7 @@ func TestGapsRoundTrip(t *testing.T) {
 			runs = append(runs, Gap{from, at})
 		}
 		got := must.Get(Commit{Offset: committed, Metadata: metadata(t, committed, runs...)}.Gaps())(t)
-		if d := cmp.Diff(runs, got); d != "" {
-			t.Fatal(d)
-		}
+		must.Equal(t, cmp.Diff(runs, got), "")
 	}
 }
 
@@ -83,12 +80,9 @@ func TestGapsKeepTheLowestThatFit(t *testing.T) {
 			t.Errorf("%s: %d bytes, %d left out; want %d and %d", name, n, omitted, c.size, c.omitted)
 		}
 		got, err := Commit{Metadata: text}.Gaps()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !slices.Equal(lowest(c.gaps, omitted), got) {
-			t.Errorf("%s: %d gaps were decoded, and they are not the lowest of %d", name, len(got), len(c.gaps))
-		}
+		is.OK(t, err, name)
+		is.List(t, lowest(c.gaps, omitted), got,
+			"%s: %d gaps were decoded, and they are not the lowest of %d", name, len(got), len(c.gaps))
 	}
 }
 
@@ -130,9 +124,8 @@ func FuzzGaps(f *testing.F) {
 			t.Fatalf("%d bytes of metadata", len(text))
 		}
 		got := must.Get(Commit{Offset: committed, Metadata: text}.Gaps())(t)
-		if !slices.Equal(lowest(gaps, omitted), got) {
-			t.Fatalf("%d gaps were decoded, and they are not the lowest of %d", len(got), len(gaps))
-		}
+		must.List(t, lowest(gaps, omitted), got,
+			"%d gaps were decoded, and they are not the lowest of %d", len(got), len(gaps))
 		if len(gaps) > 0 && omitted > 0 && gaps[len(gaps)-1].To-omitted-committed < 20_000 {
 			t.Fatalf("%d of %d offsets dropped", omitted, gaps[len(gaps)-1].To-committed)
 		}
@@ -174,9 +167,7 @@ func TestCompleted(t *testing.T) {
 			incomplete = append(incomplete, o)
 		}
 	}
-	if d := cmp.Diff([]int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24}, incomplete); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, incomplete, []int64{5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 21, 22, 23, 24})
 	if d := (Commit{Offset: 5, Metadata: "not ours"}).Completed(); d.Contains(5) || !d.Contains(4) ||
 		d.FirstIncomplete() != 5 {
 		t.Error("metadata of another program must leave the offset")

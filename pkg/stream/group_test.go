@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -61,9 +64,7 @@ func runLog(t *testing.T, dir string) (l *Log, stop func()) {
 	go func() { ended <- l.Run(ctx) }()
 	return l, func() {
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-ended)
 	}
 }
 
@@ -127,9 +128,7 @@ func testTruncatedLogIsReadAgain(t *testing.T, c Config, p *Producer) {
 	}
 	produce()
 	poll(t, m, func([]*Record) bool { return true })
-	if len(commits) != 2 {
-		t.Errorf("assigned %d times, want 2", len(commits))
-	}
+	is.Equal(t, len(commits), 2, "assigned … times")
 }
 
 // A member that lacks permission to join logs it, and reads once it has the permission.
@@ -189,14 +188,125 @@ func TestCommitMetadataTooLarge(t *testing.T) {
 		t.Errorf("%v, dropped %v", err, dropped)
 	}
 	refuse(kerr.TopicAuthorizationFailed, 1)
-	if err := m.Commit(t.Context(), commit); !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, m.Commit(t.Context(), commit), kerr.TopicAuthorizationFailed)
 	m.Close()
 	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { commits = append(commits, all[at]) }})
 	must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("y")}))
 	poll(t, next, func([]*Record) bool { return true })
 	if len(commits) != 1 || commits[0].Offset != 1 || commits[0].Metadata != "" {
 		t.Errorf("%+v", commits)
+	}
+}
+
+// A group that polls for a while gets what came, or nothing without an error, and keeps offsets that it could not
+// commit.
+func TestPollForAndCommitAll(t *testing.T) { onEachLog(t, 1, testPollForAndCommitAll) }
+
+func testPollForAndCommitAll(t *testing.T, c Config, p *Producer) {
+	at := Partition{Topic: Events}
+	for range 3 {
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
+	}
+	m := join(t, c, GroupConfig{})
+	var commits map[Partition]Commit
+	for deadline := time.Now().Add(time.Minute); commits[at].Offset < 3; {
+		batches, err := m.PollFor(t.Context(), 100*time.Millisecond)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatal("3 records should come: ", err)
+		}
+		for _, b := range batches {
+			commits = map[Partition]Commit{b.Partition: b.Done()}
+		}
+	}
+	if batches, err := m.PollFor(t.Context(), time.Millisecond); err != nil || len(batches) > 0 {
+		t.Errorf("at the end of the log: %v, %v", batches, err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.PollFor(ended, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+	if err := m.CommitAll(ended, commits); err == nil || len(commits) != 1 {
+		t.Errorf("a commit that fails: %v, and %d offsets are kept", err, len(commits))
+	}
+	if err := m.CommitAll(t.Context(), commits); err != nil || len(commits) != 0 {
+		t.Errorf("a commit: %v, and %d offsets are kept", err, len(commits))
+	}
+	m.Close()
+	next := join(t, c, GroupConfig{Assigned: func(start map[Partition]Commit) {
+		is.Equal(t, start[at].Offset, 3, "the next member starts at")
+	}})
+	if batches, err := next.PollFor(t.Context(), 500*time.Millisecond); err != nil || len(batches) > 0 {
+		t.Errorf("the next member reads %v, %v", batches, err)
+	}
+}
+
+func TestIsForOneGroup(t *testing.T) {
+	r := &Record{Headers: []Header{{Key: "relay-v", Value: []byte("1")}}}
+	if IsForOneGroup(r) {
+		t.Error("a record of all groups")
+	}
+	if r.Headers = append(r.Headers, Header{Key: HeaderOnlyGroup, Value: []byte(StoreGroup)}); !IsForOneGroup(r) {
+		t.Error("a record that a retry has put back for the store")
+	}
+}
+
+// Two members on two shards have one shard each, of all topics, and one in the order of partitions beside a member that
+// does not know shards. Either way each partition has one owner.
+func TestMembersHaveFewShards(t *testing.T) {
+	t.Parallel()
+	for name, shards := range map[string][]int{"shards": {2, 2}, "beside the version before": {2, 0}} {
+		t.Run(name, func(t *testing.T) {
+			cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
+			defer cluster.Close()
+			c := Config{Brokers: cluster.ListenAddrs(), Prefix: "t."}
+			must.Get(Migrate(t.Context(), c, 8, 1))(t)
+			var mu sync.Mutex
+			owned := []map[Partition]bool{{}, {}}
+			ctx, stop := context.WithCancel(t.Context())
+			var polling sync.WaitGroup
+			defer polling.Wait()
+			defer stop()
+			for i := range owned {
+				leave := func(ps []Partition) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, p := range ps {
+						delete(owned[i], p)
+					}
+				}
+				g := must.Get(NewGroup(c, GroupConfig{Name: "g", Topics: []string{Events, Outcomes}, Shards: shards[i],
+					Assigned: func(commits map[Partition]Commit) {
+						mu.Lock()
+						defer mu.Unlock()
+						for p := range commits {
+							owned[i][p] = true
+						}
+					}, Revoked: func(_ context.Context, ps []Partition) { leave(ps) }, Lost: leave}))(t)
+				polling.Go(func() {
+					defer g.Close()
+					for ctx.Err() == nil {
+						_ = g.Poll(ctx, func(Partition, []*Record) {}) // until ctx ends
+					}
+				})
+			}
+			kit.WaitFor(t, "an assignment of eight partitions of two topics to each member", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(owned[0]) == 8 && len(owned[1]) == 8
+			})
+			mu.Lock()
+			defer mu.Unlock()
+			of := make(map[int32]int) // by shard: bits of its owners
+			for i, ps := range owned {
+				for p := range maps.Keys(ps) {
+					of[p.Index%2] |= 1 << i
+					if other := (Partition{Events, p.Index}); !ps[other] {
+						t.Errorf("%v and %v have two owners", p, other)
+					}
+				}
+			}
+			is.Equal(t, of[0]&of[1] == 0, shards[1] > 0, "owners by shard: %b", of)
+		})
 	}
 }

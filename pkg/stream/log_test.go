@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -98,9 +99,7 @@ func testGroupsReadEverythingInOrder(t *testing.T, c Config, p *Producer) {
 	for i := range many {
 		p.ProduceUnordered(topics[i%2], int32(random.IntN(3)), &Record{Value: fmt.Append(nil, i)},
 			func(_ *Record, err error) {
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 			})
 	}
 	var all sync.WaitGroup
@@ -120,16 +119,12 @@ func testGroupsReadEverythingInOrder(t *testing.T, c Config, p *Producer) {
 				}))
 			}
 			for p := range next {
-				if lag := g.Lag(p); lag != 0 {
-					t.Errorf("%v lags by %d", p, lag)
-				}
+				is.Equal(t, g.Lag(p), 0, "%v lags by", p)
 			}
 		})
 	}
 	all.Wait()
-	if err := p.Flush(t.Context()); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, p.Flush(t.Context()))
 }
 
 // A partition that is paused is not read until it is resumed. Others are.
@@ -191,9 +186,7 @@ func testNextOwner(t *testing.T, c Config, p *Producer) {
 	var start Commit
 	next := join(t, c, GroupConfig{Assigned: func(all map[Partition]Commit) { start = all[at] }})
 	poll(t, next, func(rs []*Record) bool {
-		if rs[0].Offset != 2 {
-			t.Errorf("begins at %d", rs[0].Offset)
-		}
+		is.Equal(t, rs[0].Offset, 2, "begins at")
 		return true
 	})
 	if gaps, err := start.Gaps(); err != nil || start.Offset != 2 || len(gaps) != 1 || gaps[0] != (Gap{3, 4}) {
@@ -239,21 +232,13 @@ func TestBufferOfTheLogInThisProcess(t *testing.T) {
 	p.Produce(Outcomes, 0, &Record{Value: make([]byte, 900)}, func(*Record, error) {})
 	short, stop := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer stop()
-	if err := p.WaitForRoom(short, &Record{Value: make([]byte, 200)}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("room: %v", err)
-	}
-	if err := p.Flush(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("flush: %v", err)
-	}
+	is.ErrorIs(t, p.WaitForRoom(short, &Record{Value: make([]byte, 200)}), context.DeadlineExceeded, "room")
+	is.ErrorIs(t, p.Flush(short), context.DeadlineExceeded, "flush")
 	ctx, cancel := context.WithCancel(t.Context()) // only a log that runs acknowledges
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx) }()
-	if err := <-taken; err != nil {
-		t.Error(err)
-	}
-	if err := <-refused; !errors.Is(err, ErrBufferFull) {
-		t.Errorf("%v", err)
-	}
+	is.OK(t, <-taken)
+	is.ErrorIs(t, <-refused, ErrBufferFull)
 	must.Do(t, p.Flush(t.Context()))
 	must.Do(t, p.WaitForRoom(t.Context(), &Record{Value: make([]byte, 1000)}))
 	cancel()

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/eventrelay/relay/pkg/certfile"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Reader reads records and offsets outside any group.
@@ -90,4 +93,118 @@ func (r *Reader) Committed(ctx context.Context, group string, topics ...string) 
 		out[p] = m.Offset
 	}
 	return out, nil
+}
+
+// Range is a range of offsets [From, To) of a partition.
+type Range struct {
+	Partition
+	From, To int64
+}
+
+// ErrTrimmed means that records were deleted from the log before they were read.
+var ErrTrimmed = errors.New("records were deleted before they were read")
+
+// What ReadRanges fetches ahead of its callback, per broker and per partition, and how many records it
+// hands over at once. A larger record comes alone.
+const (
+	rangeFetchBytes          = 4 << 20
+	rangePartitionFetchBytes = 1 << 20
+	rangePollRecords         = 1000
+)
+
+// ReadRanges calls each with the records of the ranges, in order within a partition. It returns after the last record
+// of every range, with the error of each (nil for ErrStop), or with ErrTrimmed. Each partition may be in one range
+// only. While each runs, the client fetches at most a few megabytes. It has a client of its own.
+func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Partition, []*Record) error) error {
+	return r.readRanges(ctx, ranges, rangePartitionFetchBytes, each)
+}
+
+// TopicSizes returns the bytes that each topic takes on the disks of the brokers, all partitions and replicas together,
+// by the topic's name without the prefix.
+func TopicSizes(ctx context.Context, c Config) (map[string]int64, error) {
+	r, err := NewReader(c, "sizes")
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	partitions, err := r.sizes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sizes := make(map[string]int64)
+	for p, bytes := range partitions {
+		sizes[p.Topic] += bytes
+	}
+	return sizes, nil
+}
+
+// Backlog is the records of one partition that a group has not completed.
+type Backlog struct {
+	Partition
+	Records int64   // not counting gaps, which are completed
+	Head    *Record // the first incomplete record; nil if there is none
+}
+
+// headFetchBytes bounds the fetch of a partition when only its first record is wanted. Kafka returns the first record
+// even if it is larger.
+const headFetchBytes = 64 << 10
+
+// startWait bounds how long a start waits for coordinators. A new cluster has them some seconds after its topics.
+const startWait = 30 * time.Second
+
+// Backlogs returns, for each partition of the topics, the records that a group (named without the prefix) has not
+// completed.
+func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) ([]Backlog, error) {
+	commits, err := r.Commits(ctx, group, topics...) // before the ends, so that no commit lies beyond its end
+	if err != nil {
+		return nil, err
+	}
+	starts, err := r.Starts(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := r.Ends(ctx, topics...)
+	if err != nil {
+		return nil, err
+	}
+	var all []Backlog
+	var heads []Range
+	at := make(map[Partition]int, len(ends))
+	for p, end := range ends {
+		commit := commits[p]
+		commit.Offset = max(commit.Offset, starts[p])
+		b := Backlog{Partition: p, Records: max(0, end-commit.Offset)}
+		gaps, err := commit.Gaps()
+		if err != nil {
+			gaps = nil // metadata of another program: nothing above the committed offset counts as completed
+		}
+		for _, h := range gaps {
+			b.Records -= max(0, min(h.To, end)-max(h.From, commit.Offset))
+		}
+		if b.Records > 0 {
+			heads = append(heads, Range{p, commit.Offset, commit.Offset + 1})
+		}
+		at[p] = len(all)
+		all = append(all, b)
+	}
+	err = r.readRanges(ctx, heads, headFetchBytes, func(p Partition, records []*Record) error {
+		all[at[p]].Head = records[0]
+		return nil
+	})
+	return all, err
+}
+
+// BacklogsAtStart is Backlogs for a process that starts, perhaps together with its brokers: while they answer that a
+// coordinator or leader is not available yet, it tries again, for up to startWait.
+func (r *Reader) BacklogsAtStart(ctx context.Context, group string, topics ...string) ([]Backlog, error) {
+	pause := wait.Backoff{First: 100 * time.Millisecond, Longest: 2 * time.Second}
+	for attempt, began := 0, time.Now(); ; attempt++ {
+		all, err := r.Backlogs(ctx, group, topics...)
+		if !kerr.IsRetriable(err) || time.Since(began) > startWait {
+			return all, err
+		}
+		if err := wait.For(ctx, pause.After(attempt)); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/segment"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -31,9 +32,7 @@ func trimmer(t *testing.T, c Config, cfg TrimConfig) *Trimmer {
 		// records that were just written are old
 		Now: func() time.Time { return time.Now().Add(defaultKeepAge + time.Minute) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return tr
 }
 
@@ -122,9 +121,7 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	commitAs(t, c, DispatchGroup, Events, 8)
 	commitAs(t, c, StoreGroup, Events, 5)
 	commitAs(t, c, "leaks", Events, 1)
-	if at := begins(Events); at != 0 {
-		t.Errorf("log starts at %d although a group has no commit", at)
-	}
+	is.Equal(t, begins(Events), 0, "log starts at … although a group has no commit")
 	commitAs(t, c, AlertGroup, Events, 9)
 	if at := begins(Events); at != 5 {
 		t.Errorf("log starts at %d, want 5: the lowest commit counts", at)
@@ -134,27 +131,19 @@ func trimGoesByCommits(t *testing.T, c Config, p *Producer) {
 	commitAs(t, c, DispatchGroup, Dead, 10)
 	for topic, want := range map[string]int64{Events: 8, Receipts: 9, Dead: 0} {
 		for range 2 { // the second run changes nothing
-			if at := begins(topic); at != want {
-				t.Errorf("log of %s starts at %d, want %d", topic, at, want)
-			}
+			is.Equal(t, begins(topic), want, "log of %s starts at", topic)
 		}
 	}
-	if n := testutil.ToFloat64(tr.trimmed.WithLabelValues(Events)); n != 8 {
-		t.Errorf("%v records of events counted", n)
-	}
+	is.Equal(t, testutil.ToFloat64(tr.trimmed.WithLabelValues(Events)), 8, "records of events counted")
 	if at := testutil.ToFloat64(tr.last); at < float64(time.Now().Unix()) {
 		t.Errorf("the last run was at %v", at)
 	}
 	tr.deps.Now = func() time.Time { return time.Now().Add(2 * time.Minute) }
 	commitAs(t, c, DispatchGroup, Events, 10)
-	if at := begins(Events); at != 8 {
-		t.Errorf("log starts at %d: young records were deleted", at)
-	}
+	is.Equal(t, begins(Events), 8, "log starts at … young records were deleted")
 	tier := Tiers()[0].Topic
 	commitAs(t, c, DispatchGroup, tier, 10)
-	if at := begins(tier); at != 9 {
-		t.Errorf("log of %s starts at %d: it keeps a minute", tier, at)
-	}
+	is.Equal(t, begins(tier), 9, "log of %s starts at … it keeps a minute", tier)
 }
 
 // Trimming follows the rules for age, for the last outcomes, and for a broker that reads its log at the start.
@@ -191,9 +180,7 @@ func TestTrimOffsets(t *testing.T) {
 		if c.unchanged {
 			want = map[Partition]int64{}
 		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: %s", c.name, d)
-		}
+		is.Equal(t, cmp.Diff(want, got), "", c.name)
 	}
 }
 
@@ -233,9 +220,8 @@ func TestTopicsThatAreTrimmed(t *testing.T) {
 	}
 	delete(forEver, Control)
 	delete(forEver, ControlSnapshots)
-	if d := cmp.Diff(slices.Sorted(maps.Keys(forEver)), slices.Sorted(slices.Values(ReadTopics()))); d != "" {
-		t.Errorf("topics without retention, and trimmed topics: %s", d)
-	}
+	is.Equal(t, cmp.Diff(slices.Sorted(maps.Keys(forEver)), slices.Sorted(slices.Values(ReadTopics()))), "",
+		"topics without retention, and trimmed topics")
 }
 
 // Only the owner trims: at once when it becomes the owner, and then at every interval.
@@ -247,23 +233,85 @@ func TestOnlyTheOwnerTrims(t *testing.T) {
 		go func() { done <- tr.Run(ctx) }()
 		defer func() {
 			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			is.OK(t, <-done)
 		}()
 		runs := func() float64 { synctest.Wait(); return testutil.ToFloat64(tr.failures) }
 		time.Sleep(10 * time.Minute)
-		if n := runs(); n != 0 {
-			t.Errorf("%v runs of a node that is not the owner", n)
-		}
+		is.Equal(t, runs(), 0, "runs of a node that is not the owner")
 		tr.SetOwner(true)
 		time.Sleep(trimTimeout + time.Second)
-		if n := runs(); n != 1 {
-			t.Errorf("%v runs at once", n)
-		}
+		is.Equal(t, runs(), 1, "runs at once")
 		time.Sleep(3 * time.Minute)
 		if n := runs(); n < 3 {
 			t.Errorf("%v runs of the owner", n)
 		}
 	})
+}
+
+// A group that is behind by half of retention is reported; at 90 % new events are refused.
+func TestRetentionGuard(t *testing.T) { onEachLog(t, 1, testRetentionGuard) }
+
+func testRetentionGuard(t *testing.T, c Config, p *Producer) {
+	for range 3 {
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte("x")}))
+	}
+	for _, group := range Groups() {
+		commitAs(t, c, group, Events, 3)
+	}
+	const day = 24 * time.Hour
+	later := time.Duration(0)
+	g := must.Get(NewRetentionGuard(RetentionGuardDeps{
+		Log: slog.New(slog.DiscardHandler), Stream: c, Metrics: prometheus.NewRegistry(), Retention: 10 * day,
+		Now: func() time.Time { return time.Now().Add(later) },
+	}))(t)
+	r := reader(t, c)
+	f := func(name string, after time.Duration, group string, share float64) {
+		t.Helper()
+		later = after
+		must.Do(t, g.check(t.Context(), r))
+		if refused := g.Refusal(); (refused != nil) != (share == refuseShare) || refused != nil &&
+			!errors.Is(refused, ErrBufferFull) {
+			t.Errorf("%s: refused with %v", name, refused)
+		}
+		for _, x := range Groups() {
+			want := 0.0
+			if x == group {
+				want = share
+			}
+			is.Equal(t, testutil.ToFloat64(g.share.WithLabelValues(x)), want, "%s: age ratio of group %s is", name, x)
+		}
+	}
+	left := func() (n []float64) {
+		for _, x := range Groups() {
+			n = append(n, testutil.ToFloat64(g.records.WithLabelValues(x)))
+		}
+		return n
+	}
+	f("all is done", 20*day, "", 0)
+	before := left()
+	commitAs(t, c, StoreGroup, Events, 1)
+	f("young", 4*day, "", 0)
+	for i, n := range left() {
+		want := 0.0
+		if Groups()[i] == StoreGroup {
+			want = 2
+		}
+		if before[i] != 0 || n != want {
+			t.Errorf("group %s has %v records, then %v, want 0 and %v", Groups()[i], before[i], n, want)
+		}
+	}
+	f("half", 5*day+time.Hour, StoreGroup, warnShare)
+	f("nearly all", 9*day+time.Hour, StoreGroup, refuseShare)
+	commitAs(t, c, StoreGroup, Events, 3)
+	f("caught up", 9*day+time.Hour, "", 0)
+
+	if c.Embedded != nil {
+		return // its topics have no settings
+	}
+	hours := "3600000"
+	alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: retentionMS, Value: &hours}}
+	must.Get(r.logReader.(*kafkaReader).adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts))(t)
+	must.Do(t, p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}))
+	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, warnShare)
+	f("and nobody has ever read", 55*time.Minute, StoreGroup, refuseShare)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -101,11 +102,7 @@ func TestNamesAreDecoded(t *testing.T) {
 		`""`, `"a"`, `"\""`, `"\\"`, `"\/"`, `"\b\f\n\r\t"`, `"\u00e9\u0000"`, `"\ud83d\ude00x"`, `"é\\u0061"`, `"\u2028"`,
 	} {
 		var want string
-		if err := json.Unmarshal([]byte(key), &want); err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
-		if got := nameOf(key); got != want {
-			t.Errorf("%s became %q, want %q", key, got, want)
-		}
+		must.Do(t, json.Unmarshal([]byte(key), &want), key)
+		is.Equal(t, nameOf(key), want, "%s became", key)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -124,16 +125,12 @@ func TestSpecBounds(t *testing.T) {
 		}
 	}
 	_, err := Compile([]Op{{Op: Drop, Paths: []string{"a\xff"}}})
-	if err == nil || !strings.Contains(err.Error(), "UTF-8") {
-		t.Errorf("a path that is not UTF-8: %v", err)
-	}
+	is.Failed(t, err, "UTF-8", "a path that is not UTF-8")
 	growing := program(t, `[{"op":"wrap","key":"k"},{"op":"add","path":"/l/*/x","value":1},{"op":"wrap","key":"k"}]`)
 	if n := growing.MaxOutput(1000, 1<<20); n < 1000+500*len(`{"x":1},`) || n > 100_000 {
 		t.Errorf("1000 bytes may become %d", n)
 	}
-	if n := growing.MaxOutput(1000, 2000); n != 2000 {
-		t.Errorf("1000 bytes may become %d, at most 2000", n)
-	}
+	is.Equal(t, growing.MaxOutput(1000, 2000), 2000, "1000 bytes may become … at most 2000")
 }
 
 // Results, what operations add on the way, and work are bounded, whatever the document is.
@@ -152,9 +149,7 @@ func TestResultsAreBounded(t *testing.T) {
 			numbers(45_000), "members and elements"},
 	} {
 		out, err := program(t, c.ops).Apply(t.Context(), input(c.body), 100_000)
-		if err == nil || !strings.Contains(err.Error(), c.message) {
-			t.Errorf("%.60s: %d bytes, %v; want %q", c.ops, len(out), err, c.message)
-		}
+		is.Failed(t, err, c.message, "%.60s: %d bytes", c.ops, len(out))
 	}
 }
 
@@ -288,9 +283,7 @@ type taken struct{}
 
 func decoded(t *testing.T, text []byte) (v any) {
 	t.Helper()
-	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
+	must.Do(t, json.Unmarshal(text, &v), "%s", text)
 	return v
 }
 
@@ -298,9 +291,7 @@ func TestPropertiesOfPickAndDrop(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	apply := func(ops, body string) []byte {
 		out, err := program(t, ops).Apply(t.Context(), input(body), 1<<20)
-		if err != nil {
-			t.Fatalf("%s of %s: %v", ops, body, err)
-		}
+		must.Do(t, err, "%s of %s", ops, body)
 		return out
 	}
 	for range 1000 {

@@ -158,9 +158,7 @@ func input(body string) Input {
 func program(t testing.TB, ops string) *Program {
 	t.Helper()
 	p, err := Compile(parse(t, ops))
-	if err != nil {
-		t.Fatalf("%s: %v", ops, err)
-	}
+	must.Do(t, err, ops)
 	return p
 }
 
@@ -173,9 +171,7 @@ func previewOf(t testing.TB, p *Program, body string, most int) Preview {
 func parse(t testing.TB, ops string) []Op {
 	t.Helper()
 	var all []Op
-	if err := json.Unmarshal([]byte(ops), &all); err != nil {
-		t.Fatalf("%s: %v", ops, err)
-	}
+	must.Do(t, json.Unmarshal([]byte(ops), &all), ops)
 	return all
 }
 

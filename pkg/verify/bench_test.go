@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // BenchmarkCheck verifies a valid signature over 1 KB that the first secret made.
@@ -39,8 +41,6 @@ func BenchmarkCheck(b *testing.B) {
 func benchmark(b *testing.B, c Config, r Request, want Reason) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if got := Check(c, r); got != want {
-			b.Fatal(got)
-		}
+		must.Equal(b, Check(c, r), want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -266,9 +267,7 @@ func TestAProviderIsARow(t *testing.T) {
 	x := SampleValues{Type: "order", At: explained}
 	r := Request{Method: http.MethodPost, Header: http.Header{}, Now: explained,
 		Body: []byte(x.Fill(string(all[0].Sample.Body)))}
-	if string(r.Body) != `{"at":1760000000}` {
-		t.Errorf("sample %s", r.Body)
-	}
+	is.Equal(t, string(r.Body), `{"at":1760000000}`, "sample %s", r.Body)
 	must.Do(t, Sign(c, r))
 	want(t, c, r, "")
 	r.Header.Set("X-Acme-Signature", strings.ToUpper(r.Header.Get("X-Acme-Signature")))
@@ -276,9 +275,7 @@ func TestAProviderIsARow(t *testing.T) {
 		t.Errorf("%+v", out.Findings)
 	}
 	c.Secrets = []string{"acme"}
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), "acme_ and digits") {
-		t.Error(err)
-	}
+	is.Failed(t, c.Validate(), "acme_ and digits")
 	if !slices.Contains(Types(), "acme") || !slices.Contains(Listed(), all[0]) {
 		t.Error("the row is not listed")
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -83,9 +84,7 @@ func (x *imitation) wantFinding(t *testing.T, name, code string) *Explanation {
 	}
 	shown := must.Get(json.Marshal(out))(t)
 	for _, secret := range []string{x.secret, x.signing.Secrets[0], strings.TrimPrefix(x.secret, "whsec_")} {
-		if strings.Contains(string(shown), secret) {
-			t.Errorf("%s, %s: the explanation contains the secret: %s", x.scheme, name, shown)
-		}
+		is.Lacks(t, string(shown), secret, "%s, %s: the explanation contains the secret: %s", x.scheme, name, shown)
 	}
 	for _, f := range out.Findings {
 		text := f.Message
@@ -258,9 +257,7 @@ func TestExplainHeaders(t *testing.T) {
 	out := imitate(GitHub, hexBase64)
 	out.change = func(h http.Header) { h.Del("X-Hub-Signature-256"); h.Set("Svix-Signature", "x") }
 	got := out.wantFinding(t, "Svix", "other_scheme")
-	if !strings.Contains(got.Findings[0].Message, "`standard_webhooks`") {
-		t.Errorf("%v", got.Findings)
-	}
+	is.Has(t, got.Findings[0].Message, "`standard_webhooks`", got.Findings)
 }
 
 // Schemes with a timestamp: it is missing, malformed, in milliseconds or too old, or not signed.
@@ -502,14 +499,10 @@ func TestExplainLargeBody(t *testing.T) {
 // The signatures that are read, and the characters of a secret that are shown, are limited.
 func TestExplainBounds(t *testing.T) {
 	list := strings.Repeat(strings.Repeat("ab", 32)+" ", maxReceived+1)
-	if n := len(receivedMACs(list)); n != maxReceived {
-		t.Errorf("%d signatures", n)
-	}
+	is.Equal(t, len(receivedMACs(list)), maxReceived, "signatures")
 	for secret, want := range map[string]string{"elevenbytes": "", "twelve bytes": "ytes"} {
 		x := imitate(GitHub, secret)
-		if got := x.explain(t).Secrets[0].Last4; got != want {
-			t.Errorf("%q shows %q", secret, got)
-		}
+		is.Equal(t, x.explain(t).Secrets[0].Last4, want, "%q shows", secret)
 	}
 }
 

@@ -52,9 +52,7 @@ func FuzzStandardWebhooks(f *testing.F) {
 		if CheckIgnoringAge(c, Request{Header: h, Body: body}) != "" {
 			return
 		}
-		if err := library.VerifyIgnoringTimestamp(body, h); err != nil {
-			t.Fatalf("accepted %q %q %q for %q: %v", id, stamp, list, body, err)
-		}
+		must.Do(t, library.VerifyIgnoringTimestamp(body, h), "accepted %q %q %q for %q", id, stamp, list, body)
 	})
 }
 
@@ -75,9 +73,7 @@ func FuzzMutation(f *testing.F) {
 			t.Skip("no such scheme, or no change")
 		}
 		c, r := signed(t, schemes[i], body)
-		if got := CheckIgnoringAge(c, r); got != "" {
-			t.Fatalf("%s: own signature is rejected: %s", c.Type, got)
-		}
+		must.Equal(t, CheckIgnoringAge(c, r), "", "%s: own signature is rejected", c.Type)
 		if len(body) > 0 {
 			changed := r
 			changed.Body = slices.Clone(body)
@@ -155,9 +151,7 @@ func FuzzTwilioForm(f *testing.F) {
 		if strings.Contains(string(body), ";") || strings.Count(string(body), "&") >= maxFormFields {
 			return // net/url rejects the former, signedFields the latter
 		}
-		if ok != (err == nil) {
-			t.Fatalf("%q: ok %v, net/url says %v", body, ok, err)
-		}
+		must.Equal(t, ok, err == nil, "%q: ok: net/url says %v", body, err)
 		var text strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			slices.Sort(values[name])
@@ -233,9 +227,7 @@ func FuzzHMAC(f *testing.F) {
 		if http.CanonicalHeaderKey(tpl.header) == "X-Signature" {
 			return // the signature would cover itself
 		}
-		if got := CheckIgnoringAge(c, r); got != "" {
-			t.Fatalf("%+v: own signature %q is rejected: %s", c, header, got)
-		}
+		must.Equal(t, CheckIgnoringAge(c, r), "", "%+v: own signature %q is rejected", c, header)
 		r.Body = append(slices.Clone(body), 'x')
 		if CheckIgnoringAge(c, r) == "" {
 			t.Fatalf("%+v accepted a longer body", c)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -41,9 +42,7 @@ func TestHMACTemplates(t *testing.T) {
 	f := func(c Config, signed string, headers ...string) {
 		t.Helper()
 		c.Type, c.Secrets, c.Tolerance = HMAC, []string{key}, DefaultTolerance
-		if err := c.Validate(); err != nil {
-			t.Errorf("%s: %v", c.SignedContent, err)
-		}
+		is.OK(t, c.Validate(), c.SignedContent)
 		r := Request{Body: []byte(body), Header: http.Header{}, Now: now}
 		for i := 0; i < len(headers); i += 2 {
 			value := headers[i+1]

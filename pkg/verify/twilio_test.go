@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestSignedFields(t *testing.T) {
@@ -34,9 +36,7 @@ func TestSignedFields(t *testing.T) {
 func TestSignedURLs(t *testing.T) {
 	f := func(address string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, signedURLs(address)); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", address, diff)
-		}
+		is.Equal(t, cmp.Diff(want, signedURLs(address)), "", "%s (-want +got)", address)
 	}
 	f("https://h/in/t", "https://h/in/t", "https://h:443/in/t")
 	f("http://h", "http://h", "http://h:80")

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +19,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -176,9 +178,7 @@ func TestVendorSignaturesAge(t *testing.T) {
 			} {
 				r.Now = now.Add(offset)
 				want(t, c, r, reason)
-				if got := CheckIgnoringAge(c, r); got != "" {
-					t.Errorf("ignoring age, %v: %q", offset, got)
-				}
+				is.Equal(t, CheckIgnoringAge(c, r), "", "ignoring age, %v", offset)
 			}
 			c.Secrets = []string{otherSecret}
 			want(t, c, r, SignatureMismatch) // forged and too old: the reason is the signature
@@ -295,10 +295,33 @@ func regenerate(t *testing.T, dir, file, program, script string) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	got, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", program, script, err, &stderr)
-	}
+	must.Do(t, err, "%s %s: %s", program, script, &stderr)
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs from what %s prints", file, script)
+	}
+}
+
+// A body in which two readers could find different values at a path has no fields.
+func TestBodyFields(t *testing.T) {
+	f := func(body string, want map[string]string) {
+		t.Helper()
+		got := bodyFields([]byte(body), []string{"a.b", "list.0.c"})
+		if !maps.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%.100s: %q, want %q", body, got, want)
+		}
+	}
+	f(`{}`, map[string]string{})
+	f(`{"a":{"b":"x","other":[1,[2]]},"list":[{"c":12.50}],"d":{"d":1,"d":2}}`,
+		map[string]string{"a.b": "x", "list.0.c": "12.50"})
+	f(`{"a":{"b":true},"list":[]}`, map[string]string{"a.b": "true"})
+	f(`{"a":{"b":null},"list":"text"}`, map[string]string{"list": "text"})
+	f(` {"a":{"b":"1"}} `, map[string]string{"a.b": "1"})
+	for _, body := range []string{
+		``, `[`, `{"a":`, `{"a":{"b":"x"}} {}`, "\ufeff{}", `{"a":{"b":"x","b":"y"}}`, `{"a":{"b":"x"},"a":{}}`,
+		`{"a":{"b":"x","B":"y"}}`, `{"A":{"b":"x"}}`, `{"list":[{"c":1},{"c":2}]}`, `{"list":[{"c":1,"\u0063":2}]}`,
+		`{"a":{"b":01}}`,
+		`{"a":"` + strings.Repeat("x", maxFieldBody) + `"}`, strings.Repeat("[", 1<<20),
+	} {
+		f(body, nil)
 	}
 }

@@ -2,7 +2,7 @@
 //
 // [Check] takes an endpoint's verification ([Config], secrets in clear text) and the received [Request] with its raw
 // body. It returns a [Reason], empty if the signature is valid. All functions are pure: no I/O, no clock, no state,
-// safe for concurrent use. providers.go lists the schemes, and layout.go checks and makes a signature of any of
+// safe for concurrent use. scheme.go lists the schemes, and layout.go checks and makes a signature of any of
 // them.
 //
 // Guarantees:

@@ -5,12 +5,16 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -18,9 +22,7 @@ func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 func want(t *testing.T, c Config, r Request, reason Reason) {
 	t.Helper()
-	if got := Check(c, r); got != reason {
-		t.Errorf("got %q, want %q", got, reason)
-	}
+	is.Equal(t, Check(c, r), reason, "got")
 }
 
 // hexMAC returns the HMAC-SHA256 in hex, for requests that no library signs.
@@ -175,9 +177,7 @@ func TestSignedRequestsAreAccepted(t *testing.T) {
 		for _, name := range ByName(scheme).layout.required {
 			r.Header.Set(name, "1")
 		}
-		if err := Sign(c, r); err != nil {
-			t.Errorf("%s: %v", scheme, err)
-		}
+		is.OK(t, Sign(c, r), scheme)
 		want(t, c, r, "")
 		c.Secrets = nil
 		if Sign(c, r) == nil {
@@ -188,9 +188,7 @@ func TestSignedRequestsAreAccepted(t *testing.T) {
 		Generic: "unknown scheme", Twilio: "not a form", StandardWebhooks: "base64"} {
 		c := Config{Type: scheme, Secrets: []string{"whsec_%"}}
 		err := Sign(c, Request{Header: http.Header{}, Body: []byte("%")})
-		if err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%s: %v, want %s", scheme, err, fault)
-		}
+		is.Failed(t, err, fault, scheme)
 	}
 }
 
@@ -236,9 +234,7 @@ func TestStandardIDsAgree(t *testing.T) {
 
 // WooCommerce makes its delivery id from the webhook and the second, so two orders can have the same one.
 func TestNoDedupByAnIDOfTheSecond(t *testing.T) {
-	if key := ByName("woocommerce").Dedup; key != "" {
-		t.Errorf("deduplicates by %s", key)
-	}
+	is.Equal(t, ByName("woocommerce").Dedup, "", "deduplicates by")
 }
 
 // Headers named webhook-… and svix-… are not combined.
@@ -278,4 +274,142 @@ func TestCheckDoesNotChangeTheRequest(t *testing.T) {
 			t.Errorf("%s: the body was changed", v.Name)
 		}
 	}
+}
+
+// faults returns the invalid members, in order.
+func faults(err error) []string {
+	var params []string
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, each := range joined.Unwrap() {
+			var fault *Fault
+			if errors.As(each, &fault) {
+				params = append(params, fault.Param)
+			}
+		}
+	}
+	return params
+}
+
+func TestValidate(t *testing.T) {
+	f := func(change func(*Config), params ...string) {
+		t.Helper()
+		c := Config{Type: HMAC, Secrets: []string{"s3cret"}, Tolerance: DefaultTolerance}
+		change(&c)
+		is.Equal(t, cmp.Diff(params, faults(c.Validate())), "", "%+v: params (-want +got)", c)
+	}
+	f(func(*Config) {})
+	f(func(c *Config) { *c = Config{} }, "type", "secret", "tolerance_seconds")
+
+	for _, scheme := range []string{Stripe, GitHub, Shopify, Slack, Twilio, StandardWebhooks, HMAC} {
+		f(func(c *Config) { c.Type, c.Secrets = scheme, []string{otherSecret} })
+	}
+	f(func(c *Config) { c.Type = "generic" }, "type")
+	f(func(c *Config) { c.Type = "Stripe" }, "type")
+
+	f(func(c *Config) { c.Secrets = []string{"a", "b", "c"} })
+	f(func(c *Config) { c.Secrets = []string{"a", "b", "c", "d"} }, "secrets")
+	f(func(c *Config) { c.Secrets = []string{""} }, "secret")
+	f(func(c *Config) { c.Secrets = []string{"a", " b", "c\n"} }, "secrets[1]", "secrets[2]")
+	f(func(c *Config) { c.Secrets = []string{"a\xff"} }, "secret")
+	f(func(c *Config) { c.Secrets = []string{"a\nb"} }, "secret")
+	f(func(c *Config) { c.Secrets = []string{strings.Repeat("a", MaxSecret)} })
+	f(func(c *Config) { c.Secrets = []string{strings.Repeat("a", MaxSecret+1)} }, "secret")
+	f(func(c *Config) { c.Secrets = []string{"größe"} })
+	f(func(c *Config) { c.Type, c.Secrets = StandardWebhooks, []string{otherSecret, otherSecret[6:]} })
+	f(func(c *Config) { c.Type, c.Secrets = StandardWebhooks, []string{"s3cret"} }, "secret")
+	f(func(c *Config) { c.Type, c.Secrets = StandardWebhooks, []string{"whsec_", otherSecret} }, "secrets[0]")
+
+	f(func(c *Config) { c.Tolerance = 0 }, "tolerance_seconds")
+	f(func(c *Config) { c.Tolerance = -time.Second }, "tolerance_seconds")
+	f(func(c *Config) { c.Tolerance = time.Second })
+	f(func(c *Config) { c.Tolerance = 24 * time.Hour })
+	f(func(c *Config) { c.Tolerance = 24*time.Hour + 1 }, "tolerance_seconds")
+
+	f(func(c *Config) {
+		c.Header, c.Algorithm, c.Encoding, c.Prefix = "X-Acme-Signature", "sha512", "base64", "HMAC "
+	})
+	f(func(c *Config) { c.Header = "X-AZ-az-09" })
+	f(func(c *Config) { c.Header = strings.Repeat("x", maxName) })
+	f(func(c *Config) { c.Header = "X Acme" }, "header")
+	f(func(c *Config) { c.Header = "X-Größe" }, "header")
+	f(func(c *Config) { c.Header = strings.Repeat("x", maxName+1) }, "header")
+	f(func(c *Config) { c.Algorithm = "md5" }, "algorithm")
+	f(func(c *Config) { c.Encoding = "base32" }, "encoding")
+	f(func(c *Config) { c.Prefix = " sha256=" }, "prefix")
+	f(func(c *Config) { c.Prefix = "sha256\t" }, "prefix")
+	f(func(c *Config) { c.Prefix = "größe=" }, "prefix")
+	f(func(c *Config) { c.Prefix = "\x7f" }, "prefix")
+	f(func(c *Config) { c.Prefix = strings.Repeat("~", maxPrefix) })
+	f(func(c *Config) { c.Prefix = strings.Repeat("x", maxPrefix+1) }, "prefix")
+
+	f(func(c *Config) { c.SignedContent = "{timestamp}.{body}" })
+	f(func(c *Config) { c.SignedContent = "v0:{timestamp:X-Ts}:{body}:{timestamp:X-Ts}" })
+	f(func(c *Config) { c.SignedContent = "body" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{timestamp}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{body}{body}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{body}{url}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{timestamp{body}}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{body}{timestamp" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{timestamps}{body}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{timestamp:}{body}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{timestamp:X Ts}{body}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{timestamp}{timestamp:X-Ts}{body}" }, "signed_content")
+	f(func(c *Config) { c.SignedContent = "{body}" + strings.Repeat("x", maxTemplate-6) })
+	f(func(c *Config) { c.SignedContent = "{body}" + strings.Repeat("x", maxTemplate-5) }, "signed_content")
+	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp}.{body}", "a,b=" }, "prefix")
+	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp}.{body}", "t=" }, "prefix")
+	f(func(c *Config) { c.SignedContent, c.Prefix = "{timestamp:X-Ts}.{body}", "t=" })
+
+	// Other schemes ignore the members of the configurable scheme.
+	f(func(c *Config) { c.Type, c.Algorithm, c.Header, c.SignedContent = Stripe, "md5", "X Y", "x" })
+}
+
+func TestFaultsDoNotContainSecrets(t *testing.T) {
+	c := Config{Type: StandardWebhooks, Secrets: []string{"whsec_hunter2\x00", strings.Repeat("hunter2", 100), "hunter2 "}}
+	is.Lacks(t, c.Validate().Error(), "hunter2")
+}
+
+func TestChallenge(t *testing.T) {
+	const hook = "https://relay.example.com/in/tok"
+	f := func(method, query, body, want string) {
+		t.Helper()
+		got, ok := Challenge(Request{Method: method, URL: hook + query, Body: []byte(body)})
+		if got != want || ok != (want != "") {
+			t.Errorf("%s %s %s: got %q %v, want %q", method, query, body, got, ok, want)
+		}
+	}
+	// The examples of the providers' documentation.
+	f(http.MethodPost, "", `{"token":"Jhj5dZrVaK7ZwHHjRyZWjbDl",`+
+		`"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P","type":"url_verification"}`,
+		"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P")
+	f(http.MethodGet, "?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=meatyhamhock", "", "1158201444")
+	f(http.MethodGet, "?challenge=xG6iDZ-dropbox_1", "", "xG6iDZ-dropbox_1")
+
+	f(http.MethodGet, "?challenge=a%2Bb%3D", "", "a+b=")
+	f(http.MethodGet, "?challenge=one&hub.challenge=two", "", "two")
+	f(http.MethodGet, "?challenge=one&challenge=two", "", "one")
+	f(http.MethodGet, "?challenge="+strings.Repeat("%41", maxChallenge), "", strings.Repeat("A", maxChallenge))
+
+	f(http.MethodGet, "", "", "")
+	f(http.MethodGet, "?challenge=", "", "")
+	f(http.MethodGet, "?xchallenge=a&hub.challenges=b", "", "")
+	f(http.MethodGet, "?challenge=%zz", "", "")
+	f(http.MethodGet, "?hub.challenge=%zz&challenge=a", "", "a")
+	f(http.MethodGet, "?challenge=a+b", "", "")
+	f(http.MethodGet, "?challenge=a{b}", "", "")
+	f(http.MethodGet, "?challenge=a[b]", "", "")
+	f(http.MethodGet, "?challenge=%3Cscript%3E", "", "")
+	f(http.MethodGet, "?challenge=a%0d%0ab", "", "")
+	f(http.MethodGet, "?challenge="+strings.Repeat("a", maxChallenge+1), "", "")
+	f(http.MethodGet, "?challenge="+strings.Repeat("%41", maxChallenge+1), "", "")
+	f(http.MethodGet, "", `{"type":"url_verification","challenge":"a"}`, "")
+	f(http.MethodHead, "?challenge=a", "", "")
+	f(http.MethodPost, "?challenge=a", "", "")
+	f(http.MethodPut, "", `{"type":"url_verification","challenge":"a"}`, "")
+	f(http.MethodPost, "", `{"type":"event_callback","challenge":"a","x":"url_verification"}`, "")
+	f(http.MethodPost, "", `{"type":"url_verification","challenge":"<b>"}`, "")
+	f(http.MethodPost, "", `{"type":"url_verification","challenge":1}`, "")
+	f(http.MethodPost, "", `{"type":"url_verification"}`, "")
+	f(http.MethodPost, "", `url_verification`, "")
+	f(http.MethodPost, "", `{"type":"url_verification","challenge":"a"`+strings.Repeat(" ", maxChallengeBody)+`}`, "")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // callOver returns what a call in the process returns when a request over HTTP makes it.
@@ -82,7 +83,5 @@ func TestCallAlone(t *testing.T) {
 		}
 		return web.Missing("x")
 	})
-	if rec.Status != 404 {
-		t.Errorf("%d %s", rec.Status, &rec.Body)
-	}
+	is.Equal(t, rec.Status, 404, &rec.Body)
 }

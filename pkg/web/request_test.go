@@ -19,10 +19,9 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -71,9 +70,7 @@ func TestHostName(t *testing.T) {
 	for host, want := range map[string]string{
 		"": "", "AZ.Example.com": "az.example.com", "a.example:8443": "a.example", "A.example.:443": "a.example",
 		"[::1]:443": "::1", "[2001:DB8::A]": "2001:db8::a", "a.\u212aexample@[`{": "a.\u212aexample@[`{"} {
-		if got := web.HostName(host); got != want {
-			t.Errorf("%q is %q, want %q", host, got, want)
-		}
+		is.Equal(t, web.HostName(host), want, "%q is", host)
 	}
 }
 
@@ -100,13 +97,9 @@ func TestHeaderFieldsKeepOrderWithinAName(t *testing.T) {
 	r.Header = http.Header{"X-B": {"2", "1"}, "X-A": {""}, "Accept": {"*/*"}}
 	want := []event.Field{{Name: "Accept", Value: "*/*"}, {Name: "Host", Value: "example.com"}, {Name: "X-A"},
 		{Name: "X-B", Value: "2"}, {Name: "X-B", Value: "1"}}
-	if diff := cmp.Diff(want, web.HeaderFields(r)); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, web.HeaderFields(r), want)
 	r.Host = ""
-	if diff := cmp.Diff(slices.Delete(want, 1, 2), web.HeaderFields(r)); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, web.HeaderFields(r), slices.Delete(want, 1, 2))
 }
 
 func TestCheckContentType(t *testing.T) {
@@ -138,18 +131,14 @@ func TestCheckContentType(t *testing.T) {
 	f(false, "Content-Type", "application/json", "Content-Type", "text/plain")
 	r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	r.Header["Content-Type"] = []string{"application/json", "application/json"}
-	if err := web.CheckContentType(r); err == nil || !strings.Contains(err.Error(), "is sent 2 times; send one header") {
-		t.Errorf("%v", err)
-	}
+	is.Failed(t, web.CheckContentType(r), "is sent 2 times; send one header")
 	f(false, "Content-Encoding", "gzip")
 	f(true, "Content-Encoding", "identity")
 
 	// The body of a request that is accepted is not touched.
 	r = httptest.NewRequest("POST", "/", strings.NewReader("{}"))
 	r.ContentLength = -1
-	if err := web.CheckContentType(r); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, web.CheckContentType(r))
 	if body, err := io.ReadAll(r.Body); string(body) != "{}" || err != nil {
 		t.Errorf("%q, %v", body, err)
 	}
@@ -240,9 +229,7 @@ func TestFront(t *testing.T) {
 		for header, want := range map[string]string{
 			"Content-Security-Policy": "sandbox; default-src 'none'", "X-Content-Type-Options": "nosniff",
 			"Cache-Control": "no-store"} {
-			if got := w.Header().Get(header); got != want {
-				t.Errorf("%s: %s is %q", name, header, got)
-			}
+			is.Equal(t, w.Header().Get(header), want, "%s: %s is", name, header)
 		}
 		id := w.Header().Get("X-Request-Id")
 		if w.Code != status || done.Status != status || done.CutOff || id == "" {
@@ -372,16 +359,12 @@ func TestInterimStatus(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		return web.Missing("x")
 	}).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
-	if done.Status != 404 {
-		t.Errorf("%+v", done)
-	}
+	is.Equal(t, done.Status, 404, "%+v", done)
 }
 
 // Responses keep < and >, and a value that is no JSON is a bug.
 func TestEncode(t *testing.T) {
-	if got := string(web.Encode("<a>&")); got != "\"<a>&\"\n" {
-		t.Errorf("%s", got)
-	}
+	is.Equal(t, string(web.Encode("<a>&")), "\"<a>&\"\n")
 	defer func() {
 		if recover() == nil {
 			t.Error("a function is encoded")
@@ -426,9 +409,7 @@ func TestBodyDeadlineEndsWithTheBody(t *testing.T) {
 	defer srv.Close()
 	res := must.Get(srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}")))(t)
 	res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		t.Fatal(res.Status)
-	}
+	must.Equal(t, res.StatusCode, http.StatusOK, res.Status)
 }
 
 // An error after the first byte closes the connection, so that the client does not take a part for the whole response.
@@ -494,9 +475,7 @@ func TestErrorReachesClientThatSendsWholeBody(t *testing.T) {
 	must.Get(io.CopyN(conn, zeros{}, size))(t)
 	res := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	defer res.Body.Close()
-	if res.StatusCode != 400 {
-		t.Errorf("status %d", res.StatusCode)
-	}
+	is.Equal(t, res.StatusCode, 400, "status")
 }
 
 type zeros struct{}
@@ -520,8 +499,6 @@ func TestWithoutSessions(t *testing.T) {
 		if want == "" {
 			all = slices.Delete(all, 1, 2)
 		}
-		if !slices.Equal(got, all) {
-			t.Errorf("%s: %v", value, got)
-		}
+		is.List(t, got, all, value)
 	}
 }

@@ -1,8 +1,8 @@
 // Package web contains what all HTTP servers of the service share:
 //
 //   - web.go: Front turns a handler that returns an error into an http.Handler with request ids and timeouts. It also
-//     recovers from panics and sets response headers that keep browsers from running a response.
-//   - call.go: the same for a request made inside this process.
+//     recovers from panics and sets response headers that keep browsers from running a response. Call does the same for
+//     a request made inside this process.
 //   - error.go, write.go: error types, and how errors and values become responses.
 //   - request.go, body.go, text.go: the client's address behind proxies, limits of headers and bodies, untrusted text.
 //   - json.go: a strict JSON parser that keeps the bytes of every value.
@@ -13,6 +13,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"io"
@@ -229,3 +230,46 @@ func (w *response) WriteString(s string) (int, error) {
 
 // Unwrap lets http.ResponseController reach the wrapped ResponseWriter.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Recorder is a ResponseWriter that keeps the response in memory. The zero value is ready to use.
+type Recorder struct {
+	Status int // 0 until the response has begun
+	Body   bytes.Buffer
+	header http.Header
+}
+
+// Header returns the headers of the response.
+func (w *Recorder) Header() http.Header {
+	if w.header == nil {
+		w.header = make(http.Header)
+	}
+	return w.header
+}
+
+// WriteHeader records the first status.
+func (w *Recorder) WriteHeader(status int) {
+	w.Status = cmp.Or(w.Status, status)
+}
+
+func (w *Recorder) Write(b []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.Body.Write(b)
+}
+
+// Call calls next for a request that was made inside this process, without a connection, and returns the response. The
+// request gets the id and the client address of the request that its context belongs to; without one, a new id and no
+// address. The response to an error or a panic is the same as over HTTP, also after the response has begun: none of it
+// has left the process.
+func (f *Front) Call(r *http.Request, next HandlerFunc) *Recorder {
+	info := &Info{docs: f.BaseURL + DocsPath}
+	if from, ok := r.Context().Value(infoKey{}).(*Info); ok {
+		info.ID, info.Client = from.ID, from.Client
+	} else {
+		info.ID = id.Random("req_")
+	}
+	rec := &Recorder{}
+	rec.Header()["X-Request-Id"] = []string{info.ID}
+	f.serve(rec, r, info, next)
+	rec.WriteHeader(http.StatusOK) // as net/http does for a handler that writes nothing
+	return rec
+}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -83,15 +84,11 @@ func TestWriteDeadline(t *testing.T) {
 				out := http.NewResponseController(w)
 				for range 5 {
 					time.Sleep(40 * time.Second)
-					if err := out.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-						t.Error(err)
-					}
+					is.OK(t, out.SetWriteDeadline(time.Now().Add(time.Second)))
 					if _, err := io.WriteString(w, "x"); err != nil {
 						t.Error(err)
 					}
-					if err := out.Flush(); err != nil {
-						t.Error(err)
-					}
+					is.OK(t, out.Flush())
 				}
 				return nil
 			}))
@@ -110,8 +107,6 @@ func TestTransportSecurity(t *testing.T) {
 		w := httptest.NewRecorder()
 		(&Front{BaseURL: base}).Wrap(func(http.ResponseWriter, *http.Request) error { return Missing("nothing") }).
 			ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		if got := w.Header().Get("Strict-Transport-Security"); got != want {
-			t.Errorf("%q: Strict-Transport-Security is %q, want %q", base, got, want)
-		}
+		is.Equal(t, w.Header().Get("Strict-Transport-Security"), want, "%q: Strict-Transport-Security is", base)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -78,9 +80,7 @@ func TestAuditAgreesWithModel(t *testing.T) {
 				want[i].Changes = nil
 			}
 		}
-		if diff := cmp.Diff(want, got, storetest.CompareIPs); diff != "" {
-			t.Errorf("%+v:\n%s", q, diff)
-		}
+		is.Equal(t, cmp.Diff(want, got, storetest.CompareIPs), "", "%+v", q)
 	}
 	f(audit.Query{Limit: 7})
 	f(audit.Query{Limit: 60})
@@ -134,13 +134,9 @@ func TestInvalidAuditEntryGoesToDeadLetters(t *testing.T) {
 	b := newBench(t)
 	w, _ := b.Writer(write.WriterConfig{})
 	r := b.Reader(w)
-	if err := b.Producer.ProduceSync(t.Context(), stream.AuditLog, 0, &stream.Record{Value: []byte("{}")}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Producer.ProduceSync(t.Context(), stream.AuditLog, 0, &stream.Record{Value: []byte("{}")}))
 	at := time.Now()
 	b.ProduceAudit(audit.Entry{ID: audit.NewID(at, 0, "x"), Account: storetest.Account, At: at, Action: "x.y"})
-	page, err := r.Audit(t.Context(), audit.Query{Account: storetest.Account, Limit: 10, Before: id.ID{}})
-	if err != nil || len(page.Rows) != 1 {
-		t.Errorf("%+v, %v", page, err)
-	}
+	page := must.Get(r.Audit(t.Context(), audit.Query{Account: storetest.Account, Limit: 10, Before: id.ID{}}))(t)
+	is.Equal(t, len(page.Rows), 1, "%+v", page)
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,10 +19,13 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -226,9 +230,7 @@ func listFindings(t testing.TB, r *read.Reader, q finding.Query) (rows []finding
 		if !page.More {
 			return rows
 		}
-		if len(page.Rows) != q.Limit {
-			t.Fatalf("a page of %d rows is followed by another, limit %d", len(page.Rows), q.Limit)
-		}
+		must.Equal(t, len(page.Rows), q.Limit, "a page of: rows is followed by another, limit %d", q.Limit)
 		q.After = page.Rows[len(page.Rows)-1].Key()
 	}
 }
@@ -395,10 +397,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 			}
 		}
 		for more := true; more; {
-			page, err := findingsOf(r).Findings(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			page := must.Get(findingsOf(r).Findings(t.Context(), q))(t)
 			for _, row := range page.Rows {
 				if slices.ContainsFunc(before, func(x finding.Row) bool { return x.ID == row.ID }) {
 					got = append(got, row.ID)
@@ -409,9 +408,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 				arrive()
 			}
 		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("findings (-want +got):\n%s", diff)
-		}
+		is.Equal(t, gocmp.Diff(want, got), "", "findings (-want +got)")
 	}
 	var got, want [][16]byte
 	for _, h := range hits {
@@ -419,10 +416,7 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 	}
 	q := finding.OccurrenceQuery{Account: storetest.Account, Finding: target, Limit: 1}
 	for more := true; more; {
-		page, err := findingsOf(r).Occurrences(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(findingsOf(r).Occurrences(t.Context(), q))(t)
 		for _, o := range page.Rows {
 			if slices.Contains(want, o.Hit) {
 				got = append(got, o.Hit)
@@ -433,7 +427,47 @@ func TestFindingPagesWhileHitsArrive(t *testing.T) {
 			arrive()
 		}
 	}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("occurrences (-want +got):\n%s", diff)
+	is.Equal(t, gocmp.Diff(want, got), "", "occurrences (-want +got)")
+}
+
+// BenchmarkListBesideHits lists events right after one was accepted: alone, while 10,000 hits of findings are stored,
+// and alone again, because the first and the last differ too. Run it with -benchtime 25x: after a hundred lists the
+// budget of flushes that readers may request (ten a second) is what a list waits for.
+func BenchmarkListBesideHits(b *testing.B) {
+	x := newBench(b)
+	w, _ := x.Writer(write.WriterConfig{})
+	r := x.Reader(w)
+	measure := func(b *testing.B) {
+		var took []time.Duration
+		for b.Loop() {
+			x.ProduceEvents(x.Event(1))
+			began := time.Now()
+			if _, err := r.Events(b.Context(), event.Query{Account: storetest.Account, Limit: 50}); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1e3, "p50-ms")
+		b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1e3, "p95-ms")
 	}
+	b.Run("before", measure)
+	b.Run("beside", func(b *testing.B) {
+		ctx, cancel := context.WithCancel(b.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for sent := 0; ctx.Err() == nil && sent < 10_000; sent += 200 {
+				var hits []*finding.Hit
+				for i := range 200 {
+					hits = append(hits, x.Hit(i%50))
+				}
+				x.ProduceHits(hits...)
+				_ = wait.For(ctx, 20*time.Millisecond)
+			}
+		})
+		defer wg.Wait()
+		defer cancel()
+		measure(b)
+	})
+	b.Run("after", measure)
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -41,10 +43,7 @@ func TestOverviewCountsRequests(t *testing.T) {
 	show := func(m event.Measured) string {
 		return fmt.Sprint(m.Attempts, m.Delivered, m.Failed, m.First.Attempts, m.First.Delivered)
 	}
-	o, err := r.Overview(t.Context(), storetest.Account, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(r.Overview(t.Context(), storetest.Account, now))(t)
 	if show(o.Hour) != "5 3 2 3 1" || o.Hour.Latency.P50 != 10 || o.Hour.Latency.P99 < 40 || !o.AsOf.IsZero() {
 		t.Errorf("the last hour has %s, %v, as of %s", show(o.Hour), o.Hour.Latency, o.AsOf)
 	}
@@ -52,9 +51,7 @@ func TestOverviewCountsRequests(t *testing.T) {
 	for _, s := range o.Minutes {
 		minutes = append(minutes, s.At.Format("04 ")+show(s.Measured))
 	}
-	if diff := cmp.Diff([]string{"10 1 1 0 0 0", "20 1 0 1 1 0", "30 3 2 1 2 1"}, minutes); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, minutes, []string{"10 1 1 0 0 0", "20 1 0 1 1 0", "30 3 2 1 2 1"})
 	list := func(groups []event.MeasuredGroup) (all []string) {
 		for _, g := range groups {
 			text := g.ID + " " + show(g.Hour)
@@ -67,19 +64,11 @@ func TestOverviewCountsRequests(t *testing.T) {
 	}
 	busiest := []string{"ep_0 4 3 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 4", "ep_1 1 0 1 1 0, 0 h ago 1 of 1",
 		"ep_2 0 0 0 0 0, 20 h ago 0 of 1"}
-	if diff := cmp.Diff(busiest, list(o.Busiest)); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]string{busiest[1], busiest[0]}, list(o.Worst)); diff != "" {
-		t.Error(diff)
-	}
-	if got := fmt.Sprint(o.Busiest[0].Destinations); got != "[{dst_a {2 1 1}} {dst_b {2 2 0}}]" {
-		t.Errorf("the destinations of the busiest endpoint have %s", got)
-	}
-	d, err := r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", event.TrafficDay, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	is.Same(t, list(o.Busiest), busiest)
+	is.Same(t, list(o.Worst), []string{busiest[1], busiest[0]})
+	is.Equal(t, fmt.Sprint(o.Busiest[0].Destinations), "[{dst_a {2 1 1}} {dst_b {2 2 0}}]",
+		"the destinations of the busiest endpoint have")
+	d := must.Get(r.DestinationTraffic(t.Context(), storetest.Account, "ep_0", event.TrafficDay, now))(t)
 	if diff := cmp.Diff([]string{"dst_a 2 1 1 2 1, 2 h ago 0 of 1, 0 h ago 1 of 2", "dst_b 2 2 0 0 0, 0 h ago 0 of 2"},
 		list(d.Destinations)); diff != "" {
 		t.Error(diff)

@@ -9,10 +9,16 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -45,9 +51,7 @@ func TestValuesAreNeverSQL(t *testing.T) {
 		t.Helper()
 		q.Account, q.Limit = cmp.Or(q.Account, storetest.Account), 100
 		rows := storetest.ListEvents(t, r, q, 1)
-		if len(rows) != len(want) {
-			t.Errorf("%s: %d events, want %d", name, len(rows), len(want))
-		}
+		is.Equal(t, len(rows), len(want), "%s: events", name)
 		for _, row := range rows {
 			if !slices.ContainsFunc(want, func(e *event.Event) bool {
 				return e.ID == row.ID && e.Type == row.Type && string(row.Reason) == e.Query
@@ -125,29 +129,21 @@ func TestAttemptsArePaged(t *testing.T) {
 	var got []event.AttemptRow
 	var before id.ID
 	for {
-		page, err := r.Attempts(t.Context(), storetest.Account, e.ID, before, 100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Attempts(t.Context(), storetest.Account, e.ID, before, 100))(t)
 		got = append(got, page.Rows...)
 		if !page.More {
 			break
 		}
 		before = page.Rows[len(page.Rows)-1].ID
 	}
-	if len(got) != n {
-		t.Fatalf("%d of %d attempts", len(got), n)
-	}
+	must.Equal(t, len(got), n, "of %d attempts", n)
 	for i, a := range got {
 		k := n - 1 - i
 		if a.ID != want[k] || a.Number != k/2+1 || len(a.ResponseBody) != 16<<10 || a.Truncated {
 			t.Fatalf("attempt %d: number %d, %d bytes", k, a.Number, len(a.ResponseBody))
 		}
 	}
-	d, err := r.Event(t.Context(), storetest.Account, e.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(r.Event(t.Context(), storetest.Account, e.ID))(t)
 	if len(d.Attempts) != 200 || !d.AttemptsTruncated || d.Summary.Attempts != n || d.Deliveries[0].Attempts != n/2 {
 		t.Fatalf("%d attempts in the single read of %d", len(d.Attempts), d.Summary.Attempts)
 	}
@@ -187,9 +183,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := slices.DeleteFunc(page.Rows, func(s event.Summary) bool { return s.ID == first.ID })
-		if len(rows) != 2 {
-			t.Fatalf("%d duplicates among those that are %v", len(rows), statuses)
-		}
+		must.Equal(t, len(rows), 2, "duplicates among those that are %v", statuses)
 		for _, s := range rows {
 			if s.Status != event.Skipped || s.Reason != event.Duplicate || s.DuplicateOf != first.ID.Text(id.Event) ||
 				s.Counts.Total != 0 {
@@ -203,9 +197,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 		t.Errorf("%+v %v", d, err)
 	}
 	b.WaitCaughtUp(r)
-	if n := b.QuerySum("SELECT sum(billed) FROM events FINAL"); n != 1 {
-		t.Errorf("%d events are billed", n)
-	}
+	is.Equal(t, b.QuerySum("SELECT sum(billed) FROM events FINAL"), 1, "events are billed")
 	b.ProduceOutcomes(b.Outcome(second, "dst_a", event.Delivered))
 	if d, err = r.Event(t.Context(), storetest.Account, second.ID); err != nil || d.Status != event.Delivered ||
 		d.Reason != "" {
@@ -213,9 +205,7 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 	}
 	absent := b.Event(0)
 	for e, want := range map[*event.Event]bool{first: true, second: true, absent: false} {
-		if got, err := r.LogHasEvent(t.Context(), storetest.Account, e.ID); err != nil || got != want {
-			t.Errorf("the log holds it: %v %v, want %v", got, err, want)
-		}
+		is.Equal(t, must.Get(r.LogHasEvent(t.Context(), storetest.Account, e.ID))(t), want, "the log holds it")
 	}
 	if got, err := r.LogHasEvent(t.Context(), "acc_2", first.ID); err != nil || got {
 		t.Errorf("another account's event is found: %v %v", got, err)
@@ -226,14 +216,140 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 func TestPingNeedsNoFreeConnection(t *testing.T) {
 	b := newBench(t)
 	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, Connections: 2}, nil)
-	release, err := r.HoldConnections(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(r.HoldConnections(t.Context()))(t)
 	defer release()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := r.Ping(ctx); err != nil {
-		t.Errorf("ping: %v", err)
+	is.OK(t, r.Ping(ctx), "ping")
+}
+
+// A batch that is stored again, as after a crash, must not end a list of events without a destination early.
+func TestDuplicateRowsDoNotEndListOfSkipped(t *testing.T) {
+	b := newBench(t)
+	b.Exec("SYSTEM STOP MERGES event_keys")
+	const n = 200
+	want := make([]id.ID, n)
+	for i := range want {
+		e := b.Event(1, func(e *event.Event) { e.Dests, e.Reason = nil, event.NoDestination })
+		want[n-1-i] = e.ID
+		b.ProduceEvents(e)
 	}
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	b.WaitCaughtUp(r)
+	for range 3 {
+		b.Exec("INSERT INTO event_keys SELECT * FROM event_keys WHERE key = 'dest:'")
+		var got []id.ID
+		for _, row := range storetest.ListEvents(
+			t, r, event.Query{Account: storetest.Account, Statuses: []event.Status{event.Skipped}, Limit: 50}, 5) {
+			got = append(got, row.ID)
+		}
+		must.Equal(t, gocmp.Diff(want, got), "", "%d of %d events are listed (-want +got)", len(got), n)
+	}
+}
+
+func TestSummariesAreTheRowsOfTheList(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	var ids []id.ID
+	for i := range 40 {
+		e := b.Event(i)
+		b.ProduceEvents(e)
+		if i%3 == 0 {
+			b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
+		}
+		ids = append(ids, e.ID)
+	}
+	foreign := b.Event(1, func(e *event.Event) { e.Account = "acc_2" })
+	b.ProduceEvents(foreign)
+	missing := must.Get(b.IDs.New(1))(t)
+	got := must.Get(r.Summaries(t.Context(), storetest.Account, append(ids, foreign.ID, missing, ids[3])))(t)
+	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 100})
+	must.Do(t, err)
+	want := map[id.ID]event.Summary{}
+	for _, s := range page.Rows {
+		want[s.ID] = s
+	}
+	if diff := gocmp.Diff(want, got); diff != "" || len(got) != 40 {
+		t.Errorf("%d rows:\n%s", len(got), diff)
+	}
+	if none, err := r.Summaries(t.Context(), storetest.Account, nil); err != nil || len(none) != 0 {
+		t.Errorf("%v, %v", none, err)
+	}
+}
+
+// TestListsAgreeWithModel compares lists with the model, over random histories and filters.
+// TestEveryPlanAppliesEveryFilter covers the filters; this test adds pages and combinations of many filters.
+func TestListsAgreeWithModel(t *testing.T) {
+	seed := kit.Seed(t)
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	h := newHistory(b, seed)
+	queries := storetest.Rounds(12, 12, 25)
+	if storetest.TwoShards(t) {
+		h.clock = time.Now().Add(-10 * time.Hour) // few windows, so that a list takes few statements
+		queries = storetest.Rounds(5, 5, 25)
+	}
+	for range storetest.Rounds(1, 1, 3) {
+		h.addEvents(100)
+		for i := range queries {
+			q := h.randomQuery()
+			q.Limit = pick(h, 1, 3, 10, 100)
+			got, want := storetest.ListEvents(t, r, q, 5), h.want(q)
+			want = want[:min(len(want), 5*q.Limit)]
+			must.Equal(t, gocmp.Diff(want, untimed(got), cmpopts.EquateEmpty()), "", "query %d %+v (-want +got)", i, q)
+		}
+	}
+}
+
+// TestWindowsMeetWithinAMillisecond: of two windows that meet at a time between milliseconds, exactly one has each
+// event.
+func TestWindowsMeetWithinAMillisecond(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	at := time.Now().Add(-5 * time.Second).Truncate(time.Millisecond)
+	var all []*event.Event
+	for i := range 3 {
+		b.IDs = id.NewGenerator(func() time.Time { return at.Add(time.Duration(i-1) * time.Millisecond) })
+		all = append(all, b.Event(0))
+	}
+	b.produceOld(all...)
+	before := event.Query{Account: storetest.Account, Limit: 5, Until: at.Add(400 * time.Microsecond)}
+	after := event.Query{Account: storetest.Account, Limit: 5, Since: before.Until}
+	for name, ids := range map[string]func(event.Query) []id.ID{
+		"list": func(q event.Query) (ids []id.ID) {
+			for _, e := range storetest.ListEvents(t, r, q, 1) {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		},
+		"selection": func(q event.Query) (ids []id.ID) {
+			for _, e := range storetest.SelectEvents(t, r, q) {
+				ids = append(ids, e.ID)
+			}
+			return ids
+		},
+	} {
+		is.Equal(t, gocmp.Diff([]id.ID{all[1].ID, all[0].ID}, ids(before)), "",
+			"%s until %s (-want +got)", name, before.Until)
+		is.Equal(t, gocmp.Diff([]id.ID{all[2].ID}, ids(after)), "", "%s since %s (-want +got)", name, after.Since)
+	}
+}
+
+func TestMain(m *testing.M) { storetest.Main(m) }
+
+// bench extends storetest.Bench with the helpers of this package's tests.
+type bench struct{ *storetest.Bench }
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	return &bench{storetest.NewBench(t)}
+}
+
+func newIndexed(t testing.TB) *bench {
+	t.Helper()
+	return &bench{storetest.NewBenchWithSearchIndex(t)}
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -64,9 +66,7 @@ func TestReceiptResultFollowsLogOrder(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if diff := cmp.Diff(s.want, got); diff != "" {
-				t.Errorf("receipt %s at offset %d (-want +got):\n%s", s.receipt.State, s.offset, diff)
-			}
+			is.Equal(t, cmp.Diff(s.want, got), "", "receipt %s at offset %d (-want +got)", s.receipt.State, s.offset)
 		}
 	}
 	check := func() {
@@ -94,10 +94,7 @@ func TestReceiptResultFollowsLogOrder(t *testing.T) {
 	// the read of the event agrees
 	for _, r := range []*read.Reader{b.ReaderWith(impatient, nil), b.ReaderWith(away, nil)} {
 		last := all[len(all)-1]
-		d, err := r.Event(t.Context(), storetest.Account, last.receipt.Event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(r.Event(t.Context(), storetest.Account, last.receipt.Event))(t)
 		if diff := cmp.Diff(&last.want.Receipt, d.Receipt); diff != "" || d.Processing != last.want.State || d.AsOf.IsZero() {
 			t.Errorf("as of %v the event is %s (-want +got):\n%s", d.AsOf, d.Processing, diff)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -138,9 +139,7 @@ func TestRunIsPaged(t *testing.T) {
 		for _, row := range storetest.ListEvents(t, r, q, n) {
 			got = append(got, row.ID)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%+v: %d events that are not the %d of the run in order", q, len(got), len(want))
-		}
+		is.List(t, got, want, "%+v: %d events that are not the %d of the run in order", q, len(got), len(want))
 	}
 	for _, limit := range []int{7, 50, n} {
 		check(event.Query{Limit: limit, Runs: []string{first}}, all)

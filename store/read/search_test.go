@@ -23,6 +23,7 @@ import (
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -164,10 +165,7 @@ func produceSearchable(b *bench, rnd *rand.Rand, n int) (events []*event.Event) 
 func allPages(t testing.TB, r *read.Reader, q event.Query) (ids []id.ID, partial, scanned int) {
 	t.Helper()
 	for {
-		page, err := r.Events(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must.Get(r.Events(t.Context(), q))(t)
 		for _, row := range page.Rows {
 			ids = append(ids, row.ID)
 		}

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -133,9 +133,7 @@ func TestMigrationAddsAndDropsTextIndex(t *testing.T) {
 	}
 	b.Exec("SYSTEM START MERGES events")
 	for _, on := range []bool{false, true} { // it drops an index that is still being built
-		if err := migrate(b.URL, on); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, migrate(b.URL, on))
 	}
 	storetest.Eventually(t, func() bool { return built() > 0 })
 	indexed := b.TableDefinitions()
@@ -147,12 +145,8 @@ func TestMigrationAddsAndDropsTextIndex(t *testing.T) {
 	if err := migrate(b.URL, true); err != nil || mutations() != before {
 		t.Errorf("the index is built again: %v", err)
 	}
-	if err := migrate(b.URL, false); err != nil {
-		t.Fatal(err)
-	}
-	if diff := gocmp.Diff(bare, b.TableDefinitions()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	must.Do(t, migrate(b.URL, false))
+	is.Same(t, b.TableDefinitions(), bare)
 	g := storetest.NewFaultProxy(b.Bench)
 	g.SetRule(func(_ int, statement string) storetest.Fault {
 		if strings.Contains(statement, "MATERIALIZE INDEX") {
@@ -164,11 +158,7 @@ func TestMigrationAddsAndDropsTextIndex(t *testing.T) {
 		t.Error("the migration was not interrupted")
 	}
 	g.SetRule(nil)
-	if err := migrate(g.URL, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, migrate(g.URL, true))
 	storetest.Eventually(t, func() bool { return built() > 0 })
-	if diff := gocmp.Diff(indexed, b.TableDefinitions()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	is.Same(t, b.TableDefinitions(), indexed)
 }

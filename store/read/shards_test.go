@@ -17,6 +17,8 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -43,18 +45,12 @@ func TestOnTwoShards(t *testing.T) {
 // Only the functions that merge the rows of several shards may use ORDER BY id: elsewhere the rows of one shard would
 // follow those of another.
 func TestOrderedStatementsMergeShards(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	// shards.go merges, and audit.go calls it. The chunk starts in find.go and search.go take the highest of all shards.
 	// The second one in find.go is in a part of a statement that is ordered as a whole.
 	allowed := map[string]int{"shards.go": 1, "audit.go": 1, "find.go": 2, "search.go": 1}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		if n := strings.Count(string(text), "ORDER BY id DESC"); n != allowed[file] && !strings.HasSuffix(file, "_test.go") {
 			t.Errorf("%s orders by id %d times, not %d: see newest in shards.go", file, n, allowed[file])
 		}
@@ -87,9 +83,7 @@ func movedEndpoint(t *testing.T) {
 	b.Produce(stream.Outcomes, 1, replayed.Record())
 
 	rows := storetest.ListEvents(t, r, event.Query{Account: storetest.Account, Endpoints: []string{"ep_1"}, Limit: 5}, n)
-	if len(rows) != n {
-		t.Fatalf("%d events are listed, want %d", len(rows), n)
-	}
+	must.Equal(t, len(rows), n, "events are listed")
 	for i, row := range rows {
 		e := events[n-1-i]
 		want, attempts := event.Failed, 1
@@ -101,19 +95,14 @@ func movedEndpoint(t *testing.T) {
 				want, attempts)
 		}
 	}
-	d, err := r.Event(t.Context(), storetest.Account, events[2].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(r.Event(t.Context(), storetest.Account, events[2].ID))(t)
 	if d.Status != event.Delivered || len(d.Attempts) != 2 || d.Deliveries[0].Run != replayed.Run {
 		t.Errorf("the event that was replayed is %s by %q after %d attempts", d.Status, d.Deliveries[0].Run, len(d.Attempts))
 	}
 	b.WaitCaughtUp(r)
 	// an outcome on another shard would leave two rows
 	failed := b.QuerySum("SELECT count() FROM deliveries FINAL WHERE status = 'failed'")
-	if failed != n-1 {
-		t.Errorf("%d deliveries have failed, want %d", failed, n-1)
-	}
+	is.Equal(t, failed, n-1, "deliveries have failed")
 
 	job, sel := b.SelectRecovery(r, b.Selection(event.SelectionGroup{Dests: []string{"dst_a"}}))
 	if sel.Total != n-1 || sel.Sendable != n-1 || len(sel.Destinations) != 1 || sel.Destinations[0].Total != n-1 {
@@ -132,9 +121,7 @@ func movedEndpoint(t *testing.T) {
 	span := event.UsageSpan{From: time.Now().Add(-48 * time.Hour).Truncate(time.Hour), To: time.Now().Add(time.Hour),
 		Recent: time.Now().Add(-time.Hour).Truncate(time.Hour)}
 	f, err := r.Usage(t.Context(), event.UsageOf{Account: storetest.Account}, span)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(f.ByEndpoint) != 1 || f.ByEndpoint[0].Received != n || f.Recent != n || f.Attempts != n+1 {
 		t.Errorf("used %+v, want %d events and %d requests", f, n, n+1)
 	}
@@ -146,9 +133,7 @@ func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 	b := newBench(t)
 	p := storetest.NewProxy(t)
 	b.URL = b.URL + "_1," + p.URL(b.Bench) + "_2"
-	if err := storetest.Migrate(t.Context(), b.URL, 30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, storetest.Migrate(t.Context(), b.URL, 30))
 	reg := prometheus.NewRegistry()
 	w, _ := b.WriterWithMetrics(write.WriterConfig{}, reg)
 	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30}, w)
@@ -167,9 +152,7 @@ func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 	if _, err := r.EventEndpoint(t.Context(), storetest.Account, near.ID); err != nil {
 		t.Errorf("an event of the other shard: %v", err)
 	}
-	if err := r.Ping(t.Context()); !errors.Is(err, event.ErrUnavailable) {
-		t.Errorf("the store without a shard answers %v", err)
-	}
+	is.ErrorIs(t, r.Ping(t.Context()), event.ErrUnavailable, "the store without a shard answers")
 	more := b.Event(0)
 	b.ProduceEvents(more, b.Event(1))
 	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 1 })
@@ -179,7 +162,5 @@ func TestUnavailableShardFailsOnlyItsReads(t *testing.T) {
 	if rows := storetest.ListEvents(t, r, all, 1); len(rows) != 4 {
 		t.Errorf("%d events are stored after the shard has come back, want 4", len(rows))
 	}
-	if got := storetest.Metric(t, reg, "relay_store_unavailable_shards"); got != 0 {
-		t.Errorf("%v shards are unavailable", got)
-	}
+	is.Equal(t, storetest.Metric(t, reg, "relay_store_unavailable_shards"), 0, "shards are unavailable")
 }

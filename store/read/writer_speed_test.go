@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -128,9 +129,7 @@ func TestInsertsGoBeforeSearches(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	want := map[string][]string{"insert": {"1"}, "search": {"2"}, "list": {""}}
-	if diff := gocmp.Diff(want, priorities); diff != "" {
-		t.Errorf("priorities (-want +got):\n%s", diff)
-	}
+	is.Equal(t, gocmp.Diff(want, priorities), "", "priorities (-want +got)")
 }
 
 // Beside two searches through a large window the writer keeps at least a fifth of its speed. The measurements

@@ -4,18 +4,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // docs/operate/security.md shows the statements of Grants, and a cluster's say ON CLUSTER.
 func TestDocumentedGrants(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/operate/security.md"))(t)
 	statements, err := Grants(Config{URL: "http://localhost:8123/relay", RetentionDays: 30})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if want := "```sql\n" + strings.Join(statements, ";\n") + ";\n```"; !strings.Contains(string(text), want) {
 		t.Errorf("docs/operate/security.md must show:\n%s", want)
 	}

@@ -13,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/eventrelay/relay/store/schema"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -71,9 +72,8 @@ func TestExpandThenFinalize(t *testing.T) {
 		t.Errorf("ran %v, %v, want %v", ran, err, want)
 	}
 	insert()
-	if n := b.QuerySum("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"); n != 2 {
-		t.Errorf("%d rows of the previous version and of this one, want 2", n)
-	}
+	is.Equal(t, b.QuerySum("SELECT count() FROM by_colour WHERE colour IN ('old', 'grey')"), 2,
+		"rows of the previous version and of this one")
 	if ran, err := migrate(t, b.URL, all, true); err != nil || len(ran) != 0 {
 		t.Errorf("a second migration before finalizing ran %v, %v; want none", ran, err)
 	}
@@ -81,9 +81,7 @@ func TestExpandThenFinalize(t *testing.T) {
 	if err != nil || !slices.Equal(held.Waiting, []string{"0104_old_ends.final"}) {
 		t.Errorf("%v wait, %v", held.Waiting, err)
 	}
-	if ran, err := migrate(t, b.URL, all, false); err != nil || !slices.Equal(ran, []string{"0104_old_ends.final"}) {
-		t.Errorf("finalizing ran %v, %v", ran, err)
-	}
+	is.List(t, must.Get(migrate(t, b.URL, all, false))(t), []string{"0104_old_ends.final"}, "finalizing ran")
 	if n := b.QuerySum("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = " +
 		"'mv_old'"); n != 0 {
 		t.Error("the view of the previous version is still there")
@@ -131,12 +129,9 @@ func TestInterruptedMigrationIsCompleted(t *testing.T) {
 		if n < 20 {
 			t.Errorf("only %d runs were interrupted, want 20 at least", n)
 		}
-		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
-			t.Errorf("tables after faults %v (-want +got):\n%s", f, diff)
-		}
-		if n := b.QuerySum("SELECT uniqExact(version) FROM schema_version"); n != steps(t, all) {
-			t.Errorf("after faults %v: %d steps are recorded", f, n)
-		}
+		is.Equal(t, gocmp.Diff(want, b.TableDefinitions()), "", "tables after faults %v (-want +got)", f)
+		is.Equal(t, b.QuerySum("SELECT uniqExact(version) FROM schema_version"), steps(t, all),
+			"after faults %v … steps are recorded", f)
 	}
 }
 
@@ -172,11 +167,7 @@ func TestOvertakenMigration(t *testing.T) {
 		err := migrateAndFinalize(b.URL)
 		close(overtaken)
 		wg.Wait()
-		if err := errors.Join(err, slow); err != nil {
-			t.Errorf("overtaken at %s: %v", at, err)
-		}
-		if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
-			t.Errorf("overtaken at %s (-want +got):\n%s", at, diff)
-		}
+		is.OK(t, errors.Join(err, slow), "overtaken at %s", at)
+		is.Equal(t, gocmp.Diff(want, b.TableDefinitions()), "", "overtaken at %s (-want +got)", at)
 	}
 }

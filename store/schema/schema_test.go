@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/schema"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -38,9 +39,8 @@ func TestClusterDDL(t *testing.T) {
 		must.Do(t, os.WriteFile(goldenDDL, []byte(got), 0o600))
 	}
 	want := must.Get(os.ReadFile(goldenDDL))(t)
-	if diff := gocmp.Diff(string(want), got); diff != "" {
-		t.Errorf("check the difference, then run go test ./store/schema -run ClusterDDL -update (-want +got):\n%s", diff)
-	}
+	is.Equal(t, gocmp.Diff(string(want), got), "",
+		"check the difference, then run go test ./store/schema -run ClusterDDL -update (-want +got)")
 }
 
 // TestClusterDDLRules: every statement runs on the whole cluster, every table is replicated and has a Distributed table
@@ -53,9 +53,7 @@ func TestClusterDDLRules(t *testing.T) {
 	local, distributed := map[string]string{}, map[string]bool{}
 	for _, s := range statements {
 		first, _, _ := strings.Cut(s, "\n")
-		if strings.Count(s, "ON CLUSTER 'relay'") != 1 {
-			t.Errorf("ON CLUSTER is not there exactly once: %s", first)
-		}
+		is.Equal(t, strings.Count(s, "ON CLUSTER 'relay'"), 1, "ON CLUSTER is not there exactly once: %s", first)
 		if strings.Contains(s, "{db}") || strings.Contains(s, "{kept}") {
 			t.Errorf("a placeholder is left: %s", first)
 		}
@@ -111,9 +109,8 @@ func TestClusterDDLRules(t *testing.T) {
 				version, _, _ = strings.Cut(version, ")")
 				engine += "('/clickhouse/tables/{shard}/" + b.Database() + "/" + name + "', '{replica}', " + version + ")"
 			}
-			if !strings.Contains(s, "ENGINE = Replicated"+engine) {
-				t.Errorf("table %s of a single server has no cluster table with engine Replicated%s", name, engine)
-			}
+			is.Has(t, s, "ENGINE = Replicated"+engine,
+				"table %s of a single server has no cluster table with engine Replicated%s", name, engine)
 			if name != "schema_version" && name != "shard" && !distributed[name] {
 				t.Errorf("table %s has no Distributed table", name)
 			}
@@ -136,12 +133,9 @@ func TestShardingKeyIsThePartition(t *testing.T) {
 	for _, s := range statements {
 		if _, key, ok := strings.Cut(s, "'relay', 'events', "); ok {
 			key = strings.TrimSuffix(key, ")")
-			if n := b.QuerySum("SELECT count() FROM events WHERE " + key + " = kafka_partition"); n != 9 {
-				t.Errorf("%d of 9 events are in the partition that %s computes", n, key)
-			}
-			if n := b.QuerySum("SELECT uniqExact(" + key + ") FROM events"); n != storetest.Partitions {
-				t.Errorf("%d partitions", n)
-			}
+			is.Equal(t, b.QuerySum("SELECT count() FROM events WHERE "+key+" = kafka_partition"), 9,
+				"of 9 events are in the partition that %s computes", key)
+			is.Equal(t, b.QuerySum("SELECT uniqExact("+key+") FROM events"), storetest.Partitions, "partitions")
 			return
 		}
 	}
@@ -156,15 +150,11 @@ func TestConcurrentMigrations(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := storetest.Migrate(t.Context(), url, 30); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, storetest.Migrate(t.Context(), url, 30))
 		})
 	}
 	wg.Wait()
-	if diff := gocmp.Diff(want, b.TableDefinitions()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	is.Same(t, b.TableDefinitions(), want)
 }
 
 // TestMigrateChecksHistory: each step is recorded with the version that ran it, and a database with unknown steps is
@@ -194,9 +184,7 @@ func TestMigrateChecksHistory(t *testing.T) {
 		t.Helper()
 		b.Exec("INSERT INTO schema_version SELECT " + change)
 		_, err := schema.Migrate(t.Context(), cfg)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q in it", change, err, want)
-		}
+		is.Failed(t, err, want, change)
 		b.Exec("ALTER TABLE schema_version DELETE WHERE program = 'v10' SETTINGS mutations_sync = 1")
 	}
 	refused("77, '0077_more', now() + 5, 'v10', 'x'", "migration 0077_more was run by version v10: this version knows")
@@ -218,9 +206,7 @@ func TestWrongShardOrderIsRefused(t *testing.T) {
 	} {
 		check := func(who string, err error) {
 			t.Helper()
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s of %s: %v, want %q in it", who, url, err, want)
-			}
+			is.Failed(t, err, want, "%s of %s", who, url)
 		}
 		check("migration", storetest.Migrate(t.Context(), url, 30))
 		r := b.ReaderWith(cluster.Config{URL: url, RetentionDays: 30, FenceWait: 1}, nil)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestChoreRunsOnTheOwner: work begins soon after a node has become the owner, and repeats at the interval from the end
@@ -58,16 +60,10 @@ func TestChoreRunsOnTheOwner(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		first := time.Minute + ownerCheckInterval
-		if want := []time.Duration{first, first + 61*time.Minute, first + 122*time.Minute}; !slices.Equal(callTimes(), want) {
-			t.Errorf("worked at %v, want %v", callTimes(), want)
-		}
-		if n := testutil.ToFloat64(c.failures); n != 1 {
-			t.Errorf("%v failures are counted, want 1", n)
-		}
+		is.List(t, callTimes(), []time.Duration{first, first + 61*time.Minute, first + 122*time.Minute}, "worked at")
+		is.Equal(t, testutil.ToFloat64(c.failures), 1, "failures are counted")
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		is.OK(t, <-ended)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -150,9 +151,7 @@ func TestErasureWaitsForStoppedMerges(t *testing.T) {
 		})
 		stop()
 	}
-	if n := waiting(); n != 1 {
-		t.Errorf("%d statements of one table wait for the merges, want 1", n)
-	}
+	is.Equal(t, waiting(), 1, "statements of one table wait for the merges")
 	if d, err := r.Event(t.Context(), storetest.Account, e.ID); err != nil || len(d.Event.Body) > 0 {
 		t.Errorf("%+v, %v", d, err)
 	}

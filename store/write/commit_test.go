@@ -14,8 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -67,9 +70,7 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	<-disk.syncStarted
 	b.ProduceEvents(b.Event(0))
 	read(2)
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed during the sync, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed during the sync")
 	disk.syncResult <- nil
 	<-disk.syncStarted
 	if n := b.committedOffset(stream.Events, 0); n != 1 {
@@ -89,9 +90,7 @@ func TestCommitWaitsForTheDisk(t *testing.T) {
 	}
 	disk.syncResult <- nil
 	<-stopped
-	if n := b.committedOffset(stream.Events, 0); n != 3 {
-		t.Errorf("offset %d is committed after the stop, want 3", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 3, "offset … is committed after the stop")
 }
 
 // TestFailedSyncEndsTheWriter: after a failed sync nothing is committed any more, and Run returns its error, even while
@@ -109,25 +108,19 @@ func TestFailedSyncEndsTheWriter(t *testing.T) {
 			return diskErr
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	b.ProduceEvents(b.Event(0))
 	if err := w.Run(t.Context()); !errors.Is(err, diskErr) || !strings.Contains(err.Error(), "durable") {
 		t.Errorf("the writer ended with %v", err)
 	}
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed")
 }
 
 // newBenchWithFakeBroker returns a bench on a broker whose answers a test can make fail, with the shared ClickHouse.
 func newBenchWithFakeBroker(t *testing.T) (*bench, *kfake.Cluster) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(cluster.Close)
 	b := newBench(t)
 	b.Stream.Brokers = cluster.ListenAddrs()
@@ -159,9 +152,7 @@ func TestFailedCommitIsRetried(t *testing.T) {
 				before := failures()
 				storetest.Eventually(t, func() bool { return failures() > before })
 			}
-			if n := b.committedOffset(stream.Events, 0); n != 0 {
-				t.Errorf("offset %d is committed while commits fail, want 0", n)
-			}
+			is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed while commits fail")
 			removeFault()
 			storetest.Eventually(t, func() bool { return b.committedOffset(stream.Events, 0) == 2 })
 		})
@@ -211,7 +202,42 @@ func TestRebalanceDoesNotWaitForTheDisk(t *testing.T) {
 		}
 		return n == 2*storetest.Partitions
 	})
-	if n := b.QuerySum("SELECT uniqExact(id) FROM events"); n != 2*storetest.Partitions {
-		t.Errorf("%d events are stored, want %d", n, 2*storetest.Partitions)
+	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM events"), 2*storetest.Partitions, "events are stored")
+}
+
+// The last hits include those that were acknowledged before the call. A deleted finding has none, and a later hit is
+// its first again.
+func TestForgottenFindingsAreDeleted(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	table := write.NewFindingTable(r, findings.Reader{Cluster: r.Cluster}.CaughtUp)
+	old, young := time.Now().UTC().Add(-time.Hour).Truncate(time.Millisecond), time.Now().UTC().Truncate(time.Millisecond)
+	at := func(at time.Time) func(*finding.Hit) { return func(h *finding.Hit) { h.At = at } }
+	b.ProduceHits(b.Hit(1, at(old)), b.Hit(2, at(young)), b.Hit(2, at(old)))
+	ids := []string{storetest.FindingID(1), storetest.FindingID(2), storetest.FindingID(3)}
+	want := func(what string, times ...time.Time) {
+		t.Helper()
+		last := must.Get(table.LastHits(t.Context(), storetest.Account, ids))(t)
+		must.Equal(t, len(last), len(times), "%s: %v", what, last)
+		for i, at := range times {
+			if !last[ids[i]].Equal(at) {
+				t.Errorf("%s: finding %d was hit at %v, want %v", what, i+1, last[ids[i]], at)
+			}
+		}
+	}
+	want("at first", old, young)
+	must.Do(t, table.DeleteFindings(t.Context(), storetest.Account, ids[1:]))
+	want("after the deletion", old)
+	b.ProduceHits(b.Hit(2, at(old)))
+	want("hit again", old, old)
+	if last, err := table.LastHits(t.Context(), "acc_other", ids); err != nil || len(last) != 0 {
+		t.Errorf("another account: %v, %v", last, err)
+	}
+	if _, err := write.NewFindingTable(r, func(context.Context) error { return errBehind }).
+		LastHits(t.Context(), storetest.Account, ids); !errors.Is(err, errBehind) {
+		t.Errorf("a store that is behind: %v", err)
 	}
 }
+
+var errBehind = errors.New("the store is behind")

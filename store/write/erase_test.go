@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -82,9 +83,7 @@ func (e *erasures) runEraser(t *testing.T, r *read.Reader, done func(failures fl
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := x.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, x.Run(ctx))
 	})
 	defer running.Wait()
 	defer cancel()
@@ -160,9 +159,7 @@ func erasedPayload(t *testing.T, b *bench) {
 	if got := search(plantedPayload); len(got) != 2 {
 		t.Fatalf("before the erasure a search finds %v, want both events", got)
 	}
-	if n := b.rowsWithPayload(); n != 3 {
-		t.Fatalf("before the erasure %d rows have a payload, want 3", n)
-	}
+	must.Equal(t, b.rowsWithPayload(), 3, "before the erasure … rows have a payload")
 
 	erasures.erase(e.ID)
 	checkReads := func(r *read.Reader) {
@@ -180,12 +177,8 @@ func erasedPayload(t *testing.T, b *bench) {
 		if err != nil || len(page.Rows) != 1 || len(page.Rows[0].ResponseBody)+len(page.Rows[0].RequestHeader) > 0 {
 			t.Errorf("attempts: %+v, %v", page.Rows, err)
 		}
-		if got := search(plantedPayload); !slices.Equal(got, []id.ID{kept.ID}) {
-			t.Errorf("a search finds %v", got)
-		}
-		if got := search(strings.ToUpper(e.ID.Text(id.Event))); !slices.Equal(got, []id.ID{e.ID}) {
-			t.Errorf("a search for the id finds %v", got)
-		}
+		is.List(t, search(plantedPayload), []id.ID{kept.ID}, "a search finds")
+		is.List(t, search(strings.ToUpper(e.ID.Text(id.Event))), []id.ID{e.ID}, "a search for the id finds")
 		again, err := r.Stored(t.Context(), storetest.Account, []id.ID{e.ID, kept.ID})
 		if err != nil || len(again) != 1 || again[0].ID != kept.ID {
 			t.Errorf("to be sent again: %v, %v", again, err)
@@ -259,9 +252,7 @@ func TestEraserFindsLateRows(t *testing.T) {
 	erasures.erase(e.ID)
 	b.ProduceOutcomes(o)
 	erasures.runEraserUntilFinished(t, r)
-	if n := b.rowsWithPayload(); n != 0 {
-		t.Errorf("%d rows have a payload after the erasure", n)
-	}
+	is.Equal(t, b.rowsWithPayload(), 0, "rows have a payload after the erasure")
 	stop()
 	lagging := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 50 * time.Millisecond}, nil)
 	b.ProduceEvents(e) // no writer stores it

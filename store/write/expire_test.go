@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -57,9 +58,7 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := x.Run(ctx); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, x.Run(ctx))
 	})
 	rowsLeft := func() (n uint64) {
 		for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
@@ -75,13 +74,9 @@ func TestExpiredDaysAreDropped(t *testing.T) {
 	if n := rowsLeft(); n != 4 {
 		t.Errorf("%d rows are left, want the 4 of one event", n)
 	}
-	if n := b.QuerySum("SELECT uniqExact(id) FROM event_keys"); n != 1 {
-		t.Errorf("%d events have keys, want 1", n)
-	}
+	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM event_keys"), 1, "events have keys")
 	if n := b.QuerySum("SELECT count() FROM failure_candidates_by_endpoint WHERE ts < now() - INTERVAL 62 DAY"); n != 0 {
 		t.Errorf("%d rows of an expired month are left", n)
 	}
-	if n := b.QuerySum("SELECT sum(received) FROM usage_hour FINAL"); n != usage {
-		t.Errorf("usage is %d, want %d as before", n, usage)
-	}
+	is.Equal(t, b.QuerySum("SELECT sum(received) FROM usage_hour FINAL"), usage, "usage is … as before")
 }

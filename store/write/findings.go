@@ -1,13 +1,19 @@
 package write
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
 )
 
@@ -117,4 +123,94 @@ func sendersTable() *table[*senderRow] {
 		column.LowCardinality("last_error", func(x r) string { return x.LastError }),
 		column.Typed("ver", "UInt64", func(x r) uint64 { return x.Version }),
 	)
+}
+
+// The UTC days of findings, see counting.go.
+
+// daysOfFindings counts the usage of findings by the UTC day: one for each finding and source with a billed hit. Reads
+// count today and yesterday themselves (schema.LiveFindings).
+func daysOfFindings() *tally {
+	return &tally{length: 24 * time.Hour, spansOf: (*batch).findingDays, count: countFindings,
+		counted: "SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
+		oldest:  "SELECT count(), toDateTime(min(day), 'UTC') FROM findings_hits WHERE account != ''",
+		dirty:   make(map[time.Time]bool)}
+}
+
+// findingDays returns the days of the batch's billed hits, oldest first.
+func (b *batch) findingDays() []time.Time {
+	seen := make(map[time.Time]bool)
+	for _, h := range sinkOf[*hitRow](b).rows {
+		if h.Billed {
+			seen[h.day] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(seen), time.Time.Compare)
+}
+
+// countFindings counts every day of [from, to). Rows that are stored twice count once without FINAL, because the number
+// of different findings and sources is counted. The version of a row is its count.
+func countFindings(ctx context.Context, conn driver.Conn, from, to time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	q := new(ch.Query).Add("INSERT INTO usage_day (account, t, endpoint, findings, ver) SELECT account, "+
+		"toDateTime(day, 'UTC'), '', uniqExact(finding, source) AS number, number FROM findings_hits WHERE billed = 1 AND "+
+		"day >= toDate(", from).Add(") AND day < toDate(", to).Add(") GROUP BY account, day")
+	return execForSpan(ctx, conn, q, "count findings", from, to)
+}
+
+// A finding is forgotten 400 days after its last hit. Its hits leave the store by their age; the row of the table
+// findings, whose first hit must never change, is deleted by name.
+
+// FindingTable knows when findings were hit last, and deletes their rows.
+type FindingTable struct {
+	store    Shards
+	caughtUp func(context.Context) error // waits until the store has all hits that were acknowledged before the call
+}
+
+// Shards are the connections to the store.
+type Shards interface{ Pool() *ch.Pool }
+
+// NewFindingTable returns the findings of a store. caughtUp waits until the store has all hits that were acknowledged
+// before its call.
+func NewFindingTable(store Shards, caughtUp func(context.Context) error) *FindingTable {
+	return &FindingTable{store, caughtUp}
+}
+
+// LastHits returns when each of these findings was hit last, with the hits that were acknowledged before the call. A
+// finding without hits is missing.
+func (f *FindingTable) LastHits(ctx context.Context, account string, ids []string) (map[string]time.Time, error) {
+	if err := f.caughtUp(ctx); err != nil {
+		return nil, err
+	}
+	last, pool := make(map[string]time.Time, len(ids)), f.store.Pool()
+	for shard := range pool.Count() {
+		q := new(ch.Query).Add("SELECT finding, max(last_at) FROM findings WHERE account = ", account).
+			Add(" AND finding IN ", ids).Add(" GROUP BY finding")
+		err := pool.ForEachRow(ctx, shard, q, func(rows driver.Rows) error {
+			var id string
+			var at time.Time
+			err := rows.Scan(&id, &at)
+			if last[id].Before(at) {
+				last[id] = at
+			}
+			return err
+		})
+		if err != nil {
+			return nil, ch.ClassifyError(ctx, fmt.Errorf("read the last hits of findings: %w", err))
+		}
+	}
+	return last, nil
+}
+
+// DeleteFindings deletes the rows of these findings.
+func (f *FindingTable) DeleteFindings(ctx context.Context, account string, ids []string) error {
+	pool := f.store.Pool()
+	return pool.ForEachShard(func(shard int) error {
+		q := new(ch.Query).Add("ALTER TABLE findings DELETE WHERE account = ", account).Add(" AND finding IN ", ids).
+			Add(" SETTINGS mutations_sync = 2")
+		if err := pool.Exec(ctx, shard, q); err != nil {
+			return ch.ClassifyError(ctx, fmt.Errorf("delete findings: %w", err))
+		}
+		return nil
+	})
 }

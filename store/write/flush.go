@@ -3,8 +3,12 @@ package write
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -373,4 +377,122 @@ func (k *flushBudget) spend(now time.Time, cost int) time.Duration {
 		return 0
 	}
 	return time.Duration(missing / requestedFlushesPerSecond * float64(time.Second))
+}
+
+// commitInterval is how often offsets are committed when WriterDeps.Sync is set, and how often failed commits are
+// retried in any case.
+const commitInterval = time.Second
+
+// commitLoop commits every commitInterval what the lanes have stored, and once more when flushed is closed.
+func (w *Writer) commitLoop(ctx context.Context, flushed <-chan struct{}) error {
+	tick := time.NewTicker(commitInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := w.commit(ctx, w.lanes...); err != nil {
+				return err
+			}
+		case <-flushed:
+			return w.commit(ctx, w.lanes...)
+		}
+	}
+}
+
+// commit syncs the disk if WriterDeps.Sync is set and then commits the offsets of the records that these lanes have
+// stored. Only a failed sync is an error, and it is final: rows may be lost, and a later sync would not report it.
+func (c *shared) commit(ctx context.Context, lanes ...*lane) error {
+	for _, l := range lanes { // one commit at a time, so that an older one does not overwrite a newer one
+		select {
+		case l.committing <- struct{}{}:
+			defer func() { <-l.committing }()
+		case <-ctx.Done():
+			return nil // the next owner inserts the rows again, which changes nothing
+		}
+	}
+	ends, needsSync := make([]map[*assignment]partitionEnd, len(lanes)), false
+	for i, l := range lanes {
+		ends[i] = l.pos.takeUncommitted()
+		needsSync = needsSync || len(ends[i]) > 0
+	}
+	if err := c.sync(needsSync); err != nil {
+		return err
+	}
+	for i, l := range lanes {
+		l.commitOffsets(ctx, ends[i])
+	}
+	return nil
+}
+
+// sync calls WriterDeps.Sync if there is one and it is needed. An error stays for all later calls.
+func (c *shared) sync(needed bool) error {
+	c.syncing <- struct{}{}
+	defer func() { <-c.syncing }()
+	if c.syncErr != nil || c.deps.Sync == nil || !needed {
+		return c.syncErr
+	}
+	if err := c.deps.Sync(); err != nil {
+		c.syncErr = fmt.Errorf("sync inserted rows to disk, to make them durable: %w", err)
+	}
+	return c.syncErr
+}
+
+func (l *lane) commitOffsets(ctx context.Context, ends map[*assignment]partitionEnd) {
+	if err := l.group.Commit(ctx, l.pos.committable(ends)); err != nil {
+		// The rows are stored: if nobody commits these offsets, they are inserted again, which changes nothing.
+		l.pos.putBackUncommitted(ends)
+		l.metrics.commitFailures.Inc()
+		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets after flush", slog.String("group", l.name),
+			slog.Any("error", err))
+	}
+}
+
+// pauses are the pauses between retries while ClickHouse is unavailable.
+var pauses = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
+
+// pingInterval is the longest time between two pings of ClickHouse during a pause; the shortest is half of it.
+const pingInterval = time.Second
+
+// pauseUntilReachable pauses after an insert that failed with cause. Retrying a whole batch in vain is expensive and a
+// ping is cheap, so ClickHouse is pinged once or twice a second, and the pause ends early once an unreachable server
+// answers again. A server that answers but fails inserts, for example for want of memory, gets the full pause.
+func (l *lane) pauseUntilReachable(ctx context.Context, s *shard, pause time.Duration, cause error) error {
+	end := time.Now().Add(pause)
+	unreachable := !isServerAnswer(cause)
+	for {
+		left := time.Until(end)
+		if err := wait.For(ctx, min(left, pingInterval/2+rand.N(pingInterval/2))); err != nil {
+			return err
+		}
+		if !time.Now().Before(end) {
+			return nil
+		}
+		pingCtx, cancel := context.WithTimeout(ctx, pingInterval)
+		err := s.conn.Ping(pingCtx)
+		cancel()
+		if err == nil && unreachable {
+			return nil
+		}
+		unreachable = err != nil
+	}
+}
+
+// isServerAnswer reports whether an error was sent by ClickHouse itself, so that the server is reachable.
+func isServerAnswer(err error) bool {
+	var ex *clickhouse.Exception
+	return errors.As(err, &ex)
+}
+
+// errRowsRejected marks an insert whose rows could not be encoded, before it reached ClickHouse.
+var errRowsRejected = errors.New("rows cannot be encoded")
+
+// rowsRejected reports whether an insert failed because of its rows. Any other error is not about them: no answer of
+// ClickHouse (network, timeout, a proxy's page), or one about the server's state, load or schema. Those rows are
+// inserted later as they are.
+func rowsRejected(err error) bool {
+	if errors.Is(err, errRowsRejected) {
+		return true
+	}
+	var ex *clickhouse.Exception
+	return errors.As(err, &ex) && !ch.IsServerError(ex.Code)
 }

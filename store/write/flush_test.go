@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestFlushBudget(t *testing.T) {
@@ -53,9 +54,7 @@ func TestWhenAFlushIsDue(t *testing.T) {
 		l := testLane(cfg)
 		fill(l, &assignment{Partition: stream.Partition{Topic: stream.Events}})
 		b, wait := l.takeDueBatch(now.Add(after), newFlushBudget(now))
-		if (b != nil) != want {
-			t.Errorf("%s: flush %v, wait %v", name, b != nil, wait)
-		}
+		is.Equal(t, b != nil, want, "%s: flush: wait %v", name, wait)
 	}
 	add := func(n int, body int, days int) func(*lane, *assignment) {
 		return func(l *lane, p *assignment) {
@@ -118,10 +117,7 @@ func TestWhenAFlushIsDue(t *testing.T) {
 			flushes++
 		}
 	}
-	if flushes != requestedFlushReserve/throttledFlushCost {
-		t.Errorf("%d requested flushes are due while throttled, want %d", flushes,
-			requestedFlushReserve/throttledFlushCost)
-	}
+	is.Equal(t, flushes, requestedFlushReserve/throttledFlushCost, "requested flushes are due while throttled")
 }
 
 // TestReadersShareOneFlush: a reader causes one flush. While that runs, neither later records nor another reader of the

@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // The lag is the age of the oldest record that was read: of the batch that is being inserted, else of the one that is
@@ -27,9 +28,7 @@ func TestLagIsThatOfTheOldestRecord(t *testing.T) {
 	}
 	is := func(when string, want time.Duration) {
 		t.Helper()
-		if lag := w.lag(now); lag != want {
-			t.Errorf("%s: %v, want %v", when, lag, want)
-		}
+		is.Equal(t, w.lag(now), want, when)
 	}
 	is("without records", 0)
 	add(0, 5*time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/findings"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -99,9 +100,7 @@ func TestEventsAndHitsWaitForNothingOfEachOther(t *testing.T) {
 				}
 			}
 			storetest.Eventually(t, func() bool { return b.committedOffset(topic, 0) == 3 })
-			if n := b.committedOffset(stuckTopic, 0); n != 0 {
-				t.Errorf("offset %d of %s is committed, want 0", n, stuckTopic)
-			}
+			is.Equal(t, b.committedOffset(stuckTopic, 0), 0, "offset: of %s is committed", stuckTopic)
 			if c.fault == storetest.Refused {
 				if _, complete := b.list(c.hitsAreStuck); complete {
 					t.Error("the list of what ClickHouse refuses claims to be complete")

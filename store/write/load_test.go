@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
@@ -118,12 +119,8 @@ func TestPartsStayFlat(t *testing.T) {
 	}
 	b.WaitCaughtUp(b.Reader(w))
 	n := flushCount(t, reg)
-	if got := inserts(); got != n {
-		t.Errorf("%d inserts into deliveries by %d flushes", got, n)
-	}
-	if got := b.QuerySum("SELECT uniqExact(id) FROM deliveries"); got != uint64(sent) {
-		t.Errorf("%d of %d deliveries are stored", got, sent)
-	}
+	is.Equal(t, inserts(), n, "inserts into deliveries by %d flushes", n)
+	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM deliveries"), uint64(sent), "of %d deliveries are stored", sent)
 	if hour && (most > 2*half || n > 3600/5+10) {
 		t.Errorf("%d flushes; %d parts in a partition in the second half, %d in the first", n, most, half)
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // unavailableConn is a ClickHouse that cannot be reached before reachableFrom and rejects inserts before acceptsFrom.
@@ -65,9 +67,7 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 					reachableFrom: began.Add(c.unreachable), acceptsFrom: began.Add(max(c.unreachable, c.rejecting)), code: c.code}
 				l := testLane(WriterConfig{}.withDefaults())
 				err := insertWithRetry(t.Context(), l, &shard{conn: conn}, eventsTable(), []*eventRow{})
-				if !errors.Is(err, errRowsRejected) {
-					t.Fatal(err)
-				}
+				must.ErrorIs(t, err, errRowsRejected)
 				if delay := conn.acceptedAt.Sub(conn.acceptsFrom); delay > c.maxDelay {
 					t.Errorf("rows are inserted %v after ClickHouse accepts them, want %v at most", delay, c.maxDelay)
 				}

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -162,9 +163,7 @@ func TestPoisonIsFoundByBisection(t *testing.T) {
 			e.Type = "poison"
 		}
 		b.Producer.Produce(stream.Events, 1, e.Record(), func(_ *stream.Record, err error) {
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 		})
 	}
 	must.Do(t, b.Producer.Flush(t.Context()))
@@ -212,9 +211,8 @@ func TestServerFaultMakesNoDeadLetters(t *testing.T) {
 		if dead := append(b.DeadLetters(0), b.DeadLetters(1)...); len(dead) > 0 || failed < 12 {
 			t.Errorf("%d dead letters after %d faults: %s", len(dead), failed, dead[0].Headers)
 		}
-		if n := b.QuerySum("SELECT uniqExact(id) FROM receipts WHERE account = '" + storetest.Account + "'"); n != 4 {
-			t.Errorf("%d of 4 receipts are stored", n)
-		}
+		is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM receipts WHERE account = '"+storetest.Account+"'"), 4,
+			"of 4 receipts are stored")
 	})
 	duringBisection := func(t *testing.T, from, until int) {
 		b := newBench(t)

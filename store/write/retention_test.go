@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -67,9 +68,7 @@ func TestRetention(t *testing.T) {
 		if errors.Is(err, event.ErrNotFound) {
 			return nil
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		is.OK(t, err)
 		return []id.ID{d}
 	}
 	job := event.RecoveryJob{
@@ -126,9 +125,7 @@ func TestRetention(t *testing.T) {
 		},
 		"bodies of a replay": func(r *read.Reader) (all []id.ID) {
 			stored, err := r.Stored(ctx, storetest.Account, []id.ID{readable.ID, expired.ID})
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 			for _, s := range stored {
 				all = append(all, s.ID)
 			}
@@ -157,9 +154,7 @@ func TestRetention(t *testing.T) {
 				page, err := r.EventsByOffset(ctx,
 					event.OffsetQuery{Account: storetest.Account, Endpoint: "ep_1", Partition: p, To: 1000, Limit: 10, Bytes: 1 << 20,
 						MaxBody: 1 << 20, Since: since})
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 				for _, x := range page.Rows {
 					all = append(all, x.ID)
 				}
@@ -237,9 +232,7 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 	b.Exec("SYSTEM START MERGES events")
 	b.Exec("OPTIMIZE TABLE events FINAL") // drops what the TTL has expired
 	yesterday := now.UTC().Add(-time.Hour).Format(time.DateOnly)
-	if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.storedDays("events"), want) {
-		t.Errorf("after the TTL days %v are left, want %v", b.storedDays("events"), want)
-	}
+	is.List(t, b.storedDays("events"), []string{edge.Format(time.DateOnly), yesterday}, "after the TTL days … are left")
 	if n := listed(30); n != 3 {
 		t.Errorf("%d events are listed, want those of two whole days", n)
 	}
@@ -249,17 +242,13 @@ func TestRetentionShowsWholeDays(t *testing.T) {
 	b.WaitCaughtUp(b.Reader(w))
 	migrate(30)
 	for _, table := range []string{"events", "events_by_endpoint", "deliveries", "attempts"} {
-		if want := []string{edge.Format(time.DateOnly), yesterday}; !slices.Equal(b.storedDays(table), want) {
-			t.Errorf("%s has days %v, want %v", table, b.storedDays(table), want)
-		}
+		is.List(t, b.storedDays(table), []string{edge.Format(time.DateOnly), yesterday}, "%s has days", table)
 	}
 	if n := listed(30); n != 3 {
 		t.Errorf("%d events are listed after the retention was made longer, want those of two whole days", n)
 	}
 	migrate(30)
-	if n := listed(30); n != 3 {
-		t.Errorf("%d events are listed after a migration without changes, want 3", n)
-	}
+	is.Equal(t, listed(30), 3, "events are listed after a migration without changes")
 }
 
 // TestCheckReportsShortTableRetention: Check reports tables that drop rows which reads would still show.
@@ -278,9 +267,7 @@ func TestCheckReportsShortTableRetention(t *testing.T) {
 	// A row lives to the end of its last day.
 	b.Exec("ALTER TABLE events MODIFY TTL toStartOfDay(toDateTime(ts)) + INTERVAL 10 DAY DELETE SETTINGS " +
 		"materialize_ttl_after_modify = 0")
-	if err := check(9); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, check(9))
 	if err := check(10); err == nil {
 		t.Error("no error, although a table keeps 9 days and the reader's retention is 10")
 	}
@@ -322,9 +309,7 @@ func TestChoresWithAnUnavailableShard(t *testing.T) {
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{eraser.Run, expirer.Run} {
 		running.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, run(ctx))
 		})
 	}
 	defer running.Wait()
@@ -393,9 +378,7 @@ func TestBatchOfManyDays(t *testing.T) {
 	w, stop := b.Writer(g.WriterConfig(write.WriterConfig{FlushEvery: time.Second}))
 	b.WaitCaughtUp(b.Reader(w))
 	stop()
-	if n := b.QuerySum("SELECT uniqExact(id) FROM deliveries"); n != days {
-		t.Errorf("%d of %d deliveries are stored", n, days)
-	}
+	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM deliveries"), days, "of %d deliveries are stored", days)
 	mu.Lock()
 	defer mu.Unlock()
 	for _, table := range []string{"events", "deliveries", "attempts", "failure_candidates", "run_deliveries"} {

@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -51,9 +52,7 @@ func TestCommitWaitsForTheScan(t *testing.T) {
 		}
 	}
 	stop() // the scan does not end
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed before the scan has ended, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed before the scan has ended")
 	_, _ = b.WriterWithDeps(write.WriterConfig{}, deps)
 	for scanned := 0; scanned < 2; {
 		c = <-calls
@@ -92,17 +91,13 @@ func TestScanWaitsForNoFlush(t *testing.T) {
 	if events := <-calls; len(events) != 3 {
 		t.Fatalf("%d events are scanned at once, want 3", len(events))
 	}
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed")
 	b.WaitCaughtUp(r)
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
 	if err != nil || len(page.Rows) != 3 || !page.AsOf.IsZero() {
 		t.Errorf("read %d of 3 events during the scan, as of %v, %v", len(page.Rows), page.AsOf, err)
 	}
-	if n := b.committedOffset(stream.Events, 0); n != 0 {
-		t.Errorf("offset %d is committed before the scan has ended, want 0", n)
-	}
+	is.Equal(t, b.committedOffset(stream.Events, 0), 0, "offset … is committed before the scan has ended")
 	end <- struct{}{}
 	// a second scan would wait for calls, and the commit for it
 	storetest.Eventually(t, func() bool { return b.committedOffset(stream.Events, 0) == 3 })

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -68,20 +69,15 @@ func TestTooManyPartsThrottleFlushes(t *testing.T) {
 	b.Exec("SYSTEM START MERGES events")
 	b.Exec("OPTIMIZE TABLE events FINAL")
 	b.WaitCaughtUp(r)
-	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
-		t.Errorf("%d of %d events are stored", got, n)
-	}
-	if got := b.QuerySum("SELECT count() FROM events"); got != uint64(n) {
-		t.Errorf("%d rows of %d events: rejected inserts have left rows", got, n)
-	}
+	is.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM events"), uint64(n), "of %d events are stored", n)
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), uint64(n),
+		"rows of %d events: rejected inserts have left rows", n)
 	b.Exec("OPTIMIZE TABLE events_by_endpoint FINAL")
 	storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_throttled") == 0 })
 	for message, want := range map[string]int{
 		"clickhouse has too many parts": 1, "clickhouse inserts fail": 1, "clickhouse accepts inserts again": 1,
 		"clickhouse has merged its parts": 1} {
-		if got := strings.Count(logged.String(), message); got != want {
-			t.Errorf("%q is logged %d times, want %d", message, got, want)
-		}
+		is.Equal(t, strings.Count(logged.String(), message), want, "%q is logged … times", message)
 	}
 	if len(b.DeadLetters(1)) > 0 {
 		t.Error("TOO_MANY_PARTS has made dead letters")

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -31,15 +32,11 @@ func TestWriteAndRead(t *testing.T) {
 	})
 	b.ProduceEvents(e)
 	d, err := r.Event(t.Context(), storetest.Account, e.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if !d.AsOf.IsZero() {
 		t.Fatalf("the fence timed out: as of %v", d.AsOf)
 	}
-	if diff := cmp.Diff(e, d.Event, storetest.CompareIPs); diff != "" {
-		t.Fatal(diff)
-	}
+	must.Equal(t, cmp.Diff(e, d.Event, storetest.CompareIPs), "")
 	if d.Status != event.Pending || d.Counts != (event.Counts{Total: 2, Pending: 2}) {
 		t.Fatalf("%+v", d.Summary)
 	}
@@ -69,15 +66,11 @@ func TestWriteAndRead(t *testing.T) {
 		t.Fatalf("%+v", d.Summary)
 	}
 	want := event.AttemptRow{Attempt: *o.Attempt, Endpoint: o.Endpoint, Destination: "dst_a", Number: 1, NextAt: o.NextAt}
-	if diff := cmp.Diff(want, d.Attempts[0], storetest.CompareIPs); diff != "" {
-		t.Fatal(diff)
-	}
+	must.Equal(t, cmp.Diff(want, d.Attempts[0], storetest.CompareIPs), "")
 
 	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered), b.Outcome(e, "dst_b", event.Delivered))
 	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if len(page.Rows) != 1 || page.More || !page.AsOf.IsZero() {
 		t.Fatalf("%+v", page)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
@@ -106,9 +107,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 		t.Fatalf("%d of %d events are stored", len(rows), len(good))
 	}
 	dead := b.DeadLetters(1)
-	if len(dead) != 4 {
-		t.Fatalf("%d dead letters, want 4", len(dead))
-	}
+	must.Equal(t, len(dead), 4, "dead letters")
 	for _, d := range dead {
 		head := map[string]string{}
 		for _, h := range d.Headers {
@@ -120,9 +119,7 @@ func TestPoisonBecomesDeadLetters(t *testing.T) {
 			t.Errorf("headers %v", head)
 		}
 		if head[stream.HeaderDeadTopic] == stream.Outcomes {
-			if string(d.Value) != "\xff\x01" {
-				t.Errorf("value %q", d.Value)
-			}
+			is.Equal(t, string(d.Value), "\xff\x01", "value %q", d.Value)
 			continue
 		}
 		if e, err := event.Decode(d); err != nil || e.Type != "poison" || !strings.HasPrefix(string(e.Body), "body ") {
@@ -150,9 +147,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 	for i := range n {
 		last = b.Event(i)
 		b.Producer.Produce(stream.Events, last.ID.Partition(), last.Record(), func(_ *stream.Record, err error) {
-			if err != nil {
-				t.Error(err)
-			}
+			is.OK(t, err)
 		})
 	}
 	must.Do(t, b.Producer.Flush(t.Context()))
@@ -165,9 +160,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 		err, event.ErrUnavailable) {
 		t.Fatalf("list without ClickHouse: %v", err)
 	}
-	if err := r.Ping(t.Context()); !errors.Is(err, event.ErrUnavailable) {
-		t.Fatalf("ping without ClickHouse: %v", err)
-	}
+	must.ErrorIs(t, r.Ping(t.Context()), event.ErrUnavailable, "ping without ClickHouse")
 	if got := storetest.Metric(t, reg, "relay_store_buffered_rows"); got > 500+5_000 {
 		t.Fatalf("%v rows are buffered", got)
 	}
@@ -179,9 +172,7 @@ func TestClickHouseUnavailable(t *testing.T) {
 		if errors.Is(err, event.ErrUnavailable) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if !page.AsOf.IsZero() {
 			continue // the writer has not caught up
 		}
@@ -277,9 +268,7 @@ func TestWritersShareTheLog(t *testing.T) {
 			e := b.Event(n)
 			done := make(chan error, 1)
 			b.Producer.Produce(stream.Events, e.ID.Partition(), e.Record(), func(_ *stream.Record, err error) { done <- err })
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			is.OK(t, <-done)
 			n++
 		}
 		produced <- n
@@ -294,9 +283,7 @@ func TestWritersShareTheLog(t *testing.T) {
 	cancel()
 	n := <-produced
 	b.WaitCaughtUp(b.Reader(nil))
-	if got := b.QuerySum("SELECT uniqExact(id) FROM events"); got != uint64(n) {
-		t.Fatalf("%d of %d events are stored", got, n)
-	}
+	must.Equal(t, b.QuerySum("SELECT uniqExact(id) FROM events"), uint64(n), "of %d events are stored", n)
 }
 
 // TestNoDeliveryWithoutItsAttempt: while attempts or candidates cannot be inserted, no delivery is visible without the
@@ -311,9 +298,7 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 		b.ProduceOutcomes(b.Outcome(b.Event(1), "dst_a", event.Failed, func(o *event.Outcome) { o.Run = run }))
 		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 1 })
 		count := func(of string) int { return int(b.QuerySum("SELECT uniqExact(id) FROM " + of)) }
-		if n := count("deliveries"); n != i {
-			t.Errorf("without %s: %d deliveries are visible, want %d", table, n, i)
-		}
+		is.Equal(t, count("deliveries"), i, "without %s … deliveries are visible", table)
 		if n := count("run_deliveries"); table == "attempts" && n != i {
 			t.Errorf("%d deliveries of a run are visible without their attempt", n)
 		}
@@ -321,9 +306,7 @@ func TestNoDeliveryWithoutItsAttempt(t *testing.T) {
 		storetest.Eventually(t, func() bool { return count("deliveries") == i+1 })
 		for _, of := range []string{
 			"attempts", "failure_candidates", "failure_candidates_by_endpoint", "event_keys", "run_deliveries"} {
-			if n := count(of); n != i+1 {
-				t.Errorf("%d rows in %s, want %d", n, of, i+1)
-			}
+			is.Equal(t, count(of), i+1, "rows in %s", of)
 		}
 		storetest.Eventually(t, func() bool { return storetest.Metric(t, reg, "relay_store_unavailable_shards") == 0 })
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,18 +46,14 @@ func compare(t *testing.T, name, want string) {
 	if *update {
 		must.Do(t, os.WriteFile(name, []byte(want), 0o644))
 	}
-	if read(t, name) != want {
-		t.Errorf("%s is not what it is made from: run make generate", name)
-	}
+	is.Equal(t, read(t, name), want, "%s is not what it is made from: run make generate", name)
 }
 
 func TestChartHasTheVersion(t *testing.T) {
 	version := strings.TrimSpace(read(t, "../../VERSION"))
 	line := regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
 	chart := read(t, "../../deploy/chart/eventrelay/Chart.yaml")
-	if n := len(line.FindAllString(chart, -1)); n != 2 {
-		t.Fatalf("%d lines with a version: this test looks for the wrong text", n)
-	}
+	must.Equal(t, len(line.FindAllString(chart, -1)), 2, "lines with a version: this test looks for the wrong text")
 	compare(t, "../../deploy/chart/eventrelay/Chart.yaml", line.ReplaceAllString(chart, "$1: "+version))
 }
 
@@ -67,10 +64,7 @@ func TestChartHasTheAlertRules(t *testing.T) {
 // settings returns the schemas of the plain settings and of the secret ones, from the tags of node.Config.
 func settings(t *testing.T) (plain, secret map[string]any) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../../node/settings.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../node/settings.go", nil, 0))(t)
 	plain, secret = map[string]any{}, map[string]any{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		field, ok := n.(*ast.Field)

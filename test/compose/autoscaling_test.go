@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -73,9 +74,8 @@ func TestAutoscaling(t *testing.T) {
 	// Turned off with the number that runs, it leaves that number. The first other number is a conflict.
 	want := func(pods string) {
 		t.Helper()
-		if n := k.kubectl("get", "statefulset", "eventrelay-write", "-o", "jsonpath={.spec.replicas}"); n != pods {
-			t.Errorf("%s pods without the autoscaler, want %s", n, pods)
-		}
+		is.Equal(t, k.kubectl("get", "statefulset", "eventrelay-write", "-o", "jsonpath={.spec.replicas}"), pods,
+			"pods without the autoscaler")
 	}
 	k.installObjects(fmt.Sprintf("write.replicas=%d", asked))
 	want("4")

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -88,9 +89,7 @@ func (c *cluster) relay(service string, input []byte, args ...string) []byte {
 	var output, faults bytes.Buffer
 	cmd := c.command(c.t.Context(), append([]string{"exec", "-T", service, "relay"}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), &output, &faults
-	if err := cmd.Run(); err != nil {
-		c.t.Fatalf("relay %v: %v\n%s%s", args, err, &output, &faults)
-	}
+	must.Do(c.t, cmd.Run(), "relay %v: %s%s", args, &output, &faults)
 	return output.Bytes()
 }
 
@@ -333,9 +332,7 @@ func TestComposeSmall(t *testing.T) {
 	c.compose("down")
 	c.up()
 	c.awaitStored()
-	if len(c.accepted) != 10 {
-		t.Errorf("%d of 10 events were accepted", len(c.accepted))
-	}
+	is.Equal(t, len(c.accepted), 10, "of 10 events were accepted")
 
 	c.relay("relay", nil, "doctor")
 	export := c.relay("relay", nil, "config", "export")
@@ -346,9 +343,7 @@ func TestComposeSmall(t *testing.T) {
 	c.relay("relay", export, "config", "resume", "-")
 	c.send() // with the API key of before
 	c.awaitReceived()
-	if len(c.accepted) != 12 {
-		t.Errorf("%d of 12 events were accepted", len(c.accepted))
-	}
+	is.Equal(t, len(c.accepted), 12, "of 12 events were accepted")
 }
 
 // docker-compose.yml comes up from a clone, with the relay's own image. Events go on while a node of each role and a

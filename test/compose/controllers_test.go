@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -146,9 +147,7 @@ func (k *controlPlane) contour(t *testing.T, settings string, port int) {
 	background(t, exec.Command(k.program("contour"), args...))
 	out, err := exec.Command(k.program("contour"), "bootstrap", "--xds-address=127.0.0.1", "--xds-port=8101",
 		"--admin-address="+filepath.Join(dir, "admin.sock"), bootstrap).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, err, "%s", out)
 	background(t, exec.Command(k.program("envoy"),
 		"-c", bootstrap, "--service-cluster", "contour", "--service-node", "one"))
 }
@@ -170,9 +169,7 @@ func haproxy(t *testing.T, k *controlPlane) {
 			t.Error(err)
 			return
 		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, syscall.Kill(pid, syscall.SIGKILL))
 	})
 	cmd := exec.Command(k.program("haproxy-ingress"), "--kubeconfig", filepath.Join(k.dir, "kubeconfig"),
 		"--local-filesystem-prefix", dir, "--configmap", "gateways/haproxy", "--update-status=false", "--watch-gateway=false",

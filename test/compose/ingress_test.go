@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -97,9 +98,7 @@ func TestSettingsOfControllersAreDocumented(t *testing.T) {
 				}
 				found++
 				text := strings.NewReplacer(`\.`, ".", "=", ": ").Replace(rest)
-				if !strings.Contains(string(page), text) {
-					t.Errorf("docs/operate/kubernetes.md lacks %q, which %s needs", text, c.name)
-				}
+				is.Has(t, string(page), text, "docs/operate/kubernetes.md lacks %q, which %s needs", text, c.name)
 			}
 		}
 	}
@@ -201,9 +200,7 @@ func (k *controlPlane) serviceOf(name string) string {
 	server.Start()
 	k.t.Cleanup(server.Close)
 	host, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	must.Do(k.t, err)
 	return fmt.Sprintf(serviceEndpoint, name, name, host, port) + fmt.Sprintf(serviceEndpoints, name, host, port)
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -172,9 +173,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("restore", func(t *testing.T) { k.stopForRestore(t) })
 	k.upgrade()
 	k.awaitStored()
-	if ledger := relay("doctor"); !strings.Contains(ledger, "lost 0") {
-		t.Errorf("doctor says %s", ledger)
-	}
+	is.Has(t, relay("doctor"), "lost 0", "doctor says")
 	k.must("helm", "uninstall", "eventrelay", "--namespace", "hooks", "--wait")
 	if left := k.kubectl("get", "deployment,statefulset,service,serviceaccount,poddisruptionbudget,networkpolicy", "-l",
 		"app.kubernetes.io/instance=eventrelay", "-o", "name"); left != "" && !strings.Contains(left, "No resources found") {
@@ -236,9 +235,8 @@ func (k *kubernetes) failedJob(t *testing.T) {
 	if err == nil || !strings.Contains(out, "migrate tables") {
 		t.Errorf("an upgrade with a wrong password: %v\n%s", err, out)
 	}
-	if is := k.kubectl("get", "pods", "-l", "app.kubernetes.io/component!=migrate", "-o", "name"); is != was {
-		t.Errorf("nodes were replaced: %s, before %s", is, was)
-	}
+	is.Equal(t, k.kubectl("get", "pods", "-l", "app.kubernetes.io/component!=migrate", "-o", "name"), was,
+		"nodes were replaced: before %s", was)
 }
 
 // loseMachine cuts a machine off. Its pods are replaced once its Node is deleted, and nothing is lost, also when the
@@ -247,9 +245,7 @@ func (k *kubernetes) loseMachine(t *testing.T) {
 	connect := func(state string) {
 		link := exec.Command("ip", "-n", "relay-k8s-cp", "link", "set", "relay-k8s-b", state)
 		out, err := link.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		must.Do(t, err, "%s", out)
 	}
 	for _, group := range []string{"ingest", "api", "dispatch", "write"} {
 		on := k.kubectl("get", "pods", "-l", "app.kubernetes.io/component="+group, "-o", "jsonpath={.items[*].spec.nodeName}")

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
@@ -123,9 +124,7 @@ func TestCertificateByACME(t *testing.T) {
 	for name, want := range map[string]bool{"": true, host: true, "other.example.com": false} {
 		conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{ServerName: name,
 			InsecureSkipVerify: true})
-		if (err == nil) != want {
-			t.Errorf("a client asks for the name %q: %v", name, err)
-		}
+		is.Equal(t, err == nil, want, "a client asks for the name %q: %v", name, err)
 		if err == nil {
 			conn.Close()
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -139,9 +140,7 @@ func alertsOfThreeNodes(t *testing.T, c *cluster, nodes []*process, mail *kit.Ma
 			t.Errorf("%+v arrived %d times, with the ids %v", m, n, ids[m])
 		}
 	}
-	if want := 2 * 3 * len(endpoints); len(counts) != want {
-		t.Errorf("%d different alerts, want %d; %d repeats", len(counts), want, repeats)
-	}
+	is.Equal(t, len(counts), 2*3*len(endpoints), "different alerts: %d repeats", repeats)
 	t.Logf("%d alerts, %d of them repeats after the kill", len(counts)+repeats, repeats)
 }
 

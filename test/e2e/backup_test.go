@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -126,9 +127,7 @@ func TestBackupAndRestore(t *testing.T) {
 	again.key = p.key
 	again.start()
 	for i, id := range before {
-		if got := post(again, i); got != id {
-			t.Fatalf("a repeat of event %d is %q, want %s", i, got, id)
-		}
+		must.Equal(t, post(again, i), id, "a repeat of event %d is", i)
 		again.awaitStatus(id, "delivered", arrival)
 	}
 	var report string
@@ -161,9 +160,7 @@ func TestBackupInBucket(t *testing.T) {
 	doctor := func(words string) {
 		t.Helper()
 		out, _ := runToEnd(t, p.command("doctor", "--data-dir", dir))
-		if !strings.Contains(out, words) {
-			t.Errorf("relay doctor says %s, want %q", out, words)
-		}
+		is.Has(t, out, words, "relay doctor says")
 	}
 	doctor("no backup was ever made")
 	ep, _, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})
@@ -241,9 +238,7 @@ func TestBackupFaults(t *testing.T) {
 			kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 		}
 		t.Cleanup(func() {
-			if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 		})
 		return filepath.Join(dir, "full")
 	}
@@ -259,9 +254,7 @@ func TestBackupFaults(t *testing.T) {
 		for range n {
 			res := must.Get(http.Post(in, "application/octet-stream", bytes.NewReader(body)))(t)
 			res.Body.Close()
-			if res.StatusCode != http.StatusOK {
-				t.Fatal(res.Status)
-			}
+			must.Equal(t, res.StatusCode, http.StatusOK, res.Status)
 			sent++
 		}
 	}
@@ -302,9 +295,8 @@ func TestBackupFaults(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	_ = p.awaitExit(arrival)
 	_ = backup.Wait()
-	if backup.ProcessState.ExitCode() != command.ExitRefused {
-		t.Errorf("relay backup of a node that was killed ended with %d", backup.ProcessState.ExitCode())
-	}
+	is.Equal(t, backup.ProcessState.ExitCode(), command.ExitRefused,
+		"relay backup of a node that was killed ended with")
 	p.start()
 	whole, next := filepath.Join(above, "whole"), t.TempDir()
 	if out, code := runToEnd(t, p.command("backup", whole, "--data-dir", dir)); code != command.ExitDone {

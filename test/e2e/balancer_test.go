@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // balancer sends requests to the nodes of a cluster in turn, as deploy/compose/haproxy.cfg does: not to nodes whose
@@ -230,9 +232,7 @@ func TestBalancerSendsNothingTwice(t *testing.T) {
 			t.Fatalf("status %d, %d requests; want %d, %v", status, len(got), want, requests)
 		}
 		for _, r := range requests {
-			if text := <-got; text != r {
-				t.Errorf("request %q, want %q", text, r)
-			}
+			is.Equal(t, <-got, r, "request")
 		}
 	}
 	f(http.StatusOK, []string{"works event"}, works, away) // the second is the first in turn

@@ -152,9 +152,7 @@ func (s *rightsServer) checkUsed() {
 	lines := func(statement string) []string {
 		s.t.Helper()
 		answer, status := s.ask("admin", statement)
-		if status != http.StatusOK {
-			s.t.Fatalf("%s: %s", statement, answer)
-		}
+		must.Equal(s.t, status, http.StatusOK, "%s: %s", statement, answer)
 		return strings.FieldsFunc(answer, func(r rune) bool { return r == '\n' })
 	}
 	lines("SYSTEM FLUSH LOGS")

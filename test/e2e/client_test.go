@@ -38,13 +38,9 @@ func (c client) withKey(key string) client {
 func (c client) call(method, path string, body any) (int, map[string]any, http.Header) {
 	c.t.Helper()
 	status, raw, header, err := c.request(method, path, body)
-	if err != nil {
-		c.t.Fatalf("%s %s: %v\n%s", method, path, err, c.logs)
-	}
+	must.Do(c.t, err, "%s %s: %s", method, path, c.logs)
 	var answer map[string]any
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		c.t.Fatalf("%s %s: %d, not JSON: %s", method, path, status, raw)
-	}
+	must.Do(c.t, json.Unmarshal(raw, &answer), "%s %s: %d, not JSON: %s", method, path, status, raw)
 	return status, answer, header
 }
 
@@ -95,9 +91,7 @@ func (c client) must(want int, method, path string, body any) map[string]any {
 		}
 		return ""
 	})
-	if status != want {
-		c.t.Fatalf("%s %s: %d %v, want %d\n%s", method, path, status, answer, want, c.logs)
-	}
+	must.Equal(c.t, status, want, "%s %s: %v: %s", method, path, answer, c.logs)
 	return answer
 }
 
@@ -185,9 +179,7 @@ func (c client) list(query string, limit int) []map[string]any {
 			time.Sleep(time.Second)
 			continue
 		}
-		if status != http.StatusOK {
-			c.t.Fatalf("GET %s: %d %v\n%s", path, status, page, c.logs)
-		}
+		must.Equal(c.t, status, http.StatusOK, "GET %s: %v\n%s", path, page, c.logs)
 		if cursor == "" && header.Get("Relay-Data-As-Of") != "" && time.Since(began) < busy*time.Minute {
 			time.Sleep(20 * time.Millisecond)
 			continue

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -87,7 +88,5 @@ func TestClockSteps(t *testing.T) {
 	step("0s")
 	check()
 	report, _ := runToEnd(t, p.command("doctor", "--data-dir", dir))
-	if !strings.Contains(report, "lost 0") {
-		t.Error(report)
-	}
+	is.Has(t, report, "lost 0")
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -141,9 +142,7 @@ func (w *commitWatch) finish(t *testing.T) {
 	t.Helper()
 	close(w.stop)
 	w.wg.Wait()
-	if w.fault != "" {
-		t.Errorf("a committed offset went back: %s", w.fault)
-	}
+	is.Equal(t, w.fault, "", "a committed offset went back")
 }
 
 // TestCutOffAndOneOwner runs three nodes on separate hosts. First the link of one is cut; then nodes are
@@ -265,9 +264,7 @@ func ownersWhileRestarting(t *testing.T, c *cluster, nodes []*process, seed uint
 		for i, n := range nodes {
 			f.runFor(500 * time.Millisecond)
 			from := time.Now()
-			if err := n.stop(syscall.SIGTERM); err != nil {
-				t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
-			}
+			is.OK(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 			if i == 1 {
 				c.awaitBalanced(2) // the others own its partitions
 			}

@@ -64,9 +64,7 @@ func (b *browser) send(to client, method, path string, form url.Values, header .
 func (b *browser) want(to client, status int, leadsTo, words, method, path string, form url.Values, header ...string) {
 	b.t.Helper()
 	res, body, err := b.send(to, method, path, form, header...)
-	if err != nil {
-		b.t.Fatalf("%s %s: %v", method, path, err)
-	}
+	must.Do(b.t, err, "%s %s", method, path)
 	if res.StatusCode != status || res.Header.Get("Location") != leadsTo || !strings.Contains(body, words) {
 		b.t.Fatalf("%s %s: %d to %q: %s", method, path, res.StatusCode, res.Header.Get("Location"), body)
 	}
@@ -169,9 +167,7 @@ func sessionsOnThreeNodes(t *testing.T, c *cluster) {
 		if err != nil || res.StatusCode == http.StatusServiceUnavailable {
 			return "the page is " + body
 		}
-		if res.StatusCode != http.StatusSeeOther {
-			t.Fatalf("the session that has ended is answered %s", res.Status)
-		}
+		must.Equal(t, res.StatusCode, http.StatusSeeOther, "the session that has ended is answered %s", res.Status)
 		return ""
 	})
 }

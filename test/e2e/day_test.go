@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -84,9 +85,7 @@ func TestDaysOnOneMachine(t *testing.T) {
 		return ""
 	})
 	for n, events := range dest.as {
-		if len(events) != 1 {
-			t.Errorf("%d was delivered as %d events", n, len(events))
-		}
+		is.Equal(t, len(events), 1, "%d was delivered as … events", n)
 	}
 	const small = 256 // MB: partitions fill their first files of 16 MiB
 	for name, last := range peaks[days-1] {

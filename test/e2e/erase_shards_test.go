@@ -12,6 +12,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -147,9 +148,7 @@ func TestErasePayloadOnShards(t *testing.T) {
 	must.Get(brokers.DeleteRecords(t.Context(), upTo))(t)
 	nodes[0].move(0, x.endpoint, int(home+1)%4, "--wait", "60s")
 	other := x.failedEvent("planted-other")
-	if partitionOf(t, other)%2 != near {
-		t.Fatalf("the endpoint was not moved to the other shard")
-	}
+	must.Equal(t, partitionOf(t, other)%2, near, "the endpoint was not moved to the other shard")
 	x.a.must(http.StatusOK, "POST", "/v1/events/"+moved+"/replay", nil)
 	eventually(t, time.Minute, func() string {
 		if e := x.a.event(moved); len(e["attempts"].([]any)) != 2 ||
@@ -193,7 +192,5 @@ func TestErasePayloadOnShards(t *testing.T) {
 			told++
 		}
 	}
-	if told != 4 {
-		t.Errorf("the audit log has %d erasures, want 4", told)
-	}
+	is.Equal(t, told, 4, "the audit log has … erasures")
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -30,9 +31,7 @@ func TestFullDiskAnswers503(t *testing.T) {
 		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
 	})
 	p := startDevProcess(t, dir)
 	ep, in, _ := p.endpoint(map[string]any{
@@ -61,9 +60,7 @@ func TestFullDiskAnswers503(t *testing.T) {
 	for range 20 {
 		send()
 	}
-	if len(stored) != 20 {
-		t.Fatalf("statuses before the disk is full: %v", statuses)
-	}
+	must.Equal(t, len(stored), 20, "statuses before the disk is full: %v", statuses)
 
 	filler := filepath.Join(dir, "filler")
 	fillDisk(t, filler)
@@ -108,9 +105,7 @@ func TestFullDiskAnswers503(t *testing.T) {
 		}
 	}
 	check("after")
-	if err := p.stop(os.Interrupt.(syscall.Signal)); err != nil {
-		t.Fatalf("ended with %v\n%s", err, p.logs)
-	}
+	must.Do(t, p.stop(os.Interrupt.(syscall.Signal)), "ended with: %s", p.logs)
 	p.start()
 	check("after a restart")
 	t.Logf("%d requests were answered 2xx; all statuses: %v", len(stored), statuses)
@@ -143,9 +138,7 @@ func TestFullDiskOfTheStore(t *testing.T) {
 		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(tables, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, syscall.Unmount(tables, syscall.MNT_DETACH))
 	})
 	dest := newSink(t, nil)
 	p := startDevProcess(t, dir)
@@ -234,9 +227,7 @@ func TestReadOnlyDisk(t *testing.T) {
 		return status
 	}
 	for range sent {
-		if status := send(); status != http.StatusOK {
-			t.Fatalf("a request is answered %d", status)
-		}
+		must.Equal(t, send(), http.StatusOK, "a request is answered")
 	}
 	must.Do(t, os.WriteFile("/sys/fs/ext4/"+filepath.Base(device)+"/trigger_fs_error", []byte("1"), 0o200))
 	for began, status := time.Now(), 1; status != 0 && time.Since(began) < 5*time.Second; {

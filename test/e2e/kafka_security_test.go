@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -32,9 +33,7 @@ func documentedACLs(t *testing.T) (all []documentedACL) {
 		a := documentedACL{resource: found[1], migrates: strings.Contains(found[3], "relay migrate")}
 		for name := range strings.SplitSeq(found[2], ", ") {
 			op, err := kmsg.ParseACLOperation(name)
-			if err != nil {
-				t.Fatalf("docs/operate/security.md: %v", err)
-			}
+			must.Do(t, err, "docs/operate/security.md")
 			a.operations = append(a.operations, op)
 		}
 		all = append(all, a)
@@ -122,9 +121,7 @@ func trim(t *testing.T, conf stream.Config) {
 	t.Helper()
 	r := must.Get(stream.NewReader(conf, "test"))(t)
 	defer r.Close()
-	if err := r.Trim(t.Context(), stream.Partition{Topic: stream.Events}, 0); err != nil {
-		t.Error(err)
-	}
+	is.OK(t, r.Trim(t.Context(), stream.Partition{Topic: stream.Events}, 0))
 }
 
 // checkDecisions checks that the authorizer has denied nothing, and that each documented operation was needed.

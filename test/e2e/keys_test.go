@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,8 +14,12 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
+	"github.com/eventrelay/relay/test/oidctest"
 )
 
 func TestKeysCommands(t *testing.T) {
@@ -59,9 +62,7 @@ func TestKeysCommands(t *testing.T) {
 		row := row.(map[string]any)
 		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
 	}
-	if want := []string{"operator key.revoked", "key key.used", "operator key.created"}; !slices.Equal(actions, want) {
-		t.Errorf("%q, want %q", actions, want)
-	}
+	is.List(t, actions, []string{"operator key.revoked", "key key.used", "operator key.created"})
 	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
 	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
 		t.Fatalf("revoking an unknown key ended with %d", code)
@@ -110,9 +111,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	restart := func(keys ...string) {
 		t.Helper()
 		if p.url != "" {
-			if err := p.stop(syscall.SIGTERM); err != nil {
-				t.Fatalf("SIGTERM ended with %v\n%s", err, p.logs)
-			}
+			must.Do(t, p.stop(syscall.SIGTERM), "SIGTERM ended with: %s", p.logs)
 		}
 		p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+strings.Join(keys, ","))
 		p.start()
@@ -120,9 +119,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	rewrap := func(want int, flags ...string) string {
 		t.Helper()
 		out, code := runToEnd(t, p.command(append([]string{"keys", "rewrap", "--data-dir", p.dir}, flags...)...))
-		if code != want {
-			t.Fatalf("rewrap ended with %d:\n%s", code, out)
-		}
+		must.Equal(t, code, want, "rewrap ended with: \n%s", out)
 		return out
 	}
 	restart(old)
@@ -136,9 +133,7 @@ func TestMasterKeyRotation(t *testing.T) {
 		p.awaitStatus(p.send(ep, n), "delivered", arrival)
 		got := dest.wait(t, n, arrival)[n-1]
 		verifyDelivery(t, secret, got)
-		if got.header.Get("X-Planted") != "planted-header" {
-			t.Errorf("delivery %d has lost its header", n)
-		}
+		is.Equal(t, got.header.Get("X-Planted"), "planted-header", "delivery %d has lost its header", n)
 		if resp := p.post(in, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)},
 			[]byte("{}")); resp.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a wrong signature was answered %s", resp.Status)
@@ -170,9 +165,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	p.start()
 	deliver(5)
 	for _, planted := range []string{"planted", secret, old[4:], young[6:]} {
-		if strings.Contains(p.logs.String(), planted) {
-			t.Errorf("%s is in the log", planted)
-		}
+		is.Lacks(t, p.logs.String(), planted, "%s is in the log", planted)
 	}
 }
 
@@ -233,4 +226,148 @@ func TestAuditSurvivesItsNode(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// usersCommands creates, lists, changes and removes a user on a process whose environment names admin@example.com.
+func usersCommands(t *testing.T, p *process) {
+	t.Helper()
+	relay := func(want int, words string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"users", args[0], "--data-dir", p.dir}, args[1:]...), func(string) string {
+			return ""
+		}, &out, &errs)
+		if text := out.String() + errs.String(); code != want || !strings.Contains(text, words) {
+			t.Fatalf("users %v: %d, want %d: %s", args, code, want, text)
+		}
+		return out.String()
+	}
+	eventually(t, arrival, func() string { // somebody has a password, so no link is printed
+		if text := p.printed.String(); !strings.Contains(text, "\nDashboard: "+p.url+"/app\n") {
+			return "printed " + text
+		}
+		return ""
+	})
+	lines := strings.Fields(relay(command.ExitDone, "usr_", "add", "Ops@example.com"))
+	token, linked := strings.CutPrefix(lines[len(lines)-1], p.url+"/app/link/")
+	if len(lines) != 3 || lines[1] != "ops@example.com" || !linked || len(token) != 43 {
+		t.Fatalf("%q", lines)
+	}
+	relay(command.ExitRefused, "email: already belongs to a user", "add", "ops@EXAMPLE.com")
+	relay(command.ExitRefused, "email: must be an address", "add", "ops")
+	is.Lacks(t, relay(command.ExitDone, lines[0], "reset", "ops@example.com"), token)
+	list := relay(command.ExitDone, "admin@example.com\t", "list")
+	if !strings.Contains(list, "\tread_write\t") || !strings.Contains(list, "\tnever signed in\thas a password\n") ||
+		!strings.Contains(list, "\thas a link until ") {
+		t.Errorf("%s", list)
+	}
+	var users []admin.User
+	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil ||
+		len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet ||
+		users[0].Scope != "read_write" || users[0].LastSignInAt != nil {
+		t.Errorf("%+v, %v", users, err)
+	}
+	relay(command.ExitRefused, "scope: must be read or read_write", "add", "reader@example.com", "--scope", "admin")
+	relay(command.ExitDone, "reader@example.com", "add", "reader@example.com", "--scope", "read")
+	is.Has(t, relay(command.ExitDone, "", "list"), "\treader@example.com\tread\t")
+	relay(command.ExitRefused, "scope: must be read or read_write", "scope", "reader@example.com", "admin")
+	relay(command.ExitDone, "\nread_write\n", "scope", "Reader@example.com", "read_write")
+	relay(command.ExitDone, "\nread\n", "scope", "reader@example.com", "read")
+	relay(command.ExitRefused, "no user has this address", "scope", "nobody@example.com", "read")
+	relay(command.ExitDone, "", "remove", "reader@example.com")
+	relay(command.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
+	relay(command.ExitRefused, "no user has this address", "remove", "ops@example.com")
+	relay(command.ExitRefused, "last user with the scope read_write; add another one first: relay users add", "remove",
+		"admin@example.com")
+	relay(command.ExitRefused, "last user with the scope read_write", "scope", "admin@example.com", "read")
+	relay(command.ExitRefused, "no user has this address", "reset", "ops@example.com")
+	var actions []string
+	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
+		row := row.(map[string]any)
+		actions = append(actions, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"], " ", row["changes"]))
+	}
+	if got := strings.Join(actions, ", "); got != "operator user.deleted [], operator user.updated [epoch link.expires "+
+		"link.hash], operator user.created []" {
+		t.Errorf("%s", got)
+	}
+	for _, secret := range []string{"planted-password", token} {
+		is.Lacks(t, p.logs.String(), secret, "the log contains a secret")
+	}
+}
+
+func TestUsersRejectsMisuse(t *testing.T) {
+	f := func(want string, code int, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"users"}, args...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) {
+			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
+		}
+	}
+	f("Exit codes", command.ExitDone, "--help")
+	f("email address of one user", command.ExitMisused, "add")
+	f("email address of one user", command.ExitMisused, "reset", "a", "b")
+	f("email address of one user", command.ExitMisused, "remove")
+	f("email address of one user and a scope", command.ExitMisused, "scope", "ops@example.com")
+	f(`unexpected argument "x"`, command.ExitMisused, "list", "x")
+	f("no running process", command.ExitNoProcess, "list", "--data-dir", t.TempDir())
+}
+
+// A person signs in by the issuer in the settings, and appears in relay users and the audit log, until an operator
+// removes them. relay doctor names the redirect URL, and says when the issuer is away. No secret is in the log.
+func TestSignInByAnIssuer(t *testing.T) {
+	base := fmt.Sprintf("http://127.0.0.1:%d", kit.FreePort(t))
+	i := oidctest.New(t, base+"/app/sign-in/issuer/callback",
+		oidctest.Person{Subject: "1", Email: "ada@example.com", Groups: []string{"ops"}})
+	p := newDevProcess(t, t.TempDir(), "RELAY_OIDC_ISSUER="+i.URL,
+		"RELAY_OIDC_CLIENT_ID="+oidctest.ClientID, "RELAY_OIDC_CLIENT_SECRET="+oidctest.Secret,
+		"RELAY_OIDC_WRITE_GROUPS=admins,ops")
+	p.url = base // listens there
+	p.start()
+	const check = "sign-in"
+	if checks, _ := p.runDoctor(); checks[check].State != doctor.StateOK ||
+		!strings.Contains(checks[check].Text, base+"/app/sign-in/issuer/callback") {
+		t.Errorf("%+v", checks[check])
+	}
+	b := newBrowser(t, base)
+	res, _, err := b.send(p.client, http.MethodGet, "/app/sign-in/issuer?next=/app/settings/people", nil)
+	must.Do(t, err)
+	back := i.SignIn(t, res.Header.Get("Location"), "1").RequestURI()
+	b.want(p.client, http.StatusSeeOther, "/app/settings/people", "", http.MethodGet, back, nil)
+	b.want(p.client, http.StatusOK, "", "signs in by "+i.URL, http.MethodGet, "/app/settings/people", nil)
+
+	users := func(want int, words string, args ...string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		code := run(t.Context(), append([]string{"users", args[0], "--data-dir", p.dir}, args[1:]...), func(string) string {
+			return ""
+		}, &out, &errs)
+		if text := out.String() + errs.String(); code != want || !strings.Contains(text, words) {
+			t.Fatalf("users %v: %d, want %d: %s", args, code, want, text)
+		}
+		return out.String()
+	}
+	list := users(command.ExitDone, "\tsigns in by "+i.URL, "list")
+	var id string
+	for line := range strings.Lines(list) {
+		if strings.Contains(line, "ada@example.com") {
+			id, _, _ = strings.Cut(line, "\t")
+		}
+	}
+	users(command.ExitRefused, "no user has this address", "remove", "ada@example.com")
+	users(command.ExitRefused, "OpenID Connect issuer", "scope", id, "read")
+	users(command.ExitRefused, "OpenID Connect issuer", "reset", id)
+	row := p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+id, nil)["data"].([]any)[0].(map[string]any)
+	if actor := row["actor"].(map[string]any); row["action"] != "user.created" || actor["id"] != id ||
+		row["remote_ip"] != "127.0.0.1" {
+		t.Errorf("%v", row)
+	}
+	users(command.ExitDone, "removed "+id, "remove", id)
+	b.want(p.client, http.StatusSeeOther, "/app/sign-in?next=%2Fapp", "", http.MethodGet, "/app", nil)
+
+	i.Stop()
+	if checks, _ := p.runDoctor(); checks[check].State != doctor.StateFail {
+		t.Errorf("%+v", checks[check])
+	}
+	is.Lacks(t, p.logs.String(), oidctest.Secret, "the log has the secret")
 }

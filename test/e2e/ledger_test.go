@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -97,9 +98,8 @@ func awaitSettledLedger(t *testing.T, log func() stream.Config) ledger.Report {
 		}
 		return ""
 	})
-	if r.Accepted != r.Delivered+r.Failed+r.Skipped+r.Rejected+r.Dead {
-		t.Errorf("the ledger does not add up: %v", r.Counts)
-	}
+	is.Equal(t, r.Accepted, r.Delivered+r.Failed+r.Skipped+r.Rejected+r.Dead,
+		"the ledger does not add up: %v", r.Counts)
 	t.Logf("ledger: %v", r.Counts)
 	return r
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -281,9 +282,7 @@ func (d *lifeDrill) restartAll() {
 // stop ends a node with SIGTERM.
 func (d *lifeDrill) stop(n *process) {
 	d.t.Helper()
-	if err := n.stop(syscall.SIGTERM); err != nil {
-		d.t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
-	}
+	is.OK(d.t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 }
 
 // settle ends the load and waits until each accepted event is delivered, in the ledger and in the store.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A node that lost the configuration refuses to dispatch while deliveries wait, and says how to restore it. After that
@@ -30,9 +31,7 @@ func TestDispatcherRefusesALostConfiguration(t *testing.T) {
 	}
 	stop := func() {
 		t.Helper()
-		if err := n.stop(syscall.SIGTERM); err != nil {
-			t.Fatalf("SIGTERM ended with %v\n%s", err, n.logs)
-		}
+		must.Do(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 	}
 	lose := func() {
 		t.Helper()
@@ -41,9 +40,7 @@ func TestDispatcherRefusesALostConfiguration(t *testing.T) {
 		if err == nil {
 			err = answers.Error()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		c.migrate()
 	}
 	refused := func() {

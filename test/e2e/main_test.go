@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -129,9 +130,7 @@ func newProcess(t *testing.T, dir string, args []string, env ...string) *process
 	p := unmanagedProcess(t, dir, args, env...)
 	t.Cleanup(func() {
 		p.kill()
-		if strings.Contains(p.logs.String(), "DATA RACE") {
-			t.Errorf("the race detector reports:\n%s", p.logs)
-		}
+		is.Lacks(t, p.logs.String(), "DATA RACE", "the race detector reports:\n%s", p.logs)
 	})
 	return p
 }
@@ -238,9 +237,7 @@ func (p *process) start() {
 // signal sends a signal to the process itself.
 func (p *process) signal(s syscall.Signal) {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatalf("signal relay %v: %v", p.args, err)
-	}
+	must.Do(p.t, p.cmd.Process.Signal(s), "signal relay %v", p.args)
 }
 
 // kill kills the whole process group with SIGKILL.

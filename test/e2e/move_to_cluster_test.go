@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -114,14 +115,10 @@ func TestMoveToCluster(t *testing.T) {
 	}
 	for _, id := range ids {
 		nodes[0].awaitStatus(id, "delivered", arrival)
-		if got[id] != 1 {
-			t.Errorf("event %s was delivered %d times", id, got[id])
-		}
+		is.Equal(t, got[id], 1, "event %s was delivered … times", id)
 	}
 	listed := (&hostile{process: first, t: t}).listStatuses(ep)
-	if len(listed) != len(ids) {
-		t.Errorf("%d of %d events are listed", len(listed), len(ids))
-	}
+	is.Equal(t, len(listed), len(ids), "of %d events are listed", len(ids))
 	unknown := 0 // a busy Redis may answer too late
 	for n, id := range ids {
 		if post(first, n) != id {

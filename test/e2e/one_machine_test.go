@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
@@ -223,9 +224,7 @@ func TestOneMachine(t *testing.T) {
 	})
 	again := 0
 	for n, events := range as {
-		if len(events) != 1 {
-			t.Errorf("%d was delivered as %d events", n, len(events))
-		}
+		is.Equal(t, len(events), 1, "%d was delivered as … events", n)
 		for event, times := range events {
 			again += times - 1
 			if id := l.ids[n]; n%2 == 1 && id != event { // a repeated request of a provider is an event of its own, skipped

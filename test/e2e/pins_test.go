@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -45,16 +46,12 @@ func TestFetchedFilesAreCompared(t *testing.T) {
 	}
 	put("bin/lib/libchdb.version", "@chdb/lib-linux-x64-gnu "+version[1]+" "+version[2]+"\n")
 	put("bin/lib/libchdb.so", "something else")
-	if out := fetch("tools/chdb/fetch.sh"); !strings.Contains(out, "is not what was fetched") {
-		t.Errorf("%s", out)
-	}
+	is.Has(t, fetch("tools/chdb/fetch.sh"), "is not what was fetched")
 
 	sum := must.Get(exec.Command("sh", "-c", "cksum <test/engines/pom.xml").Output())(t)
 	put("bin/engines/kafka/pom.sum", string(sum))
 	put("bin/engines/kafka/kafka_2.13-4.1.0.jar", "something else")
-	if out := fetch("test/engines/fetch.sh"); !strings.Contains(out, "are not what was fetched") {
-		t.Errorf("%s", out)
-	}
+	is.Has(t, fetch("test/engines/fetch.sh"), "are not what was fetched")
 }
 
 // On machines whose library is not pinned, fetch.sh takes the same version, says that only npm's registry vouches for
@@ -84,9 +81,7 @@ func TestUnpinnedLibrary(t *testing.T) {
 		}
 		installed := filepath.Join(root, "bin/lib/libchdb.so")
 		fetch("first", "@chdb/lib-"+name+" 26.7.3-stable.1 is not pinned here")
-		if got := string(readFile(t, installed)); got != "26.7.3-stable.1 first\n" {
-			t.Errorf("%s: installed %s", system, got)
-		}
+		is.Equal(t, string(readFile(t, installed)), "26.7.3-stable.1 first\n", "%s: installed", system)
 		fetch("second", "already in")
 		must.Do(t, os.WriteFile(installed, []byte("something else"), 0o600))
 		fetch("second", "is not what was fetched first")
@@ -104,9 +99,7 @@ func TestPythonPackagesArePinned(t *testing.T) {
 	} {
 		text := string(readFile(t, script))
 		for _, flag := range []string{"--require-hashes", "--only-binary=:all:", "--no-deps"} {
-			if !strings.Contains(text, flag) {
-				t.Errorf("%s calls pip without %s", script, flag)
-			}
+			is.Has(t, text, flag, "%s calls pip without %s", script, flag)
 		}
 		pins := strings.ReplaceAll(string(readFile(t, requirements)), "\\\n", "")
 		for line := range strings.Lines(pins) {

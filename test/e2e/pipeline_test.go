@@ -124,9 +124,7 @@ func providerEvent(t *testing.T, write, read client) {
 func verifyDelivery(t *testing.T, secret string, got received) {
 	t.Helper()
 	verifier := must.Get(standardwebhooks.NewWebhook(secret))(t)
-	if err := verifier.Verify(got.body, got.header); err != nil {
-		t.Fatalf("the delivery does not verify: %v", err)
-	}
+	must.Do(t, verifier.Verify(got.body, got.header), "the delivery does not verify")
 }
 
 func sentEvent(t *testing.T, write, read client) {
@@ -205,9 +203,7 @@ func pagedList(t *testing.T, write, read client) {
 	}
 	for _, limit := range []int{1, 7, 100} {
 		rows := read.list("&endpoint_id="+ep, limit)
-		if len(rows) != events {
-			t.Fatalf("limit %d: %d rows, want %d", limit, len(rows), events)
-		}
+		must.Equal(t, len(rows), events, "limit %d … rows", limit)
 		for i, row := range rows {
 			if row["id"] != ids[i] {
 				t.Fatalf("limit %d: row %d is %v, want %s", limit, i, row["id"], ids[i])
@@ -236,13 +232,9 @@ func byteIdentity(t *testing.T, write, read client) {
 		}
 		before := len(dest.received())
 		resp, err := http.Post(in, "application/octet-stream", reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Fatalf("%s: answered %s\n%s", name, resp.Status, write.logs)
-		}
+		must.Equal(t, resp.StatusCode, http.StatusOK, "%s: answered %s\n%s", name, resp.Status, write.logs)
 		got := dest.wait(t, before+1, 20*time.Second)[before]
 		if sum(got.body) != sum(body) {
 			t.Errorf("%s: delivered other bytes (%d, want %d)", name, len(got.body), len(body))
@@ -299,9 +291,7 @@ func readOwnWrite(t *testing.T, write, read client, ep string, i int, late *atom
 	read.must(http.StatusOK, "GET", "/v1/events/"+id, nil)
 	eventually(t, arrival, func() string {
 		status, answer, header := read.call("GET", "/v1/events?limit=1&endpoint_id="+ep, nil)
-		if status != http.StatusOK {
-			t.Fatalf("round %d: list answered %d %v", i, status, answer)
-		}
+		must.Equal(t, status, http.StatusOK, "round %d: list answered: %v", i, answer)
 		rows := answer["data"].([]any)
 		if len(rows) == 1 && rows[0].(map[string]any)["id"] == id {
 			return ""

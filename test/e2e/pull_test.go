@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -106,13 +106,9 @@ func TestPull(t *testing.T) {
 					for name, value := range e.Headers {
 						header.Set(name, value)
 					}
-					if err := verifier.Verify([]byte(e.Body), header); err != nil {
-						t.Errorf("%s: %v", e.EventID, err)
-					}
+					is.OK(t, verifier.Verify([]byte(e.Body), header), e.EventID)
 					mu.Lock()
-					if owner[e.EventID] != "" {
-						t.Errorf("%s went to %s and %s", e.EventID, owner[e.EventID], c.name)
-					}
+					is.Equal(t, owner[e.EventID], "", "%s went to: and %s", e.EventID, c.name)
 					owner[e.EventID] = c.name
 					mu.Unlock()
 					if got := c.ack(e); got[0] != "acknowledged" {
@@ -131,14 +127,10 @@ func TestPull(t *testing.T) {
 		byConsumer[name]++
 		if byConsumer[name] == 1 {
 			detail := one.must(http.StatusOK, "GET", "/v1/events/"+event, nil)
-			if text := fmt.Sprint(detail["attempts"]); !strings.Contains(text, "pull://"+name) {
-				t.Errorf("the attempt does not name %s: %s", name, text)
-			}
+			is.Has(t, fmt.Sprint(detail["attempts"]), "pull://"+name, "the attempt does not name %s", name)
 		}
 	}
-	if len(byConsumer) != 2 {
-		t.Errorf("the consumers got %v", byConsumer)
-	}
+	is.Equal(t, len(byConsumer), 2, "the consumers got %v", byConsumer)
 	leased := one.pull(10, 10)
 	if got := one.ack(wire.PulledEvent{AttemptID: "att_nothing"}, leased[0], leased[0]); fmt.Sprint(got) !=
 		"[unknown acknowledged acknowledged]" {
@@ -159,9 +151,7 @@ func TestPull(t *testing.T) {
 		}
 	}
 	for _, event := range leased[1:] {
-		if status := one.ack(event)[0]; status != "unknown" {
-			t.Errorf("the lease of %s outlived its node: %s", event.EventID, status)
-		}
+		is.Equal(t, one.ack(event)[0], "unknown", "the lease of %s outlived its node", event.EventID)
 	}
 }
 
@@ -194,13 +184,9 @@ func TestPullLease(t *testing.T) {
 		t.Fatalf("after the lease: %+v", again)
 	}
 	detail := fmt.Sprint(c.must(http.StatusOK, "GET", "/v1/events/"+event, nil)["attempts"])
-	if !strings.Contains(detail, "not_acknowledged") {
-		t.Errorf("the first attempt is %s", detail)
-	}
+	is.Has(t, detail, "not_acknowledged", "the first attempt")
 	time.Sleep(1500 * time.Millisecond)
-	if status := c.ack(again[0])[0]; status != "expired" {
-		t.Errorf("acknowledged after the lease: %s", status)
-	}
+	is.Equal(t, c.ack(again[0])[0], "expired", "acknowledged after the lease")
 	waiting.Go(func() { c.pull(1, 30) })
 	awaitPull()
 	began := time.Now()
@@ -235,9 +221,7 @@ func TestPullInCluster(t *testing.T) {
 					seen[e.EventID]++
 				}
 				for _, status := range pair[1].ack(events...) {
-					if status != "acknowledged" {
-						t.Errorf("acknowledged through the other node: %s", status)
-					}
+					is.Equal(t, status, "acknowledged", "acknowledged through the other node")
 				}
 			}
 			if len(seen) < events {
@@ -246,9 +230,7 @@ func TestPullInCluster(t *testing.T) {
 			return ""
 		})
 		for event, n := range seen {
-			if n != 1 {
-				t.Errorf("%s came %d times", event, n)
-			}
+			is.Equal(t, n, 1, "%s came … times", event)
 		}
 	}
 }

@@ -129,9 +129,7 @@ func repeatedEvents(t *testing.T, write, read client) {
 			})
 		}
 		after := rows(func(rows []map[string]any) bool { return len(rows) == before+2 })
-		if len(after) != before+2 {
-			t.Fatalf("%d events are listed, want %d", len(after), before+2)
-		}
+		must.Equal(t, len(after), before+2, "events are listed")
 		first := after[1]["id"].(string)
 		if after[0]["status"] != "skipped" || after[0]["reason"] != "duplicate" ||
 			after[0]["why"] != "skipped: duplicate of "+first {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -91,18 +92,14 @@ func (d *restoreDrill) awaitFailed(events []string) {
 func (d *restoreDrill) relay(args ...string) string {
 	d.t.Helper()
 	out, code := runToEnd(d.t, d.node.command(append(args, "--data-dir", d.node.dir)...))
-	if code != command.ExitDone {
-		d.t.Fatalf("relay %v ended with %d: %s", args, code, out)
-	}
+	must.Equal(d.t, code, command.ExitDone, "relay %v ended with: %s", args, out)
 	return out
 }
 
 // stop stops the node.
 func (d *restoreDrill) stop() {
 	d.t.Helper()
-	if err := d.node.stop(syscall.SIGTERM); err != nil {
-		d.t.Fatalf("SIGTERM ended with %v\n%s", err, d.node.logs)
-	}
+	must.Do(d.t, d.node.stop(syscall.SIGTERM), "SIGTERM ended with: %s", d.node.logs)
 }
 
 // startWith starts the node with more flags.
@@ -124,9 +121,7 @@ func (d *restoreDrill) lose(topics ...string) {
 	if err == nil {
 		err = answers.Error()
 	}
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	must.Do(d.t, err)
 	d.awaitGone(topics)
 }
 
@@ -187,9 +182,7 @@ func TestRestoreConfiguration(t *testing.T) {
 
 	d.migrate()
 	d.startWith("--roles", "api")
-	if out := d.relay("config", "import", file, "--paused"); !strings.Contains(out, "imported") {
-		t.Errorf("import: %s", out)
-	}
+	is.Has(t, d.relay("config", "import", file, "--paused"), "imported", "import")
 	if status, _, _ := d.node.withKey(words[2]).call("GET", "/v1/me", nil); status != http.StatusOK {
 		t.Errorf("a key that was revoked after the export is answered %d", status)
 	}
@@ -214,9 +207,7 @@ func TestRestoreConfiguration(t *testing.T) {
 	if n := len(d.dest.received()) - requests; n > 0 {
 		t.Errorf("%d requests before the configuration was confirmed", n)
 	}
-	if out := d.relay("config", "resume", file); !strings.Contains(out, "resumed 1 endpoints") {
-		t.Errorf("resume: %s", out)
-	}
+	is.Has(t, d.relay("config", "resume", file), "resumed 1 endpoints", "resume")
 	d.await("delivered", append(waiting, held)...)
 	d.await("skipped", orphans...)
 	if e := d.node.must(http.StatusOK, "GET", "/v1/endpoints/"+paused, nil); e["paused"] != true {
@@ -255,9 +246,7 @@ func TestRestoreStore(t *testing.T) {
 	script("restore")
 	d.migrate()
 	d.node.start()
-	if got := d.state(); got != atBackup {
-		t.Errorf("after the restore: %s\nat the backup: %s", got, atBackup)
-	}
+	is.Equal(t, d.state(), atBackup, "after the restore: at the backup: %s", atBackup)
 	d.stop()
 	for _, group := range []string{"store", "store.findings"} {
 		d.loseGroup(group)

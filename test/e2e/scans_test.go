@@ -16,6 +16,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/websites"
 )
@@ -247,9 +248,8 @@ func TestLeakScan(t *testing.T) {
 			t.Errorf("a request to %s", request)
 		}
 	}
-	if n := site.dns.Asked("evil.example.com") + site.dns.Asked("cdn.example.com"); n != 0 {
-		t.Errorf("%d questions for hosts that are not proven", n)
-	}
+	is.Equal(t, site.dns.Asked("evil.example.com")+site.dns.Asked("cdn.example.com"), 0,
+		"questions for hosts that are not proven")
 	for _, agent := range slices.Collect(maps.Keys(site.agents)) {
 		if _, page, found := strings.Cut(agent, "RelayLeakScan/1 (+"); found {
 			page = strings.TrimSuffix(page, ")")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -122,9 +123,7 @@ func (p *process) forgeReports(t *testing.T, messages *messages) {
 		t.Errorf("%d findings: %v", len(list), rules)
 	}
 	messages.await("alert.finding.unverified", 1)
-	if after := fmt.Sprint(usage()); after != before {
-		t.Errorf("usage was %s and is %s", before, after)
-	}
+	is.Equal(t, fmt.Sprint(usage()), before, "usage was %s and is", before)
 }
 
 // forgedReport returns a valid report of a made-up secret, with a script for a file name.

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -226,9 +231,7 @@ func failingDestination(t *testing.T, nodes ...*process) {
 		nodes[1].forTest(t).must(http.StatusOK, "PATCH", path, map[string]any{"status": "acknowledged"})
 	}
 	issue(nodes[0], "acknowledged")
-	if len(paths) != 1 {
-		t.Errorf("the nodes have different issues: %v", paths)
-	}
+	is.Equal(t, len(paths), 1, "the nodes have different issues: %v", paths)
 }
 
 // The only broker is killed under traffic, and with RELAY_TORTURE=1 stopped too: no accepted event is lost.
@@ -276,9 +279,7 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append(strings.Fields(name), "--max-body", "1"), func(string) string { return "" },
 			&out, &errs)
-		if code != command.ExitMisused {
-			t.Errorf("%s: exit code %d, want %d", name, code, command.ExitMisused)
-		}
+		is.Equal(t, code, command.ExitMisused, "%s: exit code", name)
 		for _, setting := range want {
 			if strings.Count(errs.String(), setting+":") != 1 {
 				t.Errorf("%s: the error must name %s exactly once:\n%s", name, setting, errs.String())
@@ -415,9 +416,7 @@ func restartedNodes(t *testing.T, c *cluster) {
 	for _, n := range nodes[:rounds(1, 3, 3)] {
 		tr.awaitCount(t, tr.count()+100)
 		began := time.Now()
-		if err := n.stop(syscall.SIGTERM); err != nil {
-			t.Errorf("SIGTERM ended with %v\n%s", err, n.logs)
-		}
+		is.OK(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
 		stopped := time.Now()
 		n.start()
 		t.Logf("stopped in %v, started in %v", stopped.Sub(began).Round(time.Millisecond),
@@ -440,9 +439,7 @@ func duplicateNodeName(t *testing.T, c *cluster) {
 		!strings.Contains(a.logs.String(), "another process uses this node's name") {
 		t.Fatalf("ended with %v\n%s", err, a.logs)
 	}
-	if err := twin.stop(syscall.SIGTERM); err != nil {
-		t.Fatalf("the newer process ended with %v\n%s", err, twin.logs)
-	}
+	must.Do(t, twin.stop(syscall.SIGTERM), "the newer process ended with: %s", twin.logs)
 }
 
 // largeBodies checks that the largest body that RELAY_MAX_BODY allows passes through all topics that carry bodies.
@@ -469,5 +466,204 @@ func largeBodies(t *testing.T, c *cluster) {
 		if sum(r.body) != sum(body) {
 			t.Errorf("request %d has other bytes (%d, want %d)", i, len(r.body), len(body))
 		}
+	}
+}
+
+// pausedByHand pauses a destination and its endpoint through the API. Events sent meanwhile are stored, and delivered
+// when the pause ends. Purged ones are never delivered.
+func pausedByHand(t *testing.T, write, read client) {
+	dest := newSink(t, nil)
+	ep, _, _ := write.endpoint(map[string]any{"destinations": []any{dest.URL}})
+	path := "/v1/endpoints/" + ep
+	first := func(answer map[string]any) map[string]any { return answer["destinations"].([]any)[0].(map[string]any) }
+	target := path + "/destinations/" + first(write.must(http.StatusOK, "GET", path, nil))["id"].(string)
+	held := func(id string) {
+		t.Helper()
+		eventually(t, arrival, func() string {
+			e := read.event(id)
+			d := e["deliveries"].([]any)[0].(map[string]any)
+			if e["status"] != "pending" || d["status"] != "held" || d["reason"] != "manual" ||
+				d["why"] != "held: paused by hand, delivered when unpaused" {
+				return fmt.Sprintf("%v: %v", e["status"], d)
+			}
+			return ""
+		})
+	}
+	const step = 30 * time.Second // parked deliveries are re-checked every 5 s, later on a busy machine
+
+	write.must(http.StatusOK, "PATCH", target, map[string]any{"paused": true})
+	if d := first(read.must(http.StatusOK, "GET", path, nil)); d["state"] != "paused" || d["state_reason"] != "manual" {
+		t.Fatalf("%v", d)
+	}
+	purged := write.send(ep, 1)
+	held(purged)
+	write.must(http.StatusOK, "POST", target+"/purge", nil)
+	kept := write.send(ep, 2)
+	held(kept)
+	if e := read.awaitStatus(purged, "skipped", step); e["reason"] != "purged" ||
+		e["why"] != "skipped: it was still open when the destination was purged" {
+		t.Errorf("%v", e)
+	}
+	write.must(http.StatusOK, "PATCH", path, map[string]any{"paused": true})
+	write.must(http.StatusOK, "PATCH", target, map[string]any{"paused": false})
+	later := write.send(ep, 3)
+	held(later)
+	must.Equal(t, len(dest.received()), 0, "requests during the pauses")
+	write.must(http.StatusOK, "PATCH", path, map[string]any{"paused": false})
+	read.awaitStatus(kept, "delivered", step)
+	read.awaitStatus(later, "delivered", step)
+	if got := dest.received(); len(got) != 2 {
+		t.Errorf("%d requests, want 2", len(got))
+	}
+}
+
+// Disaster recovery: an export that is imported into a new log with the same master keys restores the service, with the
+// same answers, API keys, ingest URLs and signatures.
+func TestConfigMovesToANewLog(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	master := "RELAY_MASTER_KEYS=" + seal.GenerateKey("main")
+	old := startDevProcess(t, t.TempDir(), master)
+	dest := newSink(t, nil)
+	ep, in, secret := old.endpoint(map[string]any{
+		"name": "kept", "provider": "github",
+		"verification": map[string]any{"type": "github", "secret": "planted-provider-secret"},
+		"destinations": []any{map[string]any{"url": dest.URL, "headers": map[string]any{"X-Planted": "planted-header"}}},
+	})
+	old.endpoint(map[string]any{"destinations": []any{"https://example.com/second"}})
+	old.must(http.StatusOK, "PATCH", "/v1/alerts",
+		map[string]any{"slack_webhook_url": "https://hooks.slack.com/services/planted-webhook-path"})
+	out, code := runToEnd(t, old.command(
+		"keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", old.dir))
+	app := strings.Fields(out)
+	if code != command.ExitDone || len(app) != 3 {
+		t.Fatalf("%d %s", code, out)
+	}
+	file := filepath.Join(t.TempDir(), "configuration.json")
+	out, code = runToEnd(t, old.command("config", "export", "--file", file, "--data-dir", old.dir, "--json"))
+	var said command.Exported
+	if code != command.ExitDone || json.Unmarshal([]byte(out), &said) != nil || said.Entities < 5 ||
+		len(said.MasterKeys) != 1 || !strings.HasPrefix(said.MasterKeys[0], "main:") {
+		t.Fatalf("%d %s", code, out)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	doc, err := os.ReadFile(file)
+	if err != nil || !json.Valid(doc) || strings.Contains(string(doc), "planted") ||
+		strings.Contains(string(doc), secret) || strings.Contains(string(doc), app[2]) {
+		t.Fatalf("%s, %v", doc, err)
+	}
+
+	young := startDevProcess(t, t.TempDir(), master)
+	load := func(want int, words string, flags ...string) {
+		t.Helper()
+		out, code := runToEnd(t, young.command(append([]string{"config", "import", "--data-dir", young.dir}, flags...)...))
+		if code != want || !strings.Contains(out, words) {
+			t.Fatalf("import ended with %d: %s", code, out)
+		}
+	}
+	damaged := filepath.Join(t.TempDir(), "damaged.json")
+	must.Do(t, os.WriteFile(damaged, []byte(strings.Replace(string(doc), "kept", "Kept", 1)), 0o600))
+	load(command.ExitRefused, "checksum", damaged)
+	load(command.ExitDone, fmt.Sprintf("imported %d entities", said.Entities), file)
+	as, before := young.withKey(app[2]), old.withKey(app[2])
+	for _, path := range []string{"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/alerts", "/v1/me"} {
+		want := before.must(http.StatusOK, "GET", path, nil)
+		got := as.must(http.StatusOK, "GET", path, nil)
+		text := func(v any, url string) string { // ingest URLs differ only in the process's address
+			raw, _ := json.Marshal(v)
+			return strings.ReplaceAll(string(raw), url, "")
+		}
+		if a, b := text(want, old.url), text(got, young.url); !reflect.DeepEqual(a, b) {
+			t.Errorf("%s after the import: %s\nbefore: %s", path, b, a)
+		}
+	}
+	young.awaitStatus(young.send(ep, 1), "delivered", arrival)
+	got := dest.wait(t, 1, arrival)[0]
+	verifyDelivery(t, secret, got)
+	is.Equal(t, got.header.Get("X-Planted"), "planted-header", "the delivery has lost its header")
+	token := in[strings.LastIndex(in, "/in/"):]
+	if resp := young.post(young.url+token, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)},
+		[]byte("{}")); resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a wrong signature was answered %s", resp.Status)
+	}
+	young.endpoint(map[string]any{"destinations": []any{"https://example.com/later"}})
+	load(command.ExitRefused, "there is a configuration already", file)
+	load(command.ExitDone, "removed 1 that were there before", "--replace", file)
+}
+
+func TestConfigRejectsMisuse(t *testing.T) {
+	f := func(want string, code int, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		got := run(t.Context(), append([]string{"config"}, args...), func(string) string { return "" }, &out, &errs)
+		if text := out.String() + errs.String(); got != code || !strings.Contains(text, want) {
+			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
+		}
+	}
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
+	f("Exit codes", command.ExitDone, "--help")
+	f(`unexpected argument "x"`, command.ExitMisused, "export", "x")
+	f("import takes one file", command.ExitMisused, "import")
+	f("import takes one file", command.ExitMisused, "import", "a", "b")
+	f("no such file", command.ExitRefused, "import", nowhere)
+	f("no running process", command.ExitNoProcess, "export", "--data-dir", nowhere)
+}
+
+// startEngine starts `relay engine`, or the Kafka for tests, on a new directory, without fsync: these tests cut no
+// power.
+func startEngine(t *testing.T, name string) *process {
+	t.Helper()
+	dir := t.TempDir()
+	p := newProcess(t, dir, []string{"engine", name, "--data", dir, "--fsync=false"})
+	p.start()
+	return p
+}
+
+// Each engine prints its address, answers there, refuses a second process on the same data, and exits with 0.
+func TestEngineRunsAlone(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]string{
+		"redis":      "address already in use", // it stores no data, so only its address conflicts
+		"clickhouse": "is locked by another process",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startEngine(t, name)
+			conn := must.Get(net.DialTimeout("tcp", p.url, time.Second))(t)
+			conn.Close()
+			// ClickHouse waits ten seconds for a holder that may be ending; clickhouse.TestLockedDirectoryIsRefused shows it.
+			if name != "clickhouse" || rounds(0, 0, 1) > 0 {
+				listen := "127.0.0.1:0"
+				if name == "redis" {
+					listen = p.url
+				}
+				out, err := p.command(append(p.args, "--listen", listen)...).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), refusal) {
+					t.Errorf("a second process on the same data: %v\n%s", err, out)
+				}
+			}
+			is.OK(t, p.stop(syscall.SIGTERM), "SIGTERM ended with: %s", p.logs)
+			p.start()
+		})
+	}
+}
+
+// A key file may lie anywhere. ClickHouse's process confines itself to its directories and then reads the file again.
+func TestEngineReadsItsKeyFile(t *testing.T) {
+	t.Parallel()
+	const secret = "a-key-of-32-characters-or-more-00"
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "engine.key")
+	must.Do(t, os.WriteFile(key, []byte(secret+"\n"), 0o600))
+	p := newProcess(t, dir, []string{"engine", "clickhouse", "--data", dir, "--fsync=false", "--key-file", key})
+	p.start()
+	address := "http://" + p.url + "/"
+	if status, text := sendRequest(t, "POST", address, "", "SELECT 1"); status == 200 {
+		t.Errorf("without the key: %d %s", status, text)
+	}
+	if status, text := sendRequest(t, "POST", address, "", "SELECT 1", "X-ClickHouse-Key", secret); status != 200 {
+		t.Errorf("with the key: %d %s", status, text)
 	}
 }

@@ -1,13 +1,20 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -92,4 +99,104 @@ func endShared(code int) int {
 		}
 	}
 	return code
+}
+
+// serve without the address of an engine needs nothing else, keeps the rules of production, and forgets nothing when it
+// is killed: repeats of stored events are duplicates, repeats of sends get their first answer.
+func TestServeOnOneMachineForgetsNothing(t *testing.T) {
+	t.Parallel()
+	dest, dir := newSink(t, nil), t.TempDir()
+	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, "RELAY_BOOTSTRAP_KEY=", "RELAY_BOOTSTRAP_READ_KEY=")
+	p.start()
+	if printed := p.printed.String(); !strings.Contains(printed, "relay keys create --data-dir "+dir) ||
+		strings.Contains(printed, "rly_live_") || strings.Contains(printed, "dev@localhost") {
+		t.Errorf("the first start prints %s", printed)
+	}
+	is.Has(t, p.logs.String(), `{"time":`, "the log is not JSON: %s", p.logs)
+	out := must.Get(p.output("keys", "create", "--data-dir", dir, "--name", "first", "--scope", "read_write"))(t)
+	lines := strings.Fields(string(out))
+	p.key = lines[len(lines)-1]
+	if _, _, h := p.call("GET", "/v1/endpoints", nil); h.Get("X-RateLimit-Limit") != "500" {
+		t.Errorf("the API has the limit %q", h.Get("X-RateLimit-Limit"))
+	}
+	ep, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL},
+		"dedup": map[string]any{"key": "body:$.n", "window_seconds": 3600}})
+
+	const events = 60
+	var mu sync.Mutex
+	ids := map[string]string{} // of sends, by Idempotency-Key
+	post := func(i int) {
+		received, _ := tryPost(in, "", "", fmt.Sprintf(`{"n":%d}`, i))
+		key := fmt.Sprintf("order-%d", i)
+		sent, answer := tryPost(p.url+"/v1/endpoints/"+ep+"/events", p.key, key,
+			fmt.Sprintf(`{"type":"order.paid","data":{"n":%d}}`, -i-1))
+		mu.Lock()
+		defer mu.Unlock()
+		if received/100 != 2 || sent != http.StatusAccepted {
+			return // killed meanwhile: both are sent again
+		}
+		if id := fmt.Sprint(answer["id"]); ids[key] == "" {
+			ids[key] = id
+		} else if ids[key] != id {
+			t.Errorf("a repeat of %s is another event", key)
+		}
+	}
+	for round := range 4 {
+		var all sync.WaitGroup
+		for i := range events {
+			all.Go(func() { post(i) })
+		}
+		if round < 3 {
+			time.Sleep(time.Duration(20+40*round) * time.Millisecond) // within the sends
+			p.signal(syscall.SIGKILL)
+			_ = p.awaitExit(arrival)
+		}
+		all.Wait()
+		if round < 3 {
+			p.start()
+		}
+	}
+	must.Equal(t, len(ids), events, "of %d sends were accepted", events)
+	// Each event has arrived: once, or again under its own id when an answer of the destination was lost.
+	got := map[string]map[string]bool{}
+	eventually(t, arrival, func() string {
+		clear(got)
+		for _, d := range dest.received() {
+			n := string(d.body)
+			if strings.Contains(n, `"data"`) {
+				n = n[strings.Index(n, `"data"`):]
+			}
+			if got[n] == nil {
+				got[n] = map[string]bool{}
+			}
+			got[n][d.event()] = true
+		}
+		if len(got) != 2*events {
+			return fmt.Sprintf("%d of %d events have arrived", len(got), 2*events)
+		}
+		return ""
+	})
+	for _, n := range slices.Sorted(maps.Keys(got)) {
+		is.Equal(t, len(got[n]), 1, "%s was delivered as … events", n)
+	}
+}
+
+// tryPost posts a body and returns the answer, and 0 if there is none.
+func tryPost(url, key, idempotency, body string) (status int, answer map[string]any) {
+	req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return 0, nil
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+		req.Header.Set("Idempotency-Key", idempotency)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil
+	}
+	defer resp.Body.Close()
+	_ = json.NewDecoder(resp.Body).Decode(&answer)
+	return resp.StatusCode, answer
 }

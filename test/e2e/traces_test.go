@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
@@ -140,9 +141,7 @@ func TestTraces(t *testing.T) {
 	if traceOf(0) != trace || traceOf(1) != trace || len(traceOf(2)) != 32 || traceOf(2) == trace {
 		t.Errorf("the destination got the traces %s, %s, %s", traceOf(0), traceOf(1), traceOf(2))
 	}
-	if !strings.Contains(p.logs.String(), "trace_id="+trace) {
-		t.Error("the log does not have the trace")
-	}
+	is.Has(t, p.logs.String(), "trace_id="+trace, "the log does not have the trace")
 	all := collector.Wait(t, map[string]int{"accept": 1, "produce": 1, "wait": 2, "attempt": 3})
 	accepted := spanstest.Named(all, "accept")[0]
 	if accepted.Trace != trace || !slices.Equal(accepted.Links, []string{callers}) ||

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,7 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -77,9 +85,7 @@ func TestUpgradeByReplacingTheFile(t *testing.T) {
 		down.Store(false)
 		for n, id := range ids {
 			p.awaitStatus(id, "delivered", arrival)
-			if again := post(n); again != id {
-				t.Errorf("a repeat of %s is accepted as %s", id, again)
-			}
+			is.Equal(t, post(n), id, "a repeat of %s is accepted as", id)
 		}
 	}
 	if r := awaitSettledLedger(t, p.streamConfig); r.Duplicates > 0 || r.Delivered != len(ids) {
@@ -155,4 +161,170 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 		return ""
 	})
 	t.Logf("%d accepted, %d of them by the last release, whose copy lists those", len(accepted), before)
+}
+
+// runToEnd runs a command and returns its output and exit code.
+func runToEnd(t *testing.T, cmd *exec.Cmd) (output string, code int) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// Topics whose settings could lose events are refused by migrate and serve with the same message, corrected by --fix,
+// and given more partitions while a node runs.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	tables := sharedEngine(t, "clickhouse")
+	t.Run("on Apache Kafka", func(t *testing.T) {
+		t.Parallel()
+		testMigrate(t, newCluster(t, engines{kit.Kafka(t).Addr, "127.0.0.1:1", tables}, "wrong"))
+	})
+	t.Run("on the embedded engine", func(t *testing.T) {
+		t.Parallel()
+		testMigrate(t, newCluster(t, engines{sharedEngine(t, "kafka"), "127.0.0.1:1", tables}, "wrongembedded"))
+	})
+}
+
+func testMigrate(t *testing.T, c *cluster) {
+	topics, keyed := len(stream.Topics()), 0
+	for _, topic := range stream.Topics() {
+		if topic.Keyed {
+			keyed++
+		}
+	}
+	n := c.node("a")
+	migrate := func(want int, flags ...string) string {
+		t.Helper()
+		out, code := runToEnd(t, n.command(append([]string{"migrate"}, flags...)...))
+		must.Equal(t, code, want, "migrate %v ended with: \n%s", flags, out)
+		return out
+	}
+	if out := migrate(command.ExitDone); strings.Count(out, " created ") != topics || !strings.HasPrefix(out, "TOPIC ") {
+		t.Errorf("first migrate:\n%s", out)
+	}
+	if out := migrate(command.ExitDone); strings.Count(out, " right ") != topics || strings.Contains(out, "created") {
+		t.Errorf("second migrate:\n%s", out)
+	}
+
+	c.setTopicConfig("events", "retention.ms", "604800000")
+	c.setTopicConfig("retry.1h", "max.message.bytes", "1000")
+	words := "topic " + c.prefix + "events: retention.ms is 604800000, want -1\n" +
+		"topic " + c.prefix + "retry.1h: max.message.bytes is 1000, want at least 12582912"
+	out := migrate(command.ExitRefused)
+	if !strings.Contains(out, words) || !strings.Contains(out, "`relay migrate --fix` sets them") {
+		t.Errorf("migrate:\n%s", out)
+	}
+	if out, code := runToEnd(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused ||
+		!strings.Contains(out, words) {
+		t.Errorf("serve ended with %d:\n%s", code, out)
+	}
+	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(
+		out, "replication.factor is 1, want at least 2") {
+		t.Errorf("a higher replication factor than there are brokers:\n%s", out)
+	}
+	c.setTopicConfig("events", "retention.ms", "1000")
+	type setting struct {
+		Setting, Found, Want string
+		Fixed                bool
+	}
+	var answer struct {
+		Tables string
+		Topics []struct {
+			State   string
+			Differs []setting
+		}
+	}
+	must.Do(t, json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer))
+	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 ||
+		first.Differs[0] != (setting{"retention.ms", "1000", "-1", true}) {
+		t.Errorf("fixed: %+v", answer)
+	}
+
+	n.start()
+	is.Has(t, migrate(command.ExitDone, "--finalize"), "the newest, already; no step",
+		"migrate --finalize of a log that is at the newest level")
+	dest := newSink(t, nil)
+	ep, _, _ := n.forTest(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 1), "delivered", arrival)
+	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(
+		out, "partitions is 4, want 3: partitions cannot be removed") {
+		t.Errorf("fewer partitions:\n%s", out)
+	}
+	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
+		t.Errorf("more partitions:\n%s", out)
+	}
+	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 2), "delivered", arrival)
+	must.Do(t, n.stop(syscall.SIGTERM), "SIGTERM ended with: %s", n.logs)
+	n.start()
+	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 3), "delivered", arrival)
+	// The probability that 24 endpoints miss three of seven partitions is 1 in 700,000.
+	var last string
+	for range 24 {
+		made, _, _ := n.forTest(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
+		last = n.forTest(t).send(made, 4)
+	}
+	n.forTest(t).awaitStatus(last, "delivered", arrival)
+	if used := c.usedPartitions("events"); used < 5 {
+		t.Errorf("new endpoints use only %d of 7 partitions", used)
+	}
+	if e := n.forTest(t).must(http.StatusOK, "GET", "/v1/events?limit=100", nil); len(e["data"].([]any)) != 27 {
+		t.Errorf("%d events are listed, want 27", len(e["data"].([]any)))
+	}
+}
+
+// --print connects to nothing, and needs the address of ClickHouse for the name of the database only.
+func TestMigratePrintTouchesNothing(t *testing.T) {
+	f := func(want int, text string, args ...string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		args = append([]string{"migrate", "--print"}, args...)
+		code := run(t.Context(), args, func(string) string { return "" }, &out, &errs)
+		if code != want || !strings.Contains(out.String()+errs.String(), text) {
+			t.Errorf("relay %v: %d, want %d and %q in it:\n%s%s", args, code, want, text, out.String(), errs.String())
+		}
+	}
+	two := "http://ch1:8123/x,http://ch2:8123/x"
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster",
+		"blue", "--retention-days", "7")
+	f(command.ExitDone, "TTL toStartOfDay(toDateTime(ts)) + INTERVAL 8 DAY", "--clickhouse-url", two,
+		"--clickhouse-cluster", "blue",
+		"--retention-days", "7")
+	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
+	f(command.ExitDone, "GRANT SELECT ON x.* TO read_x;", "--clickhouse-url", two, "--print-grants", "--print=false")
+	f(command.ExitMisused, "RELAY_CLICKHOUSE_URL: is required by migrate --print\n")
+	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two,
+		"--cluster", "blue'")
+}
+
+func (c *cluster) admin() *kadm.Client {
+	cl := must.Get(kgo.NewClient(kgo.SeedBrokers(c.kafka)))(c.t)
+	c.t.Cleanup(cl.Close)
+	return kadm.NewClient(cl)
+}
+
+// setTopicConfig sets a configuration of a topic.
+func (c *cluster) setTopicConfig(topic, name, value string) {
+	c.t.Helper()
+	resp, err := c.admin().AlterTopicConfigs(
+		c.t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: name, Value: &value}}, c.prefix+topic)
+	for _, r := range resp {
+		err = errors.Join(err, r.Err)
+	}
+	must.Do(c.t, err)
+}
+
+// usedPartitions counts the partitions of a topic that hold records.
+func (c *cluster) usedPartitions(topic string) (n int) {
+	c.t.Helper()
+	ends := must.Get(c.admin().ListEndOffsets(c.t.Context(), c.prefix+topic))(c.t)
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			n++
+		}
+	})
+	return n
 }

@@ -460,7 +460,7 @@ func TestAutoscaling(t *testing.T) {
 	if !maps.Equal(scaled, want) {
 		t.Errorf("scaled: %v, want %v", scaled, want)
 	}
-	metrics, err := os.ReadFile("../../pkg/stream/retention_guard.go")
+	metrics, err := os.ReadFile("../../pkg/stream/trim.go")
 	if err != nil || !strings.Contains(string(metrics), `"relay_log_unread_records"`) {
 		t.Errorf("the program has no metric relay_log_unread_records, by which the writer scales: %v", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // An offset commit waits for earlier produce requests, not for later ones, and for at most answerTimeout.
@@ -34,20 +36,14 @@ func TestProduceTracker(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		x.finish(second)
-		if d := <-took; d != 2*time.Millisecond {
-			t.Errorf("waited for %v", d)
-		}
+		is.Equal(t, <-took, 2*time.Millisecond, "waited for")
 
 		stop := make(chan struct{})
 		took = waiting(stop)
 		close(stop)
-		if d := <-took; d != 0 {
-			t.Errorf("a connection that closes waited for %v", d)
-		}
+		is.Equal(t, <-took, 0, "a connection that closes waited for")
 		took = waiting(nil)
-		if d := <-took; d != answerTimeout {
-			t.Errorf("a request without an answer was waited for %v", d)
-		}
+		is.Equal(t, <-took, answerTimeout, "a request without an answer was waited for")
 		x.finish(later)
 		if d := <-waiting(nil); d != 0 || len(x.running) != 0 {
 			t.Errorf("%d requests tracked, waited for %v", len(x.running), d)

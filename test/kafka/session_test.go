@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -42,18 +43,15 @@ func TestDeclineSession(t *testing.T) {
 		}
 		got := kmsg.NewPtrFetchRequest()
 		got.Version = version
-		if err := got.ReadFrom([]byte(rest)); err != nil {
-			t.Fatalf("version %d: %v", version, err)
-		}
+		must.Do(t, got.ReadFrom([]byte(rest)), "version %d", version)
 		want := kmsg.NewPtrFetchRequest()
 		want.Version = version
 		if declined {
 			req.SessionID, req.SessionEpoch = 0, -1
 		}
 		must.Do(t, want.ReadFrom(req.AppendTo(nil)))
-		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(kmsg.Tags{})); d != "" {
-			t.Errorf("version %d, client %.10q (-want +got):\n%s", version, client, d)
-		}
+		is.Equal(t, cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.AllowUnexported(kmsg.Tags{})), "",
+			"version %d, client %.10q (-want +got)", version, client)
 	}
 	for version := range kmsg.NewPtrFetchRequest().MaxVersion() + 1 {
 		f(version, "relay", "", fetchPeekBytes, version >= 7)

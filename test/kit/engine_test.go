@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -29,9 +30,7 @@ func TestRedisRestartsAtTheSameAddress(t *testing.T) {
 		t.Error("a frozen redis-server answers")
 	}
 	e.Thaw(t)
-	if err := pingError(t, e); err != nil {
-		t.Errorf("after thawing: %v", err)
-	}
+	is.OK(t, pingError(t, e), "after thawing")
 	for _, end := range []func(testing.TB){e.Kill, e.Stop} {
 		end(t)
 		if pingError(t, e) == nil {

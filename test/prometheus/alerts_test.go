@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -40,9 +41,7 @@ func readRules(t *testing.T) (rules []rule) {
 func readYAML(t *testing.T, name string, to any) {
 	t.Helper()
 	text := must.Get(os.ReadFile(name))(t)
-	if err := yaml.Unmarshal(text, to); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
+	must.Do(t, yaml.Unmarshal(text, to), name)
 }
 
 // promtool runs Prometheus' own checks and tests of the rules and of the configuration.
@@ -108,9 +107,8 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s lacks a summary or a description", r.Alert)
 		}
-		if want := document + "#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
-			t.Errorf("%s has the runbook_url %q, want %s", r.Alert, r.Annotations["runbook_url"], want)
-		}
+		is.Equal(t, r.Annotations["runbook_url"], document+"#"+strings.ToLower(r.Alert),
+			"%s has the runbook_url", r.Alert)
 		content, found := parts[r.Alert]
 		if !found {
 			t.Errorf("%s has no part for %s", document, r.Alert)

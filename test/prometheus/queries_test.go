@@ -36,9 +36,7 @@ func expressions(t *testing.T) (all []expression) {
 				Targets []struct{ Expr string }
 			}
 		}
-		if err := json.Unmarshal(text, &board); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		must.Do(t, json.Unmarshal(text, &board), file)
 		for _, panel := range board.Panels {
 			for _, target := range panel.Targets {
 				all = append(all, expression{filepath.Base(file) + ": " + panel.Title,
@@ -79,9 +77,7 @@ func parse(t *testing.T, all []expression) (out []named) {
 	var failure bytes.Buffer
 	cmd.Stderr = &failure
 	answer, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("go run tools/promql: %v\n%s", err, &failure)
-	}
+	must.Do(t, err, "go run tools/promql: %s", &failure)
 	if err := json.Unmarshal(answer, &out); err != nil || len(out) != len(all) {
 		t.Fatalf("%d answers, %v", len(out), err)
 	}

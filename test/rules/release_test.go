@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -51,9 +52,7 @@ func TestChangelogFitsTheVersion(t *testing.T) {
 			t.Errorf("section %s has %d lines, at most 60: move details to docs/releases", head, n)
 		}
 		if i == 0 && preRelease {
-			if head != "Unreleased" {
-				t.Errorf("VERSION is %s, and the first section is %s", version, head)
-			}
+			is.Equal(t, head, "Unreleased", "VERSION is %s, and the first section is", version)
 			continue
 		}
 		m := datedRelease.FindStringSubmatch(head)

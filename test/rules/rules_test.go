@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -118,9 +119,7 @@ func TestImportRules(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, imp := range s.file.Imports {
 			path := must.Get(strconv.Unquote(imp.Path.Value))(t)
-			if fault := importFault(s, path); fault != "" {
-				t.Errorf("%s imports %s: %s", s.path, path, fault)
-			}
+			is.Equal(t, importFault(s, path), "", "%s imports %s", s.path, path)
 		}
 	}
 }
@@ -128,7 +127,7 @@ func TestImportRules(t *testing.T) {
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
-		case slices.Contains([]string{"test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
+		case slices.Contains([]string{"test/is", "test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
 			"test/websites", "test/desttest", "test/oidctest", "test/spanstest", "test/streamtest"}, inner) && (s.test ||
 			within(s.dir, "test") || inner == "test/kafka" && within(s.dir, "tools/bench")):
 			return ""
@@ -360,9 +359,7 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 	}
 	lists := regexp.MustCompile(`(?m)^(?:contained|whole)='\^Test\(?(.*?)\)?\$'$`).FindAllStringSubmatch(
 		read("test/run.sh"), -1)
-	if len(lists) != 2 {
-		t.Fatalf("test/run.sh has %d lines that name tests: this test looks for the wrong text", len(lists))
-	}
+	must.Equal(t, len(lists), 2, "test/run.sh has … lines that name tests: this test looks for the wrong text")
 	var words []string
 	for _, list := range lists {
 		words = append(words, strings.Split(list[1], "|")...)

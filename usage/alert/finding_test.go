@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // announce announces a transition of a finding as config.DecideFinding does, and reports whether there is a message.
@@ -138,15 +139,11 @@ func TestUrgentFindingsHaveSlots(t *testing.T) {
 				}
 			}
 		}
-		if opened != findingSlots {
-			t.Errorf("%d findings have a message of their own", opened)
-		}
+		is.Equal(t, opened, findingSlots, "findings have a message of their own")
 		if !strings.HasPrefix(named, "[{stripe-secret-live, critical, first in shop 3} {rule-") {
 			t.Errorf("the digest names %s", named)
 		}
-		if n := strings.Count(named, "rule-"); n != maxNamedGroups-1 {
-			t.Errorf("the digest names %d rules: %s", n, named)
-		}
+		is.Equal(t, strings.Count(named, "rule-"), maxNamedGroups-1, "the digest names: rules: %s", named)
 	})
 }
 
@@ -167,19 +164,13 @@ func TestMessagesOfFindings(t *testing.T) {
 		}
 		facts := fmt.Sprint(m.Facts)
 		for _, want := range []string{"sk_live_***abcd", "drain drn_1", "shop"} {
-			if !strings.Contains(facts, want) {
-				t.Errorf("the facts lack %s: %s", want, facts)
-			}
+			is.Has(t, facts, want, "the facts lack %s", want)
 		}
 		r.announce(f, finding.Reopened)
 		time.Sleep(time.Minute)
 		want := []string{"alert.finding.opened", "alert.finding.reopened"}
-		if got := r.sender.types(notify.Slack); !slices.Equal(got, want) {
-			t.Errorf("sent %v", got)
-		}
-		if n := len(r.config.AlertsWithNotices(nil)); n != 0 {
-			t.Errorf("%d alerts have notices left", n)
-		}
+		is.List(t, r.sender.types(notify.Slack), want, "sent")
+		is.Equal(t, len(r.config.AlertsWithNotices(nil)), 0, "alerts have notices left")
 
 		medium := newFinding(func(f *leak.Finding) { f.Severity = finding.Medium })
 		if r.announce(medium, finding.Opened) {
@@ -263,8 +254,6 @@ func TestDigestOfFindingsGathersWithoutMails(t *testing.T) {
 		if !slices.ContainsFunc(mails, func(p sentMessage) bool { return strings.Contains(p.m.Text, "6 more findings") }) {
 			t.Error("no mail counts the findings")
 		}
-		if n := len(r.config.AlertsWithNotices(nil)); n != 0 {
-			t.Errorf("%d alerts have notices left", n)
-		}
+		is.Equal(t, len(r.config.AlertsWithNotices(nil)), 0, "alerts have notices left")
 	})
 }

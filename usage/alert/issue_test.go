@@ -9,6 +9,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // fakeIssues are issues in memory.
@@ -65,9 +66,7 @@ func TestFailuresAreIssues(t *testing.T) {
 			r.failWith(event.Retrying, 503, "http_status")
 		}
 		r.advance(2 * time.Second)
-		if len(all) != 0 {
-			t.Fatalf("some failed requests are an issue: %v", all)
-		}
+		must.Equal(t, len(all), 0, "some failed requests are an issue: %v", all)
 		newest := r.failWith(event.Retrying, 503, "http_status")
 		r.failWith(event.Failed, 0, "timeout")
 		r.advance(2 * time.Second)

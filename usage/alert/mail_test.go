@@ -13,6 +13,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // fireAlert fires an alert about a recovery job of that name, with a notice to all channels.
@@ -25,9 +27,7 @@ func (r *rig) fireAlert(name string) {
 		r.addNotice(x, f, fire, to, r.now())
 		return nil
 	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, err)
 	r.notifier.wakeUp()
 }
 
@@ -91,9 +91,7 @@ func wantNamedOnce(t *testing.T, o *fakeSender, address string, jobs int) {
 		if overrides[name] {
 			want = 2
 		}
-		if named[name] != want {
-			t.Errorf("%s is named %d times to %s, want %d", name, named[name], address, want)
-		}
+		is.Equal(t, named[name], want, "%s is named: times to %s", name, address)
 	}
 }
 
@@ -125,9 +123,7 @@ func TestMailsOverTheLimitBecomeADigest(t *testing.T) {
 			t.Errorf("digest to %v: %+v", digest.to, digest.m)
 		}
 		wantNamedOnce(t, r.sender, "a@example.com", 100)
-		if n := len(r.sender.types(notify.Slack)); n != 100 {
-			t.Errorf("%d messages in Slack", n)
-		}
+		is.Equal(t, len(r.sender.types(notify.Slack)), 100, "messages in Slack")
 	})
 }
 
@@ -187,9 +183,7 @@ func TestDigestIsRetried(t *testing.T) {
 		}
 		time.Sleep(25 * time.Minute) // three digests; the first has everything for a@
 		wantNamedOnce(t, r.sender, "a@example.com", jobs)
-		if r.openNotices() != 20 {
-			t.Errorf("%d notices left over", r.openNotices())
-		}
+		is.Equal(t, r.openNotices(), 20, "notices left over")
 		unavailable.Store(false)
 		time.Sleep(10 * time.Minute)
 		if all, _ := r.sender.mailsTo("a@example.com"); len(all) != maxMails+1 || r.openNotices() > 0 {

@@ -269,10 +269,7 @@ type rig struct {
 
 func testKeyring(t *testing.T) *seal.Keyring {
 	t.Helper()
-	k, err := seal.NewKeyring(seal.GenerateKey("test"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
 	return k
 }
 

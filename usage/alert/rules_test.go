@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -28,9 +29,7 @@ func TestRuleTable(t *testing.T) {
 		}
 		settings = append(settings, r.settingName())
 	}
-	if diff := cmp.Diff(alerting.AlertRuleNames(), slices.Compact(settings)); diff != "" {
-		t.Errorf("-settings +table:\n%s", diff)
-	}
+	is.Equal(t, cmp.Diff(alerting.AlertRuleNames(), slices.Compact(settings)), "", "-settings +table")
 }
 
 // TestNextTransition goes through the cases of nextTransition.

@@ -26,6 +26,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/desttest"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
@@ -80,9 +81,7 @@ func TestRecords(t *testing.T) {
 			map[string]map[int32]kgo.Offset{"orders": {int32(partition): kgo.NewOffset().At(offset)}})))(t)
 		last := consumer.PollFetches(t.Context()).Records()[0]
 		consumer.Close()
-		if string(last.Key) != want {
-			t.Errorf("%s: the key is %q", key, last.Key)
-		}
+		is.Equal(t, string(last.Key), want, "%s: the key is %q", key, last.Key)
 		header := map[string]string{}
 		for _, h := range last.Headers {
 			header[h.Key] = string(h.Value)

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/desttest"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -148,7 +149,5 @@ func TestMoto(t *testing.T) {
 			t.Fatalf("%s %s", a.ErrorCode, a.ErrorMessage)
 		}
 	}
-	if len(names) != 3 {
-		t.Errorf("%v", names)
-	}
+	is.Equal(t, len(names), 3, names)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/desttest"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -178,8 +179,6 @@ func TestMoto(t *testing.T) {
 		t.Errorf("%s %s", a.ErrorCode, a.ErrorMessage)
 	}
 	for name, want := range map[string]int{"orders": 20, "orders.fifo": 1} {
-		if got := m.Messages(name); got != want {
-			t.Errorf("%d messages in %s", got, name)
-		}
+		is.Equal(t, m.Messages(name), want, "messages in %s", name)
 	}
 }

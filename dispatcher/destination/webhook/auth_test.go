@@ -21,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -131,23 +132,17 @@ func TestAccessTokens(t *testing.T) {
 	x.clock.Add(int64(time.Minute))
 	s.valid.Store(2)
 	all(50)
-	if n := s.fetched.Load(); n != 2 {
-		t.Errorf("%d tokens after one was revoked", n)
-	}
+	is.Equal(t, s.fetched.Load(), 2, "tokens after one was revoked")
 	x.clock.Add(int64(time.Hour))
 	all(50)
-	if n := s.fetched.Load(); n != 3 {
-		t.Errorf("%d tokens after one has expired", n)
-	}
+	is.Equal(t, s.fetched.Load(), 3, "tokens after one has expired")
 	s.valid.Store(1 << 40) // the destination refuses every token
 	for range 5 {
 		if a := x.send(); a.OK || a.Code != http.StatusUnauthorized {
 			t.Errorf("a refused token: %d %s", a.Code, a.ErrorCode)
 		}
 	}
-	if n := s.fetched.Load(); n != 3 {
-		t.Errorf("%d tokens: a destination that refuses all causes a request for each delivery", n)
-	}
+	is.Equal(t, s.fetched.Load(), 3, "tokens: a destination that refuses all causes a request for each delivery")
 }
 
 // Without a token nothing is sent. The attempt says why, and nothing that the token server has written.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // A date in Retry-After means that time, however long the request before it has taken.
@@ -31,9 +32,7 @@ func TestParseRetryAfter(t *testing.T) {
 	now := time.Date(2026, 8, 21, 12, 0, 0, 0, time.UTC)
 	f := func(value string, want time.Duration) {
 		t.Helper()
-		if got := ParseRetryAfter(value, now); got != want {
-			t.Errorf("%q: %v, want %v", value, got, want)
-		}
+		is.Equal(t, ParseRetryAfter(value, now), want, value)
 	}
 	f("", 0)
 	f("0", 0)

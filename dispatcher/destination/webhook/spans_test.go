@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/spanstest"
 )
 
@@ -31,14 +32,10 @@ func TestAttemptOfATracedEvent(t *testing.T) {
 	defer server.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(ca, block, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca, block, 0o600))
 	transport, err := egress.NewTransport(egress.Config{CAFile: ca,
 		Policy: egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(transport.CloseIdleConnections)
 	collector, c := spanstest.New(t, nil), newTestClient(transport)
 	recorder, stop := collector.Recorder(t)

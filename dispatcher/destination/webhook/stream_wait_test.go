@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // roundTripper is a transport made of a function.
@@ -102,10 +103,7 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 		wg.Wait()
 		registry := prometheus.NewRegistry()
 		registry.MustRegister(waited)
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := must.Get(registry.Gather())(t)
 		if sum := families[0].GetMetric()[0].GetHistogram().GetSampleSum(); sum != 24 { // 0, 8 and 16
 			t.Errorf("requests waited %v s", sum)
 		}
@@ -122,14 +120,9 @@ func TestWaitForOpenFilesIsNoTimeout(t *testing.T) {
 // Connecting and TLS count towards the time-out, and a request frees its slot however it ends.
 func TestHostsThatDoNotAnswer(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are accepted by the kernel, TLS is never answered
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer silent.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
 	fine := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer fine.Close()

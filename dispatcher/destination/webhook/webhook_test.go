@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -21,15 +22,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/test/desttest"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // client makes attempts with a kind of its own.
@@ -49,10 +56,7 @@ func (c *client) send(
 
 func testClient(t testing.TB, policy egress.Policy) *client {
 	t.Helper()
-	transport, err := egress.NewTransport(egress.Config{Policy: policy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := must.Get(egress.NewTransport(egress.Config{Policy: policy}))(t)
 	t.Cleanup(transport.CloseIdleConnections)
 	return newTestClient(transport)
 }
@@ -72,10 +76,7 @@ func loopback() egress.Policy {
 
 func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
 	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(address))(t)
 	to := &target{Opened: destination.Opened{Timeout: 2 * time.Minute}, url: u, urlText: address}
 	for _, s := range secrets {
 		to.Secrets = append(to.Secrets, destination.LiveSecret{Secret: s})
@@ -85,10 +86,7 @@ func testTarget(t testing.TB, address string, secrets ...sign.Secret) *target {
 
 func testWork(t testing.TB, body []byte, header ...event.Field) *event.Work {
 	t.Helper()
-	eventID, err := id.NewGenerator(nil).New(0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventID := must.Get(id.NewGenerator(nil).New(0))(t)
 	return &event.Work{
 		Event: &event.Event{
 			ID: eventID, Endpoint: "ep_test", Source: event.SourceProvider, Verdict: event.VerdictVerified,
@@ -267,10 +265,7 @@ func TestUnreachableDestinations(t *testing.T) {
 			t.Errorf("%s is not retried", name)
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := l.Addr().String()
 	l.Close()
 	plain := httptest.NewServer(http.NotFoundHandler())
@@ -291,17 +286,12 @@ func TestUnreachableDestinations(t *testing.T) {
 func TestOneAttemptIsOneRequest(t *testing.T) {
 	for _, body := range []string{"", "with a body"} {
 		var requests atomic.Int64
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		hangUp := make(chan bool, 1)
 		srv := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			requests.Add(1)
-			if r.Header.Get("Idempotency-Key") != "k1" {
-				t.Errorf("the key did not arrive: %v", r.Header)
-			}
+			is.Equal(t, r.Header.Get("Idempotency-Key"), "k1", "the key did not arrive: %v", r.Header)
 			if <-hangUp {
 				panic(http.ErrAbortHandler)
 			}
@@ -321,9 +311,7 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 		if attempt := c.send(t.Context(), work.Event.ID, target, work, destination.Stored(work)); attempt.Code != 0 {
 			t.Fatalf("second attempt: %+v", attempt)
 		}
-		if n := requests.Load(); n != 2 {
-			t.Errorf("body %q: %d requests for two attempts", body, n)
-		}
+		is.Equal(t, requests.Load(), 2, "body %q … requests for two attempts", body)
 	}
 }
 
@@ -367,14 +355,10 @@ func TestForwardedHeaders(t *testing.T) {
 		"Relay-Attempt":     {"3"}, "Relay-Trigger": {"retry"},
 		"Relay-Hops": {"1"}, "Relay-Path": {"ep_test"}, "Relay-Verification": {"verified"},
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got, want)
 	target.Header = append(target.Header, field("User-Agent", "Shop/2"), field("Relay-Attempt", "7"))
 	want.Set("User-Agent", "Shop/2") // the only one of the relay's headers that a destination chooses
-	if d := cmp.Diff(want, headerOf(t, work, target)); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, headerOf(t, work, target), want)
 }
 
 // A destination learns the result of the inbound signature check. No received header is forwarded by which a stranger
@@ -424,9 +408,7 @@ func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 			t.Errorf("%s %s: credentials are not forwarded", c.source, c.verdict)
 		}
 		for _, name := range names {
-			if kept := got[name] != nil; kept != c.kept {
-				t.Errorf("%s %s: %s forwarded: %t", c.source, c.verdict, name, kept)
-			}
+			is.Equal(t, got[name] != nil, c.kept, "%s %s: %s forwarded", c.source, c.verdict, name)
 		}
 	}
 }
@@ -494,18 +476,11 @@ func TestTwoSecretsTwoSignatures(t *testing.T) {
 		t.Fatalf("%d signatures: %s", n, h.Get("Webhook-Signature"))
 	}
 	verify := func(s sign.Secret) error {
-		wh, err := standardwebhooks.NewWebhook(s.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		wh := must.Get(standardwebhooks.NewWebhook(s.Reveal()))(t)
 		return wh.Verify(body, h)
 	}
-	if err := verify(fresh); err != nil {
-		t.Errorf("the new secret: %v", err)
-	}
-	if err := verify(old); err != nil {
-		t.Errorf("the old secret: %v", err)
-	}
+	is.OK(t, verify(fresh), "the new secret")
+	is.OK(t, verify(old), "the old secret")
 	if verify(gone) == nil {
 		t.Error("an expired secret still signs")
 	}
@@ -522,14 +497,10 @@ func TestCredentialsAreMaskedInTheRow(t *testing.T) {
 	})
 	text := fmt.Sprint(attempt.RequestHeader, attempt.ResponseHeader)
 	for _, secret := range []string{"theirs", "ours", "receiver"} {
-		if strings.Contains(text, secret) {
-			t.Errorf("%q is recorded: %s", secret, text)
-		}
+		is.Lacks(t, text, secret, "%q is recorded", secret)
 	}
 	for _, shown := range []string{"X-Order: 7\n", "X-Plain: plain\n", "Authorization: ****\n"} {
-		if !strings.Contains(text, shown) {
-			t.Errorf("%q is missing: %s", shown, text)
-		}
+		is.Has(t, text, shown, "%q is missing", shown)
 	}
 }
 
@@ -560,9 +531,7 @@ func TestRecordedHeadersHideCredentials(t *testing.T) {
 	}
 	added := []event.Field{{Name: "X-Signature"}, {Name: "Ocp-Apim-Subscription-Key"}, {Name: "X-Plain"}}
 	for _, f := range new(destination.Names).Recorded(h, added).Fields() {
-		if hidden := f.Value == destination.Mask; hidden != (h.Get(f.Name) == "s3cret") {
-			t.Errorf("%s is recorded as %s", f.Name, f.Value)
-		}
+		is.Equal(t, f.Value == destination.Mask, h.Get(f.Name) == "s3cret", "%s is recorded as %s", f.Name, f.Value)
 	}
 }
 
@@ -590,3 +559,187 @@ func TestHeadersOfTheStoredBody(t *testing.T) {
 		}
 	}
 }
+
+func TestClassify(t *testing.T) {
+	both := []string{"3xx", "4xx"}
+	f := func(status int, failure event.ErrorCode, retryOn []string, want destination.Classification) {
+		t.Helper()
+		is.Equal(t, Classify(status, failure, retryOn), want, "%d %s with retry_on %v", status, failure, retryOn)
+	}
+	again := func(code event.ErrorCode) destination.Classification {
+		return destination.Classification{Class: destination.Retryable, Code: code}
+	}
+	final := func(code event.ErrorCode, r event.Reason) destination.Classification {
+		return destination.Classification{Class: destination.Final, Code: code, Reason: r}
+	}
+	for _, status := range []int{200, 201, 202, 204, 206, 299} {
+		f(status, "", nil, destination.Classification{})
+	}
+	for _, status := range []int{408, 409, 425, 429, 500, 502, 503, 504, 599, 101, 600, 999} {
+		f(status, "", nil, again(event.CodeHTTPStatus))
+	}
+	f(410, "", both, final(event.CodeHTTPStatus, event.Gone410))
+	f(410, "", []string{"410"}, final(event.CodeHTTPStatus, event.Gone410))
+	f(400, "", both, again(event.CodeHTTPStatus))
+	f(404, "", nil, final(event.CodeHTTPStatus, event.NotRetryable))
+	f(404, "", []string{"404"}, again(event.CodeHTTPStatus))
+	f(401, "", []string{"404", "3xx"}, final(event.CodeHTTPStatus, event.NotRetryable))
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		f(status, "", both, again(event.CodeRedirectBlocked))
+		f(status, "", []string{"4xx"}, final(event.CodeRedirectBlocked, event.NotRetryable))
+	}
+	f(304, "", both, again(event.CodeHTTPStatus))
+	f(302, "", []string{"302"}, again(event.CodeRedirectBlocked))
+	for _, code := range []event.ErrorCode{
+		event.CodeTimeout, event.CodeDNS, event.CodeConnectionRefused, event.CodeConnectionReset,
+		event.CodeNetworkUnreachable,
+		event.CodeNetwork, event.CodeTLS, event.CodeAddressBlocked, event.CodeResponseTooLarge, event.CodeInternal,
+	} {
+		f(0, code, nil, again(code))
+	}
+}
+
+func testKeyring(t *testing.T) *seal.Keyring {
+	t.Helper()
+	keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
+	return keyring
+}
+
+// The URL of a target, which attempts record, has no credentials. What cannot be opened or parsed is an error: a
+// request without its header or signature must not be sent.
+func TestOpenTarget(t *testing.T) {
+	keyring, secret := testKeyring(t), sign.NewSecret()
+	dest := func() *config.Destination {
+		return &config.Destination{
+			ID: "d", URL: "https://user:password@example.com/hook?a=1#part", TimeoutSeconds: 7,
+			Headers: map[string]seal.Secret{"x-key": keyring.SealString("d", seal.FieldHeader("x-key"), "value")},
+			Secrets: []config.SigningSecret{{Secret: keyring.SealString("d", seal.FieldSecret, secret.Reveal())}},
+		}
+	}
+	opened := must.Get(New(Deps{Keyring: keyring}).Open(&config.Endpoint{KeepMethod: true}, dest()))(t)
+	to := opened.(*target)
+	if want := "https://example.com/hook?a=1"; to.urlText != want || to.url.String() != want {
+		t.Errorf("the URL is %s, as text %s", to.url, to.urlText)
+	}
+	is.Same(t, to.Header, []event.Field{{Name: "X-Key", Value: "value"}})
+	if !to.KeepMethod || to.Timeout != 7*time.Second ||
+		len(to.SigningSecrets(time.Now())) != 1 {
+		t.Errorf("%+v", to)
+	}
+	for want, spoil := range map[string]func(*config.Destination){
+		"parse url of d":      func(d *config.Destination) { d.URL = "https://[" },
+		"open header":         func(d *config.Destination) { d.Headers["x-other"] = "test:AAAA" },
+		"open signing secret": func(d *config.Destination) { d.Secrets[0].Secret = d.Headers["x-key"] },
+		"read signing secret of d": func(d *config.Destination) {
+			d.Secrets[0].Secret = keyring.SealString("d", seal.FieldSecret, "?")
+		},
+	} {
+		d := dest()
+		spoil(d)
+		target, err := New(Deps{Keyring: keyring}).Open(&config.Endpoint{}, d)
+		if err == nil || target != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v, %v, want %q", target, err, want)
+		}
+	}
+}
+
+// batches delivers to a handler, which gets the body too.
+func batches(
+	t *testing.T, settings kinds.HTTPBatch, answer func(http.ResponseWriter, *http.Request, []byte),
+) *desttest.Rig {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r, must.Get(io.ReadAll(r.Body))(t))
+	}))
+	t.Cleanup(server.Close)
+	x := desttest.New(t, desttest.Loopback(), kinds.Settings{HTTPBatch: &settings, Auth: &kinds.Auth{Type: kinds.Basic,
+		Username: "relay", Password: "hunter2"}}, func(r *desttest.Rig) destination.Kind {
+		return New(Deps{Transport: r.Transport, Keyring: r.Keyring, Now: time.Now, Version: "test"})
+	})
+	x.Dest.URL = server.URL
+	x.Open()
+	return x
+}
+
+// Events that come together are one signed request, whose answer decides for all of them.
+func TestBatchesOfEvents(t *testing.T) {
+	status := http.StatusOK
+	var bodies [][]byte
+	var x *desttest.Rig
+	x = batches(t, kinds.HTTPBatch{Events: 30, Seconds: 30}, func(w http.ResponseWriter, r *http.Request, body []byte) {
+		bodies = append(bodies, body)
+		name := r.Header.Get("Webhook-Id")
+		at := time.Unix(must.Get(strconv.ParseInt(r.Header.Get("Webhook-Timestamp"), 10, 64))(t), 0)
+		if user, password, _ := r.BasicAuth(); user != "relay" || password != "hunter2" || r.Method != "POST" ||
+			r.Header.Get("X-Team") != "billing" || r.Header.Get("Content-Type") != "application/json" ||
+			r.Header.Get("Relay-Hops") != "1" || r.Header.Get("Relay-Path") != "ep_test" ||
+			r.Header.Get("Webhook-Signature") != sign.Sign([]sign.Secret{x.Secret}, name, at, body) ||
+			!strings.HasPrefix(name, "att_") || r.Header.Get("Relay-Delivery-Id") != "" {
+			t.Errorf("%v", r.Header)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.Repeat("x", 3000))
+	})
+	for _, want := range []struct {
+		status int
+		class  destination.Class
+	}{{200, destination.Delivered}, {503, destination.Retryable}, {400, destination.Final}} {
+		status, bodies = want.status, nil
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				a, r := x.Send([]string{`{"a": [1, 2]}`, "no\nJSON"}[i%2])
+				if r.Class != want.class || a.Code != want.status || a.Trigger != event.TriggerInitial || a.URL != x.Dest.URL ||
+					len(a.ResponseBody) != maxBatchAnswer || a.RequestHeader.Value("Authorization") != destination.Mask {
+					t.Errorf("%d %s %s", a.Code, a.ErrorCode, a.ErrorMessage)
+				}
+			})
+		}
+		all.Wait()
+		var events []struct {
+			ID      string
+			Headers map[string]string
+			Body    json.RawMessage
+			Encoded []byte `json:"body_base64"`
+		}
+		must.Equal(t, len(bodies), 1, "requests")
+		must.Do(t, json.Unmarshal(bodies[0], &events))
+		count := map[string]int{}
+		for _, e := range events {
+			count[string(e.Body)+string(e.Encoded)]++
+			if count[e.ID]++; e.Headers["relay-attempt"] != "1" || e.Headers["x-team"] != "" || count[e.ID] > 1 {
+				t.Errorf("%+v", e)
+			}
+		}
+		if len(events) != 30 || count[`{"a":[1,2]}`] != 15 || count["no\nJSON"] != 15 {
+			t.Errorf("%v", count)
+		}
+	}
+}
+
+// No request is larger than its bound. An event that alone is larger fails, and is not retried.
+func TestBatchesAreBounded(t *testing.T) {
+	var mu sync.Mutex
+	requests := 0
+	x := batches(t, kinds.HTTPBatch{Seconds: 1, Bytes: 4096}, func(_ http.ResponseWriter, _ *http.Request, body []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		if requests++; len(body) > 4096 || !json.Valid(body) {
+			t.Errorf("%d bytes", len(body))
+		}
+	})
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if a, _ := x.Send(`"` + strings.Repeat("x", 1000) + `"`); !a.OK {
+				t.Errorf("%s %s", a.ErrorCode, a.ErrorMessage)
+			}
+		})
+	}
+	all.Wait()
+	if requests < 7 || requests > 20 {
+		t.Errorf("%d requests", requests)
+	}
+	x.Fails(strings.Repeat("x", 4096), event.CodeTooLarge, "more than max_bytes (4096)", destination.Final)
+}
+
+func TestMain(m *testing.M) { kit.Main(m) }

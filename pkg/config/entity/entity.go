@@ -1,6 +1,6 @@
 // Package entity has what all kinds of entities of the configuration log share: reading, listing, creating, changing
 // and deleting them (entity.go), their table and the methods of their values (kind.go), the cache of decoded values,
-// the members that a newer version has written (members.go), and the removal of expired ones (sweep.go).
+// the members that a newer version has written (members.go), and the removal of expired ones.
 //
 // A change is conditional: of several writers one wins, the same on every node, and the others try again. One that
 // restricts something returns when no node acts on the entity as it was. The kinds themselves are in package config.
@@ -9,6 +9,9 @@ package entity
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -423,4 +426,119 @@ func SameJSON(a, b any) bool {
 // WithoutOrigin is for what the service does by itself within a request: only creating and cancelling are audited.
 func WithoutOrigin(ctx context.Context) context.Context {
 	return conflog.WithOrigin(ctx, conflog.Origin{})
+}
+
+// Account owns all other entities. There is exactly one.
+type Account struct {
+	Plain
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"created_at"`
+	// FPSalt has 16 random bytes, which distinguish the fingerprints of this account from those of others. It is created
+	// when it is needed for the first time, and is no secret.
+	FPSalt []byte `json:"fp_salt,omitempty"`
+}
+
+// Common returns the fields.
+func (a *Account) Common() CommonFields {
+	return CommonFields{ID: &a.ID, CreatedAt: &a.CreatedAt}
+}
+
+// Validate validates the account of an import.
+func (a *Account) Validate() error {
+	if n := len(a.FPSalt); n != 0 && n != FPSaltBytes {
+		return fmt.Errorf("fp_salt must have %d bytes, not %d", FPSaltBytes, n)
+	}
+	return nil
+}
+
+func (*Account) EntityKind() Kind { return KindAccount }
+
+// Account returns the account; nil before Ready.
+func (c *Core) Account() *Account {
+	if e := c.View().Newest(KindAccount); e != nil {
+		return c.Decoded(e).(*Account)
+	}
+	return nil
+}
+
+// FPSaltBytes is the length of Account.FPSalt.
+const FPSaltBytes = 16
+
+// AccountWithSalt returns the account, and sets its FPSalt if it has none.
+func (c *Core) AccountWithSalt(ctx context.Context) (*Account, error) {
+	if err := c.WaitReady(ctx); err != nil {
+		return nil, err
+	}
+	account := c.Account()
+	if len(account.FPSalt) > 0 {
+		return account, nil
+	}
+	_, res, err := c.Replace(ctx, KindAccount, account.ID, func(old Value) (Value, error) {
+		a := *old.(*Account)
+		if len(a.FPSalt) > 0 {
+			return nil, nil // another node was first
+		}
+		a.FPSalt = RandomBytes(FPSaltBytes)
+		return &a, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set the salt of the fingerprints: %w", err)
+	}
+	c.WaitForPeers(ctx, res)
+	return c.Decoded(res.Entity).(*Account), nil
+}
+
+// IsHashOf reports whether a hash is that of a secret, in a time that does not depend on either.
+func IsHashOf(hash []byte, secret string) bool {
+	sum := HashOf(secret)
+	return subtle.ConstantTimeCompare(sum[:], hash) == 1
+}
+
+// RandomBytes returns n random bytes.
+func RandomBytes(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) // never fails: crypto/rand ends the process instead
+	return b
+}
+
+// HashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
+// guessing.
+func HashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }
+
+// maxSwept is the maximum number of entities of a kind that one pass removes, with one record each.
+const maxSwept = 2000
+
+// SweepExpired removes what has expired.
+func (c *Core) SweepExpired(ctx context.Context) error {
+	for k := range NumKinds {
+		if !c.Table.Has(k, Expires|ExpiresInAnyOrder) {
+			continue
+		}
+		if err := c.sweepKind(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepKind removes the expired entities of a kind, at most maxSwept: the oldest up to the first that has not expired,
+// if they expire in the order of their creation.
+func (c *Core) sweepKind(ctx context.Context, k Kind) error {
+	swept := 0
+	for e := range c.View().OldestFirst(k) {
+		if !c.hasEnded(c.Decoded(e)) {
+			if c.Table.Has(k, ExpiresInAnyOrder) {
+				continue
+			}
+			return nil
+		}
+		if swept == maxSwept {
+			return nil
+		}
+		if err := c.ForgetIfUnchanged(ctx, k, e.ID, e.Rev); err != nil {
+			return err
+		}
+		swept++
+	}
+	return nil
 }

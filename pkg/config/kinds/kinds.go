@@ -7,11 +7,15 @@
 package kinds
 
 import (
+	"cmp"
+	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Settings are the settings of a destination that depend on its kind. A destination without those of another kind is a
@@ -180,4 +184,77 @@ func (s Settings) Masked(mask func(string) string) Settings {
 	next := s.Clone()
 	maskAll(next.Secrets(), mask)
 	return next
+}
+
+// Pull has the settings of a destination whose events consumers fetch.
+type Pull struct {
+	LeaseSeconds int `json:"lease_seconds" in:"" minimum:"1" maximum:"600" label:"Lease" description:"How long a consumer has to acknowledge an event that it has pulled, in seconds. Then the attempt has failed (not_acknowledged), and the event is delivered again. Default 60." example:"60"`
+}
+
+func (p *Pull) trim()                  { p.LeaseSeconds = cmp.Or(p.LeaseSeconds, 60) }
+func (p *Pull) origin() string         { return "" }
+func (p *Pull) address() string        { return "pull://consumers" }
+func (p *Pull) validate(Checks) *Fault { return nil }
+
+// HTTPBatch has the settings of a webhook that gets several events in a request.
+type HTTPBatch struct {
+	Events  int `json:"max_events" in:"" minimum:"1" maximum:"1000" label:"Events of a batch" description:"A batch leaves when it has so many events. Default 100."`
+	Seconds int `json:"flush_seconds" in:"" minimum:"1" maximum:"30" label:"Time of a batch" description:"How long events gather in a batch, in seconds. Default 2."`
+	Bytes   int `json:"max_bytes" in:"" minimum:"1024" maximum:"16777216" label:"Size of a batch, in bytes" description:"Largest body of a request. A larger event fails as too_large. Default 1048576."`
+}
+
+func (h *HTTPBatch) trim() {
+	h.Events, h.Seconds, h.Bytes = cmp.Or(h.Events, 100), cmp.Or(h.Seconds, 2), cmp.Or(h.Bytes, 1<<20)
+}
+
+func (h *HTTPBatch) origin() string { return "" }
+
+func (h *HTTPBatch) validate(Checks) *Fault { return nil }
+
+// Keys are the keys of records and groups of messages that are no selectors.
+var Keys = []string{"event_id", "endpoint_id", "type", "none"}
+
+func validateKey(name, key string) *Fault {
+	if _, err := event.ParseDedupKey(key); err == nil || slices.Contains(Keys, key) {
+		return nil
+	}
+	return &Fault{name, "must be one of " + strings.Join(Keys, ", ") + ", or a path such as body:$.data.id or " +
+		"header:X-Shop"}
+}
+
+// What follows a delivery of an ordered destination that has failed for good.
+const (
+	BlockAfterFailure = "block"
+	SkipFailure       = "skip"
+)
+
+// byEndpoint orders all events of an endpoint.
+const byEndpoint = "endpoint"
+
+// Ordering is the order in which a destination gets its events.
+type Ordering struct {
+	By         string `json:"by" in:"" maxLength:"512" pattern:"^(endpoint|(body:[$]|header:)[^|]+)$" label:"By" description:"Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required." example:"body:$.data.id"`
+	WhenFailed string `json:"when_failed,omitempty" in:"null" enum:"block,skip" label:"When a delivery has failed for good" description:"block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block."`
+}
+
+func (o *Ordering) trim()          { o.WhenFailed = cmp.Or(o.WhenFailed, BlockAfterFailure) }
+func (o *Ordering) origin() string { return "" }
+
+func (o *Ordering) validate(Checks) *Fault {
+	if o.By == "" {
+		return &Fault{"by", "is required"}
+	}
+	if _, err := o.KeyOf(); err != nil {
+		return &Fault{"by", err.Error()}
+	}
+	return nil
+}
+
+// KeyOf returns a function for the key of an event; it returns false for an event without one.
+func (o *Ordering) KeyOf() (func(header http.Header, body []byte) (string, bool), error) {
+	if o.By == byEndpoint {
+		return func(http.Header, []byte) (string, bool) { return "", true }, nil
+	}
+	key, err := event.ParseDedupKey(o.By)
+	return key.Of, err
 }

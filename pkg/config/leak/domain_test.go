@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // Checks that get no answer, while no other domain gets one, let a domain expire after a week without any answer.
@@ -16,9 +17,7 @@ func TestSilenceIsNoMiss(t *testing.T) {
 		t.Helper()
 		at := start.Add(time.Duration(days) * day)
 		d.record(DomainCheck{At: at, Method: DomainByDNS, Error: wrong, Silent: silent})
-		if got := d.Status(at); got != want {
-			t.Errorf("day %d: %s, want %s: %+v", days, got, want, d)
-		}
+		is.Equal(t, d.Status(at), want, "day %d: %+v", days, d)
 	}
 	check(0, "", false, DomainVerified)
 	for n := range 7 {

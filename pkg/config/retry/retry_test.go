@@ -3,6 +3,9 @@ package retry
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // SetStrategy keeps the common members and sets only the defaults of the new strategy. The members that a strategy
@@ -25,14 +28,10 @@ func TestRetryStrategies(t *testing.T) {
 				}
 			}
 		}
-		if err := p.Validate(); err != nil {
-			t.Errorf("%s: %v", s.Name, err)
-		}
+		is.OK(t, p.Validate(), s.Name)
 		var members map[string]any
-		text, err := json.Marshal(p)
-		if err != nil || json.Unmarshal(text, &members) != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(p))(t)
+		must.Do(t, json.Unmarshal(text, &members))
 		for _, m := range s.Members {
 			if _, there := members[m.Name]; !there {
 				t.Errorf("%s: the JSON has no %s: %s", s.Name, m.Name, text)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/eventrelay/relay/test/must"
 )
 
 // TestTrie compares a trie with a map through random changes, and checks that earlier versions do not change.
@@ -52,9 +54,7 @@ func TestTrie(t *testing.T) {
 
 func compareTrie(t *testing.T, tr Map[int], model map[uint64]int, limit uint64) {
 	t.Helper()
-	if tr.Len != len(model) {
-		t.Fatalf("len %d, want %d", tr.Len, len(model))
-	}
+	must.Equal(t, tr.Len, len(model), "len")
 	keys := slices.Sorted(maps.Keys(model))
 	for _, k := range append([]uint64{limit, 0, math.MaxUint64}, keys...) {
 		got, ok := tr.Get(k)

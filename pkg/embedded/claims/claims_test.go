@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -108,9 +109,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if won.Load() != 3 {
-		t.Errorf("%d of 3000 calls got 3 keys", won.Load())
-	}
+	is.Equal(t, won.Load(), 3, "of 3000 calls got 3 keys")
 }
 
 // A crash forgets nothing. A claim that it left pending is stored if its event is, and free if it is not. If nobody
@@ -131,9 +130,7 @@ func TestClaimsSurviveACrash(t *testing.T) {
 		}
 		return event == id.ID{2}, nil
 	})
-	if !errors.Is(err, away) {
-		t.Errorf("recovered with %v", err)
-	}
+	is.ErrorIs(t, err, away, "recovered with")
 	next.start()
 	next.want("stored", 9, "", claimed(claim.Stored, 1, "n"))
 	next.want("in the log", 9, "", claimed(claim.Stored, 2, ""))
@@ -163,9 +160,7 @@ func TestExpiredClaimsAreRemoved(t *testing.T) {
 	}
 	must.Do(t, w.db.View(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketClaims, bucketPending} {
-			if n := tx.Bucket(name).Stats().KeyN; n != 100 {
-				t.Errorf("%s has %d keys, want 100", name, n)
-			}
+			is.Equal(t, tx.Bucket(name).Stats().KeyN, 100, "%s has … keys", name)
 		}
 		return nil
 	}))
@@ -182,9 +177,7 @@ func TestCallsEndWithTheStore(t *testing.T) {
 	if c := s.Claim(context.Background(), "k", id.ID{1}, ""); c.State != claim.Unavailable {
 		t.Errorf("%+v", c)
 	}
-	if err := s.MarkStored(context.Background(), "k", id.ID{1}, "", time.Hour); !errors.Is(err, errEnded) {
-		t.Error(err)
-	}
+	is.ErrorIs(t, s.MarkStored(context.Background(), "k", id.ID{1}, "", time.Hour), errEnded)
 	if _, err := Open(s.cfg, s.deps); err == nil || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("a second process opens the file: %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 func TestGuard(t *testing.T) {
@@ -88,9 +90,7 @@ func TestListenNeedsKey(t *testing.T) {
 			t.Errorf("%s: %v", listen, err)
 		}
 		cfg.Key = strings.Repeat("k", MinKeyLength)
-		if err := cfg.Validate(); err != nil {
-			t.Errorf("%s with a key: %v", listen, err)
-		}
+		is.OK(t, cfg.Validate(), "%s with a key", listen)
 		cfg.Key = "short"
 		if cfg.Validate() == nil {
 			t.Errorf("%s: a key of five characters is accepted", listen)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -44,9 +45,7 @@ func TestEngineHasLowerPriority(t *testing.T) {
 			t.Errorf("a thread of the engine has nice value %d, want 5 more than %d", n, before)
 		}
 	}
-	if err := child.Sync(); err != nil {
-		t.Errorf("sync: %v", err)
-	}
+	is.OK(t, child.Sync(), "sync")
 	stop()
 	kit.WaitFor(t, "no thread of this process is nicer", func() bool {
 		return !slices.ContainsFunc(niceness(t, "self"), func(n int) bool { return n != before })

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -24,10 +25,7 @@ import (
 // returned no error.
 func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Child, stop func()) {
 	t.Helper()
-	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	child = must.Get(clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	var wg sync.WaitGroup
@@ -35,9 +33,7 @@ func startChild(t *testing.T, cfg clickhouse.ChildConfig) (child *clickhouse.Chi
 	stop = sync.OnceFunc(func() {
 		cancel()
 		wg.Wait()
-		if err := <-ended; err != nil {
-			t.Errorf("run child: %v", err)
-		}
+		is.OK(t, <-ended, "run child")
 	})
 	t.Cleanup(stop)
 	select {
@@ -106,16 +102,13 @@ func TestKillsLoseNothing(t *testing.T) {
 		t.Errorf("%d restarts, want %d", child.Restarts(), kills)
 	}
 	for _, n := range acknowledged {
-		if got := count(t, conn, fmt.Sprintf("SELECT count() FROM d.t WHERE n = %d", n)); got != size {
-			t.Errorf("batch %d: %d rows of %d", n, got, size)
-		}
+		is.Equal(t, count(t, conn, fmt.Sprintf("SELECT count() FROM d.t WHERE n = %d", n)), size,
+			"batch %d: rows of %d", n, size)
 	}
 	t.Logf("%d batches acknowledged", len(acknowledged))
 	pid := child.PID()
 	stop()
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the engine still runs after the stop: %v", err)
-	}
+	is.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "the engine still runs after the stop")
 }
 
 // TestRequestsWaitForRestart: a connection made while no engine runs is answered after the restart.
@@ -125,9 +118,7 @@ func TestRequestsWaitForRestart(t *testing.T) {
 		pid := child.PID()
 		must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 		kit.WaitFor(t, "the engine is gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
-		if err := connect(t, child.Socket()).Ping(t.Context()); err != nil {
-			t.Errorf("connection made during a restart: %v", err)
-		}
+		is.OK(t, connect(t, child.Socket()).Ping(t.Context()), "connection made during a restart")
 	}
 }
 
@@ -151,9 +142,7 @@ func TestEngineDiesWithParent(t *testing.T) {
 	must.Do(t, parent.Process.Kill())
 	began := time.Now()
 	child, _ := startChild(t, childConfig(data, kit.ChdbLibrary(t)))
-	if n := count(t, connect(t, child.Socket()), "SELECT n FROM d.t"); n != 42 {
-		t.Errorf("read %d", n)
-	}
+	is.Equal(t, count(t, connect(t, child.Socket()), "SELECT n FROM d.t"), 42, "read")
 	t.Logf("taken over after %v", time.Since(began).Round(time.Millisecond))
 	if err := parent.Wait(); err == nil {
 		t.Error("the killed parent ended without an error")
@@ -170,9 +159,7 @@ func TestLockedDirectoryIsRefused(t *testing.T) {
 	cfg := clickhouse.DefaultConfig()
 	cfg.Data, cfg.Library, cfg.LockWait = data, kit.ChdbLibrary(t), 50*time.Millisecond
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = server.Run(t.Context())
 	if !errors.Is(err, clickhouse.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", child.PID())) {
 		t.Errorf("got %v, want ErrLocked and the process id of the owner", err)
@@ -187,9 +174,7 @@ func TestRelativeDirectory(t *testing.T) {
 	conn := connect(t, child.Socket())
 	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
 	mustExec(t, conn, "INSERT INTO default.t VALUES (7)")
-	if n := count(t, conn, "SELECT sum(n) FROM default.t"); n != 7 {
-		t.Errorf("the row reads as %d", n)
-	}
+	is.Equal(t, count(t, conn, "SELECT sum(n) FROM default.t"), 7, "the row reads as")
 }
 
 func TestFailingStartGivesUp(t *testing.T) {
@@ -197,9 +182,7 @@ func TestFailingStartGivesUp(t *testing.T) {
 	cfg.Executable, cfg.Args = "/bin/sh", []string{"-c", "echo no such luck >&2; exit 3"}
 	cfg.FirstPause = time.Millisecond
 	child, err := clickhouse.NewChild(cfg, clickhouse.ChildDeps{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	err = child.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no such luck") || child.Restarts() != int64(cfg.StartAttempts-1) {
 		t.Errorf("after %d restarts: %v", child.Restarts(), err)
@@ -330,8 +313,6 @@ func TestConfigReportsAllFaults(t *testing.T) {
 	cfg.Listen, cfg.Sessions = "0.0.0.0:8123", 0
 	_, err := clickhouse.New(cfg, clickhouse.Deps{})
 	for _, want := range []string{"loopback", "sessions", "data directory"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v does not mention %q", err, want)
-		}
+		is.Failed(t, err, want, "does not mention %q", want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -59,8 +60,6 @@ func TestConfined(t *testing.T) {
 	mustExec(t, conn, "OPTIMIZE TABLE default.t FINAL")
 	mustExec(t, conn, "ALTER TABLE default.t DETACH PARTITION 1") // moves the part to another directory
 	mustExec(t, conn, "ALTER TABLE default.t ATTACH PARTITION 1")
-	if n := count(t, conn, "SELECT count() FROM default.t WHERE toTimeZone(now(), 'Asia/Tokyo') > 0"); n != 2000 {
-		t.Errorf("%d rows", n)
-	}
+	is.Equal(t, count(t, conn, "SELECT count() FROM default.t WHERE toTimeZone(now(), 'Asia/Tokyo') > 0"), 2000, "rows")
 	mustExec(t, conn, "DROP TABLE default.t SYNC")
 }

@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/eventrelay/relay/pkg/private"
 )
@@ -166,3 +171,161 @@ func serverSettings(cfg Config, users string) string {
 	b.WriteString("  </merge_tree>\n</clickhouse>\n")
 	return b.String()
 }
+
+// binding is libchdb's C interface (chdb.h of chDB 26.7), loaded at run time so that the program builds without a C
+// compiler. Handles are opaque pointers. Every string is passed with its length, because bodies and parameter values
+// may contain zero bytes.
+type binding struct {
+	setSignalHandlersEnabled func(enabled int32)
+	version                  func() string
+
+	// connect returns a pointer to the connection handle that every other function takes; closeConn takes that pointer
+	// to the handle.
+	connect   func(argc int32, argv unsafe.Pointer) unsafe.Pointer
+	closeConn func(outer unsafe.Pointer)
+
+	query func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+		valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	streamQuery func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+		valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	fetch       func(conn, stream unsafe.Pointer) unsafe.Pointer
+	cancelQuery func(conn, stream unsafe.Pointer)
+	classify    func(conn unsafe.Pointer, query *byte, n uintptr, database *byte, databaseN uintptr,
+		out unsafe.Pointer) int32
+
+	insert func(conn unsafe.Pointer, query *byte, n uintptr, format *byte, formatN uintptr, names, nameNs, values,
+		valueNs unsafe.Pointer, params uintptr) unsafe.Pointer
+	insertAppend  func(stream unsafe.Pointer, data *byte, n uintptr) int32
+	insertDone    func(stream unsafe.Pointer) unsafe.Pointer
+	insertCancel  func(stream unsafe.Pointer)
+	insertError   func(stream unsafe.Pointer) string
+	insertDestroy func(stream unsafe.Pointer)
+
+	resultBuffer      func(result unsafe.Pointer) unsafe.Pointer
+	resultLength      func(result unsafe.Pointer) uintptr
+	resultError       func(result unsafe.Pointer) string
+	resultRowsRead    func(result unsafe.Pointer) uint64
+	resultRowsWritten func(result unsafe.Pointer) uint64
+	resultDestroy     func(result unsafe.Pointer)
+}
+
+// text returns a string's bytes as a pointer and a length. The pointer is never nil: the library would treat nil as a
+// missing argument.
+func text(s string) (*byte, uintptr) {
+	if s == "" {
+		return new(byte), 0
+	}
+	return unsafe.StringData(s), uintptr(len(s))
+}
+
+// texts returns strings as two parallel C arrays of pointers and lengths. The pinner keeps the strings in place until
+// the call has returned.
+func texts(pin *runtime.Pinner, all []string) (pointers, lengths unsafe.Pointer) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	ps := make([]*byte, len(all))
+	ns := make([]uintptr, len(all))
+	for i, s := range all {
+		ps[i], ns[i] = text(s)
+		pin.Pin(ps[i])
+	}
+	pin.Pin(&ps[0])
+	pin.Pin(&ns[0])
+	return unsafe.Pointer(&ps[0]), unsafe.Pointer(&ns[0])
+}
+
+// arguments returns strings as a C argv, each terminated by a zero byte.
+func arguments(pin *runtime.Pinner, all []string) unsafe.Pointer {
+	argv := make([]*byte, len(all)+1)
+	for i, s := range all {
+		ended := append([]byte(s), 0)
+		pin.Pin(&ended[0])
+		argv[i] = &ended[0]
+	}
+	pin.Pin(&argv[0])
+	return unsafe.Pointer(&argv[0])
+}
+
+// exception is an error in ClickHouse's form, as its HTTP interface sends it: the text in the body, the code in a
+// header.
+type exception struct {
+	code int
+	text string
+}
+
+func (e *exception) Error() string { return e.text }
+
+func (e *exception) codeText() string { return strconv.Itoa(e.code) }
+
+// Codes of ClickHouse's ErrorCodes.cpp that this package itself answers with.
+const (
+	codeNoDataToInsert = 108
+	codeUnknownSetting = 115
+	codeTooManyBytes   = 307
+	codeCannotReadAll  = 33
+	codeStdException   = 1001
+	codeNotImplemented = 48
+	codeBadArguments   = 36
+	codeSyntaxError    = 62
+	codeReadonly       = 164
+	codeAccessDenied   = 497
+
+	codeAuthenticationFailed = 516
+)
+
+var exceptionCode = regexp.MustCompile(`Code: (\d+)\.`)
+
+// parseException parses the engine's error text, "Code: N. DB::Exception: …".
+func parseException(text string) error {
+	e := &exception{code: codeStdException, text: text}
+	if m := exceptionCode.FindStringSubmatch(text); m != nil {
+		if n, err := strconv.Atoi(m[1]); err == nil {
+			e.code = n
+		}
+	}
+	return e
+}
+
+func newException(code int, name, format string, args ...any) error {
+	return &exception{code: code,
+		text: fmt.Sprintf("Code: %d. DB::Exception: %s. (%s)", code, fmt.Sprintf(format, args...), name)}
+}
+
+// ErrNoLibrary means that libchdb does not exist where FindLibrary looks.
+var ErrNoLibrary = errors.New("libchdb is missing: run `make build`, or set RELAY_CHDB_LIB to its path")
+
+// FindLibrary returns the path of libchdb: the explicit path if there is one, else lib/ beside the executable, where
+// `make build` puts it.
+func FindLibrary(explicit string) (string, error) {
+	path := explicit
+	if path == "" {
+		executable, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find the executable: %w", err)
+		}
+		if executable, err = filepath.EvalSymlinks(executable); err != nil {
+			return "", fmt.Errorf("resolve the executable: %w", err)
+		}
+		path = filepath.Join(filepath.Dir(executable), "lib", libraryName)
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w (looked for %s)", ErrNoLibrary, path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find libchdb: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%w (%s is not a file)", ErrNoLibrary, path)
+	}
+	// An absolute path, because the loader would search its own directories for a bare name.
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("resolve %s: %w", path, err)
+	}
+	return absolute, nil
+}
+
+// libraryName is the name of the file in chDB's packages.
+const libraryName = "libchdb.so"

@@ -1,17 +1,28 @@
 package clickhouse
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/ClickHouse/ch-go/compress"
+	chproto "github.com/ClickHouse/ch-go/proto"
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/column"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/proto"
 )
 
 // front is the HTTP handler: it runs one statement per request.
@@ -208,4 +219,280 @@ func (f *front) kill(mark string) error {
 	defer s.close()
 	_, err = s.exec("KILL QUERY WHERE Settings['log_comment'] = "+quote(mark)+" ASYNC", "Null", nil)
 	return err
+}
+
+// guard rejects requests that no client of the relay sends, before it reads their body: requests of web pages (they
+// carry Origin or Sec-Fetch-Site), requests with a foreign Host (DNS rebinding), and requests without the key.
+type guard struct {
+	hosts       []string // names of this server in lower case; without a port: any port
+	key         [sha256.Size]byte
+	requiresKey bool
+	next        http.Handler
+}
+
+// newGuard returns a guard in front of a handler that listens on address.
+func newGuard(cfg Config, address net.Addr, next http.Handler) *guard {
+	g := &guard{key: sha256.Sum256([]byte(cfg.Key)), requiresKey: cfg.Key != "", next: next}
+	for _, host := range cfg.Hosts {
+		g.hosts = append(g.hosts, strings.ToLower(strings.Trim(host, "[]")))
+	}
+	tcp, ok := address.(*net.TCPAddr)
+	if !ok {
+		g.hosts = append(g.hosts, "localhost") // clients of a unix socket send this
+		return g
+	}
+	g.hosts = append(g.hosts, tcp.String())
+	if tcp.IP.IsLoopback() {
+		_, port, _ := net.SplitHostPort(tcp.String())
+		g.hosts = append(g.hosts, net.JoinHostPort("localhost", port))
+	}
+	return g
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if e := g.rejection(r); e != nil {
+		h := w.Header()
+		h.Set("Content-Type", "text/plain; charset=UTF-8")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-ClickHouse-Exception-Code", e.codeText())
+		h.Set("Connection", "close") // a client without the key must not hold a connection
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(e.text + "\n")) // the client may have disconnected
+		return
+	}
+	g.next.ServeHTTP(w, r)
+}
+
+func (g *guard) rejection(r *http.Request) *exception {
+	switch site := r.Header.Values("Sec-Fetch-Site"); {
+	case len(r.Header.Values("Origin")) > 0, len(site) > 0 && !slices.Equal(site, []string{"none"}):
+		return accessDenied("requests of web pages are refused; send them from a program, such as curl")
+	case !g.isOwn(r.Host):
+		return accessDenied("the Host of the request is none of this server's names (" + strings.Join(g.hosts, ", ") +
+			"); add names with --host")
+	case g.requiresKey && !g.hasKey(r):
+		return &exception{code: codeAuthenticationFailed, text: "Code: 516. DB::Exception: The key is missing or wrong: " +
+			"send it as X-ClickHouse-Key or as password. (AUTHENTICATION_FAILED)"}
+	}
+	return nil
+}
+
+func accessDenied(why string) *exception {
+	return &exception{code: codeAccessDenied, text: "Code: 497. DB::Exception: " + why + ". (ACCESS_DENIED)"}
+}
+
+func (g *guard) isOwn(host string) bool {
+	host = strings.ToLower(host)
+	bare, _, err := net.SplitHostPort(host)
+	if err != nil {
+		bare = strings.Trim(host, "[]")
+	}
+	return slices.Contains(g.hosts, host) || slices.Contains(g.hosts, bare)
+}
+
+// hasKey compares digests in constant time, so that neither the content nor the length of the key can be measured.
+func (g *guard) hasKey(r *http.Request) bool {
+	given := r.Header.Get("X-ClickHouse-Key")
+	if _, password, ok := r.BasicAuth(); ok && given == "" {
+		given = password
+	}
+	digest := sha256.Sum256([]byte(given))
+	return subtle.ConstantTimeCompare(digest[:], g.key[:]) == 1
+}
+
+// isLoopback reports whether a listen address can be reached from this machine only.
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// translate re-encodes Native blocks of revision 0, which the library writes, for a client of the given protocol
+// revision: there a block begins with its block info, and each column has a flag for custom serialization.
+func translate(blocks []byte, revision uint64) ([]byte, error) {
+	if revision == 0 {
+		return blocks, nil
+	}
+	revision = min(revision, driver.ClientTCPProtocolVersion)
+	source := bytes.NewReader(blocks)
+	reader := chproto.NewReader(source)
+	out := &chproto.Buffer{Buf: make([]byte, 0, len(blocks)+len(blocks)/64+256)}
+	for {
+		block := proto.Block{ServerContext: &column.ServerContext{Timezone: time.UTC}}
+		err := block.Decode(reader, 0)
+		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return out.Buf, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode native block: %w", err)
+		}
+		if err := encode(out, &block, revision); err != nil {
+			return nil, fmt.Errorf("encode native block: %w", err)
+		}
+	}
+}
+
+// encode writes a block. In a block without rows a column is only its name and type (NativeWriter.cpp); Block.Encode
+// would add state prefixes that clients do not expect.
+func encode(out *chproto.Buffer, block *proto.Block, revision uint64) error {
+	if block.Rows() > 0 {
+		return block.Encode(out, revision)
+	}
+	if err := block.EncodeHeader(out, revision); err != nil {
+		return err
+	}
+	for _, c := range block.Columns {
+		out.PutString(c.Name())
+		out.PutString(string(c.Type()))
+		if revision >= proto.DBMS_MIN_REVISION_WITH_CUSTOM_SERIALIZATION {
+			out.PutBool(false)
+		}
+	}
+	return nil
+}
+
+// tagLength is the length of the random tag that distinguishes an exception in the middle of a result from data that
+// looks like one.
+const tagLength = 16
+
+// response writes a result, or an exception before or in the middle of it.
+type response struct {
+	w          http.ResponseWriter
+	tag        string
+	compressor *compress.Writer
+	started    bool // the status has been sent, so that an error status is too late
+}
+
+// start sets the response headers that ClickHouse clients read.
+func (r *response) start(q *request, e *engine) {
+	h := r.w.Header()
+	h.Set("X-ClickHouse-Query-Id", q.id)
+	h.Set("X-ClickHouse-Format", q.format)
+	h.Set("X-ClickHouse-Timezone", e.zone)
+	h.Set("X-ClickHouse-Server-Display-Name", e.host)
+	h.Set("X-ClickHouse-Exception-Tag", r.tag)
+	h.Set("Content-Type", contentType(q.format))
+	if q.compress != nil {
+		r.compressor = compress.NewWriter(compress.LevelZero, *q.compress)
+	}
+}
+
+func contentType(format string) string {
+	switch format {
+	case "TabSeparated", "TSV", "Values":
+		return "text/tab-separated-values; charset=UTF-8"
+	case "JSON", "JSONCompact", "JSONEachRow":
+		return "application/json; charset=UTF-8"
+	case "CSV", "CSVWithNames":
+		return "text/csv; charset=UTF-8"
+	case "Pretty", "PrettyCompact", "Vertical":
+		return "text/plain; charset=UTF-8"
+	}
+	return "application/octet-stream"
+}
+
+// summary sets the header with the numbers of rows; call it before the first Write.
+func (r *response) summary(read, written uint64) {
+	r.w.Header().Set("X-ClickHouse-Summary", fmt.Sprintf(`{"read_rows":"%d","written_rows":"%d"}`, read, written))
+}
+
+// Write sends a part of the result, in compressed frames if the client asked for them.
+func (r *response) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	r.started = true
+	if r.compressor == nil {
+		return r.w.Write(p)
+	}
+	// frameSize is that of ClickHouse's own writers; readers limit it.
+	const frameSize = 1 << 20
+	for unsent := p; len(unsent) > 0; {
+		n := min(len(unsent), frameSize)
+		if err := r.compressor.Compress(unsent[:n]); err != nil {
+			return 0, fmt.Errorf("compress result: %w", err)
+		}
+		if _, err := r.w.Write(r.compressor.Data); err != nil {
+			return 0, err
+		}
+		unsent = unsent[n:]
+	}
+	return len(p), nil
+}
+
+// finish completes the response; an empty result gets Content-Length 0, which clients rely on.
+func (r *response) finish() {
+	if !r.started {
+		r.w.Header().Set("Content-Length", "0")
+		r.w.WriteHeader(http.StatusOK)
+	}
+}
+
+// writeException sends an exception. Before the first byte of a result it is an error status with the text; after that
+// it is the framed text that WriteBufferFromHTTPServerResponse.cpp appends.
+func (r *response) writeException(e *exception) error {
+	if r.started {
+		text := e.text + "\n"
+		_, err := fmt.Fprintf(r, "\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n", r.tag, text, len(text), r.tag)
+		return err
+	}
+	r.started = true
+	h := r.w.Header()
+	h.Set("Content-Type", "text/plain; charset=UTF-8")
+	h.Set("X-ClickHouse-Exception-Code", e.codeText())
+	r.w.WriteHeader(http.StatusInternalServerError)
+	_, err := fmt.Fprintln(r, e.text)
+	return err
+}
+
+// writerSlots is how many sessions are reserved for statements that write: however many reads wait, the store writer
+// goes on.
+const writerSlots = 2
+
+// slots limits the statements that run at once. A ping has a slot of its own: it tests whether the engine answers, not
+// whether a session is free.
+type slots struct {
+	all   chan struct{} // one token per running statement
+	reads chan struct{} // one token per running statement that only reads; it also holds one of all
+	ping  chan struct{}
+}
+
+func newSlots(sessions int) *slots {
+	return &slots{
+		all: make(chan struct{}, sessions), reads: make(chan struct{}, max(1, sessions-writerSlots)),
+		ping: make(chan struct{}, 1),
+	}
+}
+
+// pingQuery is the ping of clickhouse-go.
+const pingQuery = "SELECT 1"
+
+// readVerbs are the first words of statements that only read.
+var readVerbs = []string{"SELECT", "WITH", "SHOW", "DESCRIBE", "DESC", "EXISTS", "EXPLAIN"}
+
+// acquire waits until the statement may run; the returned function releases its slots.
+func (s *slots) acquire(ctx context.Context, q *request) (release func(), err error) {
+	var needs []chan struct{}
+	switch {
+	case q.insert == nil && strings.TrimSpace(q.query) == pingQuery:
+		needs = []chan struct{}{s.ping}
+	case q.insert == nil && slices.Contains(readVerbs, strings.ToUpper(verb(q.query))):
+		needs = []chan struct{}{s.reads, s.all} // in this order: a read that waits for reads must not hold one of all
+	default:
+		needs = []chan struct{}{s.all}
+	}
+	for i, need := range needs {
+		select {
+		case need <- struct{}{}:
+		case <-ctx.Done():
+			releaseSlots(needs[:i])
+			return nil, context.Cause(ctx)
+		}
+	}
+	return func() { releaseSlots(needs) }, nil
+}
+
+func releaseSlots(taken []chan struct{}) {
+	for _, slot := range taken {
+		<-slot
+	}
 }

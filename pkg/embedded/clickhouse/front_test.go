@@ -21,6 +21,7 @@ import (
 	chdriver "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -82,9 +83,8 @@ func TestSchemaInsertAndRead(t *testing.T) {
 		driver.Named("a", "acc")); n != rows {
 		t.Errorf("%d events, want %d: rows with equal ids are merged", n, rows)
 	}
-	if n := count(t, conn, "SELECT uniqExact(id) FROM "+db+".events_by_endpoint WHERE endpoint = 'ep'"); n != rows {
-		t.Errorf("%d rows through the materialized view, want %d", n, rows)
-	}
+	is.Equal(t, count(t, conn, "SELECT uniqExact(id) FROM "+db+".events_by_endpoint WHERE endpoint = 'ep'"), rows,
+		"rows through the materialized view")
 }
 
 func TestColumnTypes(t *testing.T) {
@@ -146,9 +146,7 @@ func TestColumnTypes(t *testing.T) {
 		cmp.Comparer(func(a, b *big.Int) bool { return a.Cmp(b) == 0 }),
 		cmp.Comparer(func(a, b netip.Addr) bool { return a.Unmap() == b.Unmap() }),
 	}
-	if diff := cmp.Diff(want, got, equal); diff != "" {
-		t.Error(diff)
-	}
+	is.Same(t, got, want, equal)
 	got = nil
 	if err := conn.Select(t.Context(), &got, "SELECT * FROM "+db+".t WHERE u32 > 2"); err != nil || len(got) != 0 {
 		t.Errorf("empty result: %d rows, %v", len(got), err)
@@ -342,22 +340,16 @@ func TestPlainRequests(t *testing.T) {
 func sendPart(t *testing.T, values url.Values, rows string, chunked bool) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	head := fmt.Sprintf("POST /?%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", values.Encode(), address)
 	body := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(rows)+10, rows)
 	if chunked {
 		body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(rows), rows)
 	}
 	_, err = io.WriteString(conn, head+body)
-	if err := errors.Join(err, conn.(*net.TCPConn).CloseWrite()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, conn.(*net.TCPConn).CloseWrite()))
 	answer, err := io.ReadAll(conn)
-	if err := errors.Join(err, conn.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, conn.Close()))
 	return string(answer)
 }
 
@@ -418,9 +410,7 @@ func TestStatementsAreBounded(t *testing.T) {
 	began := time.Now()
 	for range 16 {
 		wg.Go(func() {
-			if err := conn.Exec(t.Context(), "SELECT sleep(0.2)"); err != nil {
-				t.Error(err)
-			}
+			is.OK(t, conn.Exec(t.Context(), "SELECT sleep(0.2)"))
 		})
 	}
 	wg.Wait()
@@ -437,18 +427,14 @@ func TestSelectsBesideInserts(t *testing.T) {
 	for w := range writers {
 		wg.Go(func() {
 			for b := range batches {
-				if err := insertEvents(t.Context(), conn, db, (w*batches+b)*size, size, "body"); err != nil {
-					t.Error(err)
-				}
+				is.OK(t, insertEvents(t.Context(), conn, db, (w*batches+b)*size, size, "body"))
 			}
 		})
 		wg.Go(func() {
 			var before uint64
 			for range 20 {
 				var n uint64
-				if err := conn.QueryRow(t.Context(), "SELECT count() FROM "+db+".events FINAL").Scan(&n); err != nil {
-					t.Error(err)
-				}
+				is.OK(t, conn.QueryRow(t.Context(), "SELECT count() FROM "+db+".events FINAL").Scan(&n))
 				if n < before {
 					t.Errorf("%d events after %d", n, before)
 				}
@@ -457,7 +443,5 @@ func TestSelectsBesideInserts(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := count(t, conn, "SELECT count() FROM "+db+".events"); n != writers*batches*size {
-		t.Errorf("%d events, want %d", n, writers*batches*size)
-	}
+	is.Equal(t, count(t, conn, "SELECT count() FROM "+db+".events"), writers*batches*size, "events")
 }

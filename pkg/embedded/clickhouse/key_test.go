@@ -13,6 +13,7 @@ import (
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -29,9 +30,7 @@ func TestKeyAndBackups(t *testing.T) {
 	engine.Stdout, engine.Stderr = &output, &output
 	must.Do(t, engine.Start())
 	t.Cleanup(func() {
-		if err := errors.Join(engine.Process.Signal(syscall.SIGTERM), engine.Wait()); err != nil {
-			t.Errorf("%v\n%s", err, &output)
-		}
+		is.OK(t, errors.Join(engine.Process.Signal(syscall.SIGTERM), engine.Wait()), &output)
 	})
 	open := func(password string) driver.Conn {
 		return connect(t, socket, func(o *driver.Options) { o.Auth = driver.Auth{Username: "relay", Password: password} })
@@ -50,9 +49,7 @@ func TestKeyAndBackups(t *testing.T) {
 		restored := fmt.Sprintf("default.t%d", i)
 		mustExec(t, conn, "BACKUP TABLE default.t TO "+location)
 		mustExec(t, conn, "RESTORE TABLE default.t AS "+restored+" FROM "+location)
-		if n := count(t, conn, "SELECT n FROM "+restored); n != 7 {
-			t.Errorf("restored %d from %s", n, location)
-		}
+		is.Equal(t, count(t, conn, "SELECT n FROM "+restored), 7, "restored: from %s", location)
 	}
 	// What was written to the disk is in the operator's directory.
 	mustExec(t, conn, "RESTORE TABLE default.t AS default.t3 FROM File('"+filepath.Join(backups, "one")+"')")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -124,9 +125,7 @@ func connect(t testing.TB, addr string, change ...func(*driver.Options)) driver.
 	}
 	conn := must.Get(driver.Open(options))(t)
 	t.Cleanup(func() {
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, conn.Close())
 	})
 	return conn
 }
@@ -137,25 +136,19 @@ func newDatabase(t testing.TB, conn driver.Conn) string {
 	name := strings.NewReplacer("/", "_", "#", "_").Replace(strings.ToLower(t.Name()))
 	must.Do(t, conn.Exec(t.Context(), "CREATE DATABASE "+name))
 	t.Cleanup(func() {
-		if err := conn.Exec(context.Background(), "DROP DATABASE "+name+" SYNC"); err != nil {
-			t.Error(err)
-		}
+		is.OK(t, conn.Exec(context.Background(), "DROP DATABASE "+name+" SYNC"))
 	})
 	return name
 }
 
 func mustExec(t testing.TB, conn driver.Conn, query string, args ...any) {
 	t.Helper()
-	if err := conn.Exec(t.Context(), query, args...); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	must.Do(t, conn.Exec(t.Context(), query, args...), query)
 }
 
 func count(t testing.TB, conn driver.Conn, query string, args ...any) uint64 {
 	t.Helper()
 	var n uint64
-	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	must.Do(t, conn.QueryRow(t.Context(), query, args...).Scan(&n), query)
 	return n
 }

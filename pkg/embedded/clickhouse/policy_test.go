@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -166,9 +167,7 @@ func TestChildListensOnSocketOnly(t *testing.T) {
 	cfg := childConfig(filepath.Join(dir, "clickhouse"), kit.ChdbLibrary(t))
 	cfg.Socket = filepath.Join(dir, "run", "clickhouse.sock")
 	child, _ := startChild(t, cfg)
-	if n := count(t, connect(t, child.Socket()), "SELECT toUInt64(7)"); n != 7 {
-		t.Error(n)
-	}
+	is.Equal(t, count(t, connect(t, child.Socket()), "SELECT toUInt64(7)"), 7)
 	for path, want := range map[string]os.FileMode{
 		filepath.Dir(cfg.Socket): os.ModeDir | 0o700, cfg.Socket: os.ModeSocket | 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode() != want {

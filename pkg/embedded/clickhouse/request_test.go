@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -84,9 +85,7 @@ func TestBodyIsBounded(t *testing.T) {
 	cfg.MaxInsert = 200
 	r := httptest.NewRequest("POST", "/?query=INSERT+INTO+t+FORMAT+CSV", strings.NewReader(strings.Repeat("1\n", 200)))
 	q, err := readRequest(httptest.NewRecorder(), r, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	_, err = io.ReadAll(q.insert)
 	var e *exception
 	if !errors.As(bodyException(err), &e) || e.code != codeTooManyBytes {
@@ -120,10 +119,6 @@ func TestParseException(t *testing.T) {
 }
 
 func TestQuote(t *testing.T) {
-	if got := quote(`it's \n`); got != `'it\'s \\n'` {
-		t.Error(got)
-	}
-	if got := quoteName("a`b\\"); got != "`a\\`b\\\\`" {
-		t.Error(got)
-	}
+	is.Equal(t, quote(`it's \n`), `'it\'s \\n'`)
+	is.Equal(t, quoteName("a`b\\"), "`a\\`b\\\\`")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestReadsLeaveSessionsToTheWriter: however many statements read, statements that write have their sessions and a ping
@@ -28,9 +30,7 @@ func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 				reads = append(reads, release)
 			}
 		}
-		if len(reads) != 6 {
-			t.Errorf("reads hold %d of 8 sessions, want 6", len(reads))
-		}
+		is.Equal(t, len(reads), 6, "reads hold … of 8 sessions")
 		var writes []func()
 		for _, q := range []*request{insert, {query: "ALTER TABLE events DELETE WHERE 1"}} {
 			release, ok := take(q)
@@ -50,8 +50,7 @@ func TestReadsLeaveSessionsToTheWriter(t *testing.T) {
 		for _, release := range append(reads, writes...) {
 			release()
 		}
-		if len(s.all)+len(s.reads)+len(s.ping) != 0 {
-			t.Errorf("%d, %d and %d slots were not released", len(s.all), len(s.reads), len(s.ping))
-		}
+		is.Equal(t, len(s.all)+len(s.reads)+len(s.ping), 0,
+			"%d, %d and %d slots were not released", len(s.all), len(s.reads), len(s.ping))
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -47,9 +48,7 @@ func TestStatementsThatRun(t *testing.T) {
 		"SYSTEM STOP MERGES t",
 		"SELECT {x:String}, [1, 2][1], a.1, x -> x + 1, -1 % 2 != 3",
 	} {
-		if code := exceptionCodeOf(t, testPolicy(false), statement); code != 0 {
-			t.Errorf("%s: refused with %d", statement, code)
-		}
+		is.Equal(t, exceptionCodeOf(t, testPolicy(false), statement), 0, "%s: refused with", statement)
 	}
 }
 
@@ -123,9 +122,7 @@ func TestBackupStatements(t *testing.T) {
 		"BACKUP DATABASE relay TO Disk('backups', 'x')", "RESTORE DATABASE relay FROM Disk('backups', 'x')",
 		"BACKUP DATABASE relay TO Disk('backups', 'y') SETTINGS base_backup = Disk('backups', 'x')",
 	} {
-		if code := exceptionCodeOf(t, p, statement); code != 0 {
-			t.Errorf("%s: refused with %d", statement, code)
-		}
+		is.Equal(t, exceptionCodeOf(t, p, statement), 0, "%s: refused with", statement)
 	}
 	for _, statement := range []string{
 		"BACKUP DATABASE relay TO S3('http://127.0.0.1/')", "RESTORE DATABASE relay FROM AzureBlobStorage('x')",
@@ -146,9 +143,7 @@ func TestSplitInsert(t *testing.T) {
 		"INSERT INTO t SELECT 1 FORMAT CSV":             {},
 	} {
 		insert, format, rows, _ := splitInsert(statement)
-		if got := [3]string{insert, format, rows}; got != want {
-			t.Errorf("%q: %q, want %q", statement, got, want)
-		}
+		is.Equal(t, [3]string{insert, format, rows}, want, statement)
 	}
 }
 

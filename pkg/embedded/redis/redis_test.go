@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -49,9 +49,7 @@ func call(t *testing.T, c net.Conn, r *bufio.Reader, args ...string) string {
 		t.Fatal(err)
 	}
 	line, err := r.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	line = strings.TrimSpace(line)
 	if strings.HasPrefix(line, "$") && line != "$-1" {
 		if line, err = r.ReadString('\n'); err != nil {
@@ -71,9 +69,7 @@ func TestKeysExpire(t *testing.T) {
 	call(t, c, r, "SET", "stays", "1")
 	call(t, c, r, "SET", "later", "1", "EX", "600")
 	call(t, c, r, "SET", "goes", "1", "PX", "300")
-	if got := call(t, c, r, "INCRBY", "later", "2"); got != ":3" {
-		t.Errorf("INCRBY answered %s", got)
-	}
+	is.Equal(t, call(t, c, r, "INCRBY", "later", "2"), ":3", "INCRBY answered")
 	for call(t, c, r, "EXISTS", "goes") == ":1" {
 		if time.Since(start) > 20*time.Second {
 			t.Fatal("the key does not expire")
@@ -81,9 +77,7 @@ func TestKeysExpire(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	for key, want := range map[string]string{"stays": "1", "later": "3"} {
-		if got := call(t, c, r, "GET", key); got != want {
-			t.Errorf("key %s answered %s", key, got)
-		}
+		is.Equal(t, call(t, c, r, "GET", key), want, "key %s answered", key)
 	}
 	must.Do(t, stop())
 	if _, err := net.Dial("tcp", s.Addr()); err == nil {
@@ -120,18 +114,12 @@ func TestListenOnThisMachineOnly(t *testing.T) {
 // Without an address only this process connects, and may send more commands at once than a pipe would hold.
 func TestDialInProcess(t *testing.T) {
 	s, stop := serveOn(t, "")
-	if s.Addr() != "" {
-		t.Errorf("listens on %s", s.Addr())
-	}
+	is.Equal(t, s.Addr(), "", "listens on")
 	c, err := s.DialContext(t.Context(), "tcp", "anything:1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer c.Close()
 	const many = 2_000
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.SetDeadline(time.Now().Add(20*time.Second)))
 	if _, err := c.Write([]byte(strings.Repeat("*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n", many))); err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +129,8 @@ func TestDialInProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if last != fmt.Sprintf(":%d\r\n", many) {
-		t.Errorf("the last answer is %q", last)
-	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	is.Equal(t, last, fmt.Sprintf(":%d\r\n", many), "the last answer")
+	must.Do(t, stop())
 	if _, err := s.DialContext(t.Context(), "", ""); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("after Run: %v", err)
 	}
@@ -155,14 +139,10 @@ func TestDialInProcess(t *testing.T) {
 func TestListenOnSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "redis.sock")
 	s, stop := serveOn(t, "unix:"+path)
-	if s.Addr() != "unix:"+path {
-		t.Errorf("address %s", s.Addr())
-	}
+	is.Equal(t, s.Addr(), "unix:"+path, "address")
 	c := must.Get(net.Dial("unix", path))(t)
 	defer c.Close()
-	if got := call(t, c, bufio.NewReader(c), "PING"); got != "+PONG" {
-		t.Errorf("PING answered %s", got)
-	}
+	is.Equal(t, call(t, c, bufio.NewReader(c), "PING"), "+PONG", "PING answered")
 	must.Do(t, stop())
 }
 
@@ -190,9 +170,7 @@ func TestCountersAreKept(t *testing.T) {
 	time.Sleep(70 * time.Millisecond)
 	got := run("GET window:a:x", "SISMEMBER distinct:b:y two", "GET claim:z", "GET window:a:short", "PTTL window:a:x",
 		"PTTL distinct:b:y", "INCR window:a:x")
-	if d := cmp.Diff([]string{"5", ":1", "$-1", "$-1"}, got[:4]); d != "" {
-		t.Error(d)
-	}
+	is.Same(t, got[:4], []string{"5", ":1", "$-1", "$-1"})
 	for _, left := range got[4:6] {
 		if n := must.Get(strconv.Atoi(strings.TrimPrefix(left, ":")))(t); n < 50_000 || n > 60_000 {
 			t.Errorf("%d ms are left of 60,000", n)

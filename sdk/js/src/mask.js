@@ -1,4 +1,4 @@
-// Masks and canonical texts: mask.go, canonical.go and the masks of uri.go in package secrets.
+// Masks and canonical texts: mask.go, Canonical and the masks of uri.go in package secrets.
 import {
   b, charsets, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within,
 } from './text.js'

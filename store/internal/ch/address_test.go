@@ -6,13 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -20,9 +20,7 @@ func TestParseURL(t *testing.T) {
 	f := func(raw, database string, ok bool) {
 		t.Helper()
 		opts, err := parseURL(raw)
-		if (err == nil) != ok {
-			t.Errorf("%s: %v", raw, err)
-		}
+		is.Equal(t, err == nil, ok, "%s: %v", raw, err)
 		if ok && err == nil && opts.Auth.Database != database {
 			t.Errorf("%s: database %s", raw, opts.Auth.Database)
 		}
@@ -51,9 +49,7 @@ func TestParseURLsOfShards(t *testing.T) {
 		for _, o := range all {
 			got = append(got, strings.Join(o.Addr, ",")+"/"+o.Auth.Database+" "+o.Auth.Password)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s is %q, want %q", raw, got, want)
-		}
+		is.List(t, got, want, "%s is", raw)
 	}
 	f("http://a:8123/x", "a:8123/x ")
 	f("http://a:8123/x,http://b:8123/x", "a:8123/x ", "b:8123/x ")
@@ -83,9 +79,7 @@ func TestConnectionOfACancelledRequestIsClosed(t *testing.T) {
 		dialed <- server
 		return client, err
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "http://ch.example.com:8123", http.NoBody))(t)
 	go func() {

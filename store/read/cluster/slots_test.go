@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A key has a fixed number of slots. A further read of the key waits a second and is rejected, other keys are not
@@ -16,10 +18,7 @@ func TestSlotsPerKeyAreBounded(t *testing.T) {
 		turns := NewSlots(MaxReads, readWait, "reads")
 		var leaves []func()
 		for range MaxReads {
-			leave, err := turns.Acquire(t.Context(), "key_a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			leave := must.Get(turns.Acquire(t.Context(), "key_a"))(t)
 			leaves = append(leaves, leave)
 		}
 		began := time.Now()
@@ -41,8 +40,6 @@ func TestSlotsPerKeyAreBounded(t *testing.T) {
 		for _, leave := range append(leaves[1:], leave) {
 			leave()
 		}
-		if len(turns.pools) != 0 {
-			t.Errorf("%d keys without reads are remembered", len(turns.pools))
-		}
+		is.Equal(t, len(turns.pools), 0, "keys without reads are remembered")
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/eventrelay/relay/test/is"
 )
 
 // TestCoalescerResultIsNeverOlderThanItsCall has callers all the time: each result was loaded after its call began, and
@@ -27,9 +29,7 @@ func TestCoalescerResultIsNeverOlderThanItsCall(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				asked := time.Now()
 				began, err := s.get(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
+				is.OK(t, err)
 				if began.Before(asked) {
 					t.Errorf("asked at %v, loaded at %v", asked, began)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
+	"github.com/eventrelay/relay/test/is"
 )
 
 // fakeWriter owns one partition of each topic of the store. It stores nothing until a flush is requested.
@@ -67,9 +68,7 @@ func TestFenceWaitsForItsTopicsOnly(t *testing.T) {
 		}
 		slices.Sort(waited)
 		slices.Sort(want)
-		if !slices.Equal(waited, want) {
-			t.Errorf("fences %s wait for %v, want %v", c.fences, waited, want)
-		}
+		is.List(t, waited, want, "fences %s wait for", c.fences)
 	}
 }
 

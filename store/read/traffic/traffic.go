@@ -20,7 +20,7 @@ type countTable struct {
 }
 
 // countTables are the tables of requests, the finest step first. Hours and days are filled some time after they end;
-// see store/write/hours.go.
+// see store/write/counting.go.
 var countTables = []countTable{
 	{time.Minute, "usage_minute"}, {time.Hour, "attempts_hour FINAL"}, {24 * time.Hour, "attempts_day FINAL"}}
 

@@ -1,9 +1,0 @@
-package webhook
-
-import (
-	"testing"
-
-	"github.com/eventrelay/relay/test/kit"
-)
-
-func TestMain(m *testing.M) { kit.Main(m) }
