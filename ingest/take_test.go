@@ -55,7 +55,8 @@ func TestTakenRecords(t *testing.T) {
 }
 
 // An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of
-// the endpoint's deduplication. A rejected request does not count as arrived.
+// the endpoint's deduplication. A rejected request does not count as arrived. Without Redis, which knows what has
+// arrived, nothing is fetched.
 func TestFetchedEvents(t *testing.T) {
 	redis := miniredis.RunT(t)
 	w := newWorld(t, options{redis: redis.Addr(), endpoint: func(w *world, ep *config.Endpoint) {
@@ -92,5 +93,10 @@ func TestFetchedEvents(t *testing.T) {
 	}
 	if last.Reason != event.Duplicate || last.DuplicateOf == "" {
 		t.Errorf("arrived later: %+v", last)
+	}
+	redis.Close()
+	n, err := w.ingest.TakeFetched(t.Context(), w.EndpointByToken(token), []Record{{Key: "evt_4", Body: []byte(`{}`)}})
+	if n != 0 || !errors.Is(err, errUnknown) {
+		t.Errorf("without Redis %d are stored: %v", n, err)
 	}
 }
