@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -19,7 +20,11 @@ const (
 	takenWindow = time.Hour
 	// maxTaking is how many keys of one call are claimed at the same time.
 	maxTaking = 64
+	// maxMarks is how often a key is marked as stored, which takes six seconds: less than a claim lasts.
+	maxMarks = 7
 )
+
+var markPause = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
 // ErrPending means that another node may be storing some of the records: take them again.
 var ErrPending = errors.New("another node has begun to store a record")
@@ -121,8 +126,11 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 	}
 	errs := g.acceptor.AcceptAll(ctx, fresh, ep)
 	inParallel(len(at), func(i int) {
-		if held[at[i]] == claim.New {
-			_ = g.claims.Finish(ctx, claims[at[i]], errs[i]) // if this fails, a repeat searches the log
+		if held[at[i]] != claim.New {
+			return
+		}
+		for try := 0; g.claims.Finish(ctx, claims[at[i]], errs[i]) != nil && try < maxMarks-1; try++ {
+			_ = wait.For(ctx, markPause.After(try)) // a provider lists the event again after the claim has ended
 		}
 	})
 	for _, failed := range errs {

@@ -1,16 +1,20 @@
 package ingest
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -54,6 +58,19 @@ func TestTakenRecords(t *testing.T) {
 	}
 }
 
+// lateStore cannot mark a key as stored once.
+type lateStore struct {
+	claim.Store
+	failed atomic.Bool
+}
+
+func (s *lateStore) MarkStored(ctx context.Context, key string, e id.ID, note string, window time.Duration) error {
+	if !s.failed.Swap(true) {
+		return context.DeadlineExceeded
+	}
+	return s.Store.MarkStored(ctx, key, e, note, window)
+}
+
 // An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of
 // the endpoint's deduplication. A rejected request does not count as arrived. Without Redis, which knows what has
 // arrived, nothing is fetched.
@@ -82,6 +99,7 @@ func TestFetchedEvents(t *testing.T) {
 	}
 	arrive("evt_1", true)
 	arrive("evt_2", false)
+	w.ingest.claims.Store = &lateStore{Store: w.ingest.claims.Store}
 	fetch(2, "evt_1", "evt_2", "evt_3", "evt_3")
 	redis.FastForward(29 * 24 * time.Hour)
 	fetch(0, "evt_1", "evt_2", "evt_3")
