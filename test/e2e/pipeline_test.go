@@ -69,16 +69,12 @@ const (
 func githubHeader(body []byte) map[string]string { return githubHeaderBy(githubSecret, body) }
 
 func githubHeaderBy(secret string, body []byte) map[string]string {
-	return map[string]string{
-		"X-Hub-Signature-256": "sha256=" + hexMAC(secret, body), "X-GitHub-Event": "pull_request",
-		"Content-Type": "application/json",
-	}
-}
-
-func hexMAC(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
+	return map[string]string{
+		"X-Hub-Signature-256": "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Event": "pull_request",
+		"Content-Type": "application/json",
+	}
 }
 
 func providerEvent(t *testing.T, write, read client) {
