@@ -111,13 +111,14 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 	var fresh []*event.Event
 	var at []int
 	for i, state := range held {
-		switch {
-		case state == claim.Pending:
-			err = ErrPending
-		case state == claim.Unavailable && unclaimed != nil:
-			err = unclaimed
-		case state != claim.Stored:
+		switch state {
+		case claim.New, claim.Unavailable:
 			fresh, at = append(fresh, events[i]), append(at, i)
+			if state == claim.Unavailable {
+				err = cmp.Or(err, unclaimed)
+			}
+		case claim.Pending:
+			err = ErrPending
 		}
 	}
 	if err != nil {
