@@ -3,6 +3,7 @@ package ingest
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	stripewebhook "github.com/stripe/stripe-go/v82/webhook"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/require"
@@ -293,8 +296,22 @@ func TestTakenRecords(t *testing.T) {
 	}
 }
 
+// lateStore cannot mark a key as stored once.
+type lateStore struct {
+	claim.Store
+	failed atomic.Bool
+}
+
+func (s *lateStore) MarkStored(ctx context.Context, key string, e id.ID, note string, window time.Duration) error {
+	if !s.failed.Swap(true) {
+		return context.DeadlineExceeded
+	}
+	return s.Store.MarkStored(ctx, key, e, note, window)
+}
+
 // An event that arrived is not fetched; one that was fetched is a duplicate when it arrives, also after the window of
-// the endpoint's deduplication. A rejected request does not count as arrived.
+// the endpoint's deduplication. A rejected request does not count as arrived. Without Redis, which knows what has
+// arrived, nothing is fetched.
 func TestFetchedEvents(t *testing.T) {
 	redis := miniredis.RunT(t)
 	w := newWorld(t, options{redis: redis.Addr(), endpoint: func(w *world, ep *config.Endpoint) {
@@ -320,6 +337,7 @@ func TestFetchedEvents(t *testing.T) {
 	}
 	arrive("evt_1", true)
 	arrive("evt_2", false)
+	w.ingest.claims.Store = &lateStore{Store: w.ingest.claims.Store}
 	fetch(2, "evt_1", "evt_2", "evt_3", "evt_3")
 	redis.FastForward(29 * 24 * time.Hour)
 	fetch(0, "evt_1", "evt_2", "evt_3")
@@ -331,6 +349,11 @@ func TestFetchedEvents(t *testing.T) {
 	}
 	if last.Reason != event.Duplicate || last.DuplicateOf == "" {
 		t.Errorf("arrived later: %+v", last)
+	}
+	redis.Close()
+	n, err := w.ingest.TakeFetched(t.Context(), w.EndpointByToken(token), []Record{{Key: "evt_4", Body: []byte(`{}`)}})
+	if n != 0 || !errors.Is(err, errUnknown) {
+		t.Errorf("without Redis %d are stored: %v", n, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -19,10 +20,16 @@ const (
 	takenWindow = time.Hour
 	// maxTaking is how many keys of one call are claimed at the same time.
 	maxTaking = 64
+	// maxMarks is how often a key is marked as stored, which takes six seconds: less than a claim lasts.
+	maxMarks = 7
 )
+
+var markPause = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
 
 // ErrPending means that another node may be storing some of the records: take them again.
 var ErrPending = errors.New("another node has begun to store a record")
+
+var errUnknown = errors.New("redis, which knows what has arrived, is unavailable: nothing was fetched")
 
 // Record is a record of an endpoint's source.
 type Record struct {
@@ -37,16 +44,17 @@ func (g *Ingest) MaxBody() int64 { return g.cfg.MaxBody }
 // Take stores records of an endpoint's source as events, in their order, but those that were stored before. It returns
 // how many it has stored. After an error some are stored: take all of them again.
 func (g *Ingest) Take(ctx context.Context, ep *config.Endpoint, records []Record) (stored int, err error) {
-	return g.take(ctx, ep, records, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
+	return g.take(ctx, ep, records, nil, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
 		e.Source, e.Verdict = event.SourceProvider, event.VerdictUnverified
 		return "source\x00" + ep.ID + "\x00" + r.Key, takenWindow
 	})
 }
 
 // TakeFetched is Take for events that the provider's API has given out. Those that arrived at the ingest URL are left
-// out, and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint.
+// out, and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint. While nobody
+// knows what has arrived nothing is stored, since the provider lists the events of weeks and will list them again.
 func (g *Ingest) TakeFetched(ctx context.Context, ep *config.Endpoint, records []Record) (stored int, err error) {
-	return g.take(ctx, ep, records, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
+	return g.take(ctx, ep, records, errUnknown, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
 		e.Source, e.Verdict = event.SourceReconcile, event.VerdictVerified
 		value, ok := r.Key, false
 		if p.dedup != nil {
@@ -67,7 +75,8 @@ func headerOf(r Record) http.Header {
 }
 
 // take stores records. claimOf completes an event, and returns its deduplication key and how long that is remembered.
-func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record,
+// While claims are unavailable, take returns the error unclaimed; if that is nil, it stores the records all the same.
+func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record, unclaimed error,
 	claimOf func(e *event.Event, p *prepared, r Record) (string, time.Duration)) (stored int, err error) {
 	p, err := g.preparer.get(ep)
 	if err != nil {
@@ -105,6 +114,9 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 		switch state {
 		case claim.New, claim.Unavailable:
 			fresh, at = append(fresh, events[i]), append(at, i)
+			if state == claim.Unavailable {
+				err = cmp.Or(err, unclaimed)
+			}
 		case claim.Pending:
 			err = ErrPending
 		}
@@ -115,8 +127,11 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 	}
 	errs := g.acceptor.AcceptAll(ctx, fresh, ep)
 	inParallel(len(at), func(i int) {
-		if held[at[i]] == claim.New {
-			_ = g.claims.Finish(ctx, claims[at[i]], errs[i]) // if this fails, a repeat searches the log
+		if held[at[i]] != claim.New {
+			return
+		}
+		for try := 0; g.claims.Finish(ctx, claims[at[i]], errs[i]) != nil && try < maxMarks-1; try++ {
+			_ = wait.For(ctx, markPause.After(try)) // a provider lists the event again after the claim has ended
 		}
 	})
 	for _, failed := range errs {

@@ -121,7 +121,7 @@ code() { git ls-tree -r HEAD | grep -v '\.md$' | git hash-object --stdin; }
 row() {
 	local figures minutes
 	minutes=$(awk -v seconds="$4" 'BEGIN {printf "%.1f", seconds / 60}')
-	figures=$(paste -sd ';' "$output.figures" | sed -e 's/|/\//g' -e 's/;/; /g' | cut -c 1-600)
+	figures=$(paste -sd ';' "$output.figures" | sed -e 's/|/\//g' -e 's/;/; /g' | cut -c 1-1000)
 	printf '| %s | %s | %s | %s | %s | %s | %s |\n' "$1" "$2" "$(date -u +%F)" "$3" "$minutes" "$figures" "$5" >>$table
 }
 

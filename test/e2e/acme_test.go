@@ -88,8 +88,7 @@ func TestCertificateByACME(t *testing.T) {
 	url := fmt.Sprintf("https://%s:%d", host, port)
 	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, "RELAY_ACME_HOSTS="+host, "RELAY_ACME_URL="+directory,
 		"RELAY_EGRESS_CA_FILE="+roots, fmt.Sprintf("RELAY_HTTP_LISTEN=127.0.0.1:%d", plain))
-	listens := fmt.Sprintf("http://127.0.0.1:%d", port) // where it listens
-	p.url = listens
+	p.url = fmt.Sprintf("http://127.0.0.1:%d", port) // where it listens
 	p.start()
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
 		RootCAs: issued}, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -143,7 +142,6 @@ func TestCertificateByACME(t *testing.T) {
 		t.Errorf("ready: %v %s", err, out)
 	}
 	p.kill()
-	p.url = listens
 	p.start()
 	eventually(t, arrival, answers)
 	if !bytes.Equal(leaf, first) {

@@ -121,11 +121,9 @@ func sessionsOnThreeNodes(t *testing.T, c *cluster) {
 			p.binary = buildRelay(t, "faults")
 		}
 		p.env = append(append(p.env, "RELAY_BASE_URL="+base), env...)
-		listen := "http://" + net.JoinHostPort(p.host.Addr.String(), "8080")
-		p.url = listen
+		p.url = "http://" + net.JoinHostPort(p.host.Addr.String(), "8080")
 		p.start()
 		t.Cleanup(p.kill) // the tests that follow need the machine
-		p.url = listen    // the ready line names the public address
 		if name == "front" {
 			b := newBrowser(t, base)
 			b.want(p.client, 303, "/app/password", "", "POST", addPerson(t, p, "ops@example.com"), nil)

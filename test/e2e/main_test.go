@@ -187,7 +187,8 @@ func (p *process) output(args ...string) (out []byte, err error) {
 	return text.Bytes(), err
 }
 
-// start starts the process and waits for its ready line. A later start uses the same port.
+// start starts the process and waits for its ready line. It listens at its url; without one, at a free port, which a
+// later start uses, too.
 func (p *process) start() {
 	p.t.Helper()
 	var listen string
@@ -227,7 +228,9 @@ func (p *process) start() {
 			p.wg.Wait()
 			p.t.Fatalf("relay %v ended: %v\n%s", p.args, p.exit, p.logs)
 		}
-		p.url = url
+		if p.url == "" || strings.HasSuffix(p.url, ":0") { // else url may be the public address of several nodes
+			p.url = url
+		}
 	case <-time.After(busy * time.Minute):
 		p.kill()
 		p.t.Fatalf("relay %v is not ready after %v:\n%s", p.args, busy*time.Minute, p.logs)

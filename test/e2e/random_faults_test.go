@@ -25,6 +25,7 @@ type faultInjector struct {
 
 	mu      sync.Mutex // guards what follows
 	outages []outage
+	limiter []outage // of the limiter
 	history []string
 }
 
@@ -58,6 +59,9 @@ func (c *faultInjector) breakRepeatedly(seed uint64, part string, calm, hold tim
 					time.Since(from).Round(time.Millisecond)))
 			if f.repeats {
 				c.outages = append(c.outages, outage{from: from, to: time.Now()})
+			}
+			if part == "limiter" {
+				c.limiter = append(c.limiter, outage{from: from, to: time.Now()})
 			}
 			c.mu.Unlock()
 		}
@@ -123,8 +127,8 @@ func flushRedis(t *testing.T, addr string) {
 // Under load, nodes, log, store and Redis are killed, frozen, flushed and restarted at random and at the same time, and
 // the destination is slow or answers errors. No accepted event is lost, every status is right at the end, every second
 // endpoint's transformation was applied, and every duplicate delivery is explained by a fault. Every line that a drain
-// has accepted is counted. The long form also scans a website, touches tripwires and lets an agent read and ask for
-// changes.
+// has accepted is counted. The long form also scans a website, touches tripwires, lets an agent read and ask for
+// changes, and uses what belongs to customers; see faultFeatures.
 //
 // The long form ends after RELAY_FAULTS faults, or after ten minutes without it. Runs add up: each is a row of
 // test/torture.md with the number of its faults.
@@ -182,6 +186,7 @@ type brokenCluster struct {
 	dest           *tally
 	slow, refusing atomic.Bool
 	tools          *faultTools
+	features       *faultFeatures // nil in the short form
 	load           *load
 	faults         *faultInjector
 }
@@ -206,6 +211,9 @@ func breakAtRandom(t *testing.T, name, kafka string, storm time.Duration, logFau
 	})
 	urls := endpointsToBreak(b.dest, b.nodes)
 	b.tools = startTools(t, b.nodes, site)
+	if rounds(0, 0, 1) > 0 {
+		b.features = startFeatures(b)
+	}
 	b.load = startLoad(t, rounds(100, 100, 300), 900, urls...)
 	began := time.Now()
 	b.breakParts(logFaults(b.cluster))
@@ -222,9 +230,11 @@ func (b *brokenCluster) startNodes() {
 	for _, name := range []string{"a", "b"} {
 		n := b.node(name)
 		n.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(b.t))
-		n.args = append(n.args, "--admin-listen", n.adminAt)
-		n.start()
+		n.url = fmt.Sprintf("http://127.0.0.1:%d", kit.FreePort(b.t))
 		b.nodes = append(b.nodes, n)
+		n.args = append(n.args, "--admin-listen", n.adminAt)
+		n.env = append(n.env, "RELAY_BASE_URL="+b.nodes[0].url) // a session opens pages of both
+		n.start()
 	}
 	b.awaitBalanced(len(b.nodes))
 }
@@ -277,6 +287,9 @@ func (b *brokenCluster) check(span time.Duration, outages []outage) {
 	})
 	recovered := time.Since(healed)
 	used := b.tools.finish()
+	if b.features != nil {
+		used += "; " + b.features.finish(b.faults.limiter)
+	}
 	wrong := wrongStatuses(t, b.nodes[1].client, len(accepted), 2*time.Minute)
 	if rounds(0, 0, 1) > 0 {
 		awaitSettledLedger(t, b.nodes[0].streamConfig)
