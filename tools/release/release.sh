@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fills dist/ from the last commit (make release): programs, images, Helm chart, package of the SDK and tools, bills of
-# materials, licences, release notes and checksums. Everything is made twice, the second time in another directory with
+# Fills dist/ from the last commit (make release): programs, images, Helm chart, SDK, tools, clients, Terraform provider, bills
+# of materials, licences, release notes and checksums. Everything is made twice, the second time in another directory with
 # an empty build cache: the release ends unless both are the same. docs/contribute/release.md says when to run it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -60,7 +60,18 @@ fill() {
 		}
 	done
 	"$tree/tools/chart/package.sh" "$out"
-	(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-trimpath go run ./sdk/pack "$out" "$version")
+	"$tree/sdk/clients.sh" install
+	"$tree/sdk/pack.sh" "$out" "$version"
+	(
+		cd "$out"
+		"$work/tools/release" -version "$version" -sbom "eventrelay-clients-$number.cdx.json" \
+			-lock "$tree/sdk/ts/package-lock.json" \
+			"pkg:golang/github.com/eventrelay/relay/sdk/go@v$number=$(find goproxy -name '*.zip')" \
+			"pkg:npm/%40eventrelay/client@$number=$(echo eventrelay-client-*.tgz)" \
+			"pkg:npm/%40eventrelay/sdk@$number=$(echo eventrelay-sdk-*.tgz)" \
+			"pkg:pypi/eventrelay@$number=$(echo eventrelay-*.whl)" "pkg:pypi/eventrelay@$number=$(echo eventrelay-*.tar.gz)"
+	)
+	"$tree/tools/release/provider.sh" "$work/tools/release" "$out"
 	awk -v section="$section" '/^## / {on = $2 == section} on' "$tree/CHANGELOG.md" >"$out/RELEASE-NOTES.txt"
 	[ -s "$out/RELEASE-NOTES.txt" ] || die "CHANGELOG.md has no section $section"
 	cp "$tree/LICENSE" "$tree/CHANGELOG.md" "$out"
