@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Packs what applications install: pack.sh DIRECTORY VERSION writes there the SDK and the tools, which the relay serves under
-# /tools as of that version, and of the clients goproxy, which GOPROXY takes, the package for npm, and for pip the wheel and
-# the source archive. `clients.sh install` and tools/sdk/build.sh come before. The same files and SOURCE_DATE_EPOCH give the
-# same bytes.
+# Packs what applications install: pack.sh DIRECTORY VERSION writes there the SDK and the tools, which the relay serves
+# under /tools as of that version, and of the clients goproxy, which GOPROXY takes, the package for npm, and for pip the
+# wheel and the source archive. `clients.sh install` and tools/sdk/build.sh come before. The same files and
+# SOURCE_DATE_EPOCH give the same bytes.
 set -euo pipefail
 umask 022
 out=$(cd "$1" && pwd) version=$2

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the relay for a release: build.sh FILE, or with a DIRECTORY behind it the program there. The same commit, Go
-# version, GOOS and GOARCH give the same bytes in every directory: no path, no time and no state of the repository gets into
-# the file. COMMIT is appended to a pre-release.
+# version, GOOS and GOARCH give the same bytes in every directory: no path, no time and no state of the repository gets
+# into the file. COMMIT is appended to a pre-release.
 # TAGS=relay_static leaves the embedded ClickHouse out: then the program needs no glibc, as that of the image.
 set -eu
 cd "$(dirname "$0")/../.."

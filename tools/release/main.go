@@ -1,6 +1,7 @@
 // Command release writes what goes with a binary of the relay: its bill of materials in CycloneDX, and the licences of
-// the modules in it. It takes the modules from the binary itself, and their files from the module cache. Without a binary
-// it writes the bill of materials of packages, which are its arguments: each a package URL, an equals sign and a file.
+// the modules in it. It takes the modules from the binary itself, and their files from the module cache. Without a
+// binary it writes the bill of materials of packages, which are its arguments: each a package URL, an equals sign and a
+// file.
 package main
 
 import (
@@ -114,8 +115,10 @@ func runPackages(version, sbom, lock string, packages []string) error {
 		if err != nil {
 			return err
 		}
-		modules = append(modules, module{name: filepath.Base(file), version: version, purl: purl, sha256: sum,
-			checksum: cdx.Property{Name: "file", Value: filepath.Base(file)}, ids: []string{"Apache-2.0"}})
+		name := filepath.Base(file)
+		_, number, _ := strings.Cut(purl, "@")
+		modules = append(modules, module{name: name, version: number, purl: purl + "?file_name=" + name, sha256: sum,
+			checksum: cdx.Property{Name: "file", Value: name}, ids: []string{"Apache-2.0"}})
 	}
 	return writeSBOM(sbom, "github.com/eventrelay/relay/sdk", version, modules)
 }

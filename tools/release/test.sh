@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a release of the last commit, which makes everything twice, installs its SDK, clients and Terraform provider in empty
-# projects and runs them against bin/relay dev, and brings docker-compose.yml up with its image (make torture
+# Makes a release of the last commit, which makes everything twice, installs its SDK, clients and Terraform provider in
+# empty projects and runs them against bin/relay dev, and brings docker-compose.yml up with its image (make torture
 # PART=release). Needs what test/compose/test.sh needs, and OpenTofu or Terraform.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,5 +1,5 @@
-// Command modzip packs a module of Go for GOPROXY: modzip MODULE VERSION DIRECTORY OUT. OUT then has what a proxy answers
-// for that version, and the checksum in go.sum is that of a download from the repository.
+// Command modzip packs a module of Go for GOPROXY: modzip MODULE VERSION DIRECTORY OUT. OUT then has what a proxy
+// answers for that version, and the checksum in go.sum is that of a download from the repository.
 package main
 
 import (
