@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Tests the clients in go, ts and python: what is generated must be what bin/relay's OpenAPI document says, the tests of ts
-# and python must pass (test/run.sh runs those of go, as of other modules), and the example of each must run in an empty
-# project against bin/relay dev, through the troubles of standin.mjs. `clients.sh generate` writes the generated files,
-# `clients.sh install` only fetches the generators.
+# and python must pass (test/run.sh runs those of go, as of other modules), and the packed files must work (packed.sh).
+# `clients.sh generate` writes the generated files, `clients.sh install` only fetches the generators.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 top=$PWD work=$PWD/bin/clients
@@ -68,48 +67,10 @@ for file in $generated; do
 done
 "$venv/ruff" format --check --quiet python || { echo "ruff would change sdk/python" >&2; exit 1; }
 
-(cd ts && npm pack --silent >/dev/null && node --test client.test.mjs)
+(cd ts && npm run --silent prepack && node --test client.test.mjs)
 (cd python && PYTHONPATH=src "$venv/python" -m unittest -q test_client.py)
 
-# example COMMAND... runs an example before a relay that fails now and then.
-example() {
-	coproc STANDIN { exec node "$top/sdk/standin.mjs" "$RELAY_BASE_URL"; }
-	local standin=$STANDIN_PID base out # bash unsets STANDIN_PID at its end
-	read -r base <&"${STANDIN[0]}"
-	out=$(RELAY_BASE_URL=$base timeout 120 "$@")
-	diff - <(printf '%s\n' "$out") <<-'OUT'
-		scope read_write
-		stored 2100
-		listed 2101
-		refused 404 not_found
-		streamed 2101
-	OUT
-	diff - <(curl -sf "$base/overcome") <<<$'429 to a read\n503 to a batch\na stream is cut\nan answer is lost'
-	kill "$standin"
-	wait "$standin" || true
-}
-
-# The commands of the READMEs, each in an empty project. What is not published yet is taken from here.
-mkdir -p app/go app/ts app/python
-cd "$work/sdk/app/go"
-cp "$work/sdk/go/examples/tour/main.go" .
-go mod init example.com/tour 2>/dev/null
-go mod edit -replace github.com/eventrelay/relay/sdk/go=../../go
-GOPROXY=off go get github.com/eventrelay/relay/sdk/go 2>/dev/null
-go build -o tour .
-example ./tour
-
-cd "$work/sdk/app/ts"
-cp "$work/sdk/ts/examples/tour.ts" .
-npm init -y >/dev/null
-npm pkg set type=module
-npm install --prefer-offline --ignore-scripts --no-audit --no-fund --loglevel=error ../../ts/eventrelay-client-*.tgz
-"$top/sdk/ts/node_modules/.bin/tsc" --strict --skipLibCheck --module nodenext --target es2022 --types node \
-	--typeRoots "$top/sdk/ts/node_modules/@types" tour.ts
-example node tour.js
-
-cd "$work/sdk/app/python"
-(cd "$work/sdk/python" && "$venv/python" -m flit_core.wheel --outdir ../app/python >/dev/null)
-"$venv/pip" install --quiet --disable-pip-version-check --no-index --target lib ./eventrelay-*.whl
-PYTHONPATH=lib example "$venv/python" "$work/sdk/python/examples/tour.py"
-echo "clients in Go, TypeScript and Python: generated files, tests, examples"
+rm -rf "$work/dist"
+mkdir "$work/dist"
+"$top/sdk/pack.sh" "$work/dist" "$version"
+"$top/sdk/packed.sh" "$work/dist"

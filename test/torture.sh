@@ -87,8 +87,8 @@ run_part() {
 		;;
 	tools/release/test.sh)
 		"$1" 2>&1 | tee "$output.log"
-		sed -n -e 's/^release: \([0-9]* files made twice.*\)/\1/p' -e 's/.*: \([0-9]* events accepted.*\)/\1/p' \
-			"$output.log" >"$output.figures"
+		sed -n -e 's/^release: \([0-9]* files made twice.*\)/\1/p' -e 's/^clients: //p' \
+			-e 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
 		;;
 	test/kinds/moto.sh)
 		"$1" 2>&1 | tee "$output.log"

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -10,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -412,56 +413,69 @@ func TestResources(t *testing.T) {
 	ep.apply(nil)
 }
 
-// The example of the README is applied, planned again and destroyed with OpenTofu or Terraform.
+// The example of the README is applied, planned again and destroyed with OpenTofu or Terraform, which find the provider
+// where the README installs it: the archive RELAY_TEST_PROVIDER of a release, or else one of this source.
 func TestExample(t *testing.T) {
-	tool := ""
+	tool, packed := "", os.Getenv("RELAY_TEST_PROVIDER")
 	for _, name := range []string{os.Getenv("RELAY_TEST_TOFU"), "tofu", "terraform"} {
 		if found, err := exec.LookPath(name); err == nil && tool == "" {
 			tool = found
 		}
 	}
 	if tool == "" {
+		if packed != "" {
+			t.Fatal("the check of a release needs OpenTofu or Terraform")
+		}
 		t.Skip("neither OpenTofu nor Terraform is installed")
 	}
 	dir, baseURL := t.TempDir(), startRelay(t)
-	run := func(env []string, name string, args ...string) string {
+	run := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command(name, args...)
+		cmd := exec.Command(tool, args...)
 		cmd.Dir = dir
-		cmd.Env = append(slices.Concat(os.Environ(), env), "RELAY_BASE_URL="+baseURL, "RELAY_API_KEY="+apiKey,
-			"TF_CLI_CONFIG_FILE="+filepath.Join(dir, "rc"), "CHECKPOINT_DISABLE=1")
+		cmd.Env = append(os.Environ(), "RELAY_BASE_URL="+baseURL, "RELAY_API_KEY="+apiKey, "HOME="+dir,
+			"TF_CLI_CONFIG_FILE=", "CHECKPOINT_DISABLE=1")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+			t.Fatalf("%s %v: %v\n%s", tool, args, err, out)
 		}
 		return string(out)
 	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "terraform-provider-eventrelay"), ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	host, version := "registry.terraform.io", "0.0.1"
+	if strings.Contains(filepath.Base(tool), "tofu") {
+		host = "registry.opentofu.org"
 	}
-	overrides := fmt.Sprintf(`provider_installation {
-  dev_overrides { "eventrelay/eventrelay" = %q }
-  direct {}
-}
-`, dir)
+	mirror := filepath.Join(dir, ".terraform.d/plugins", host, "eventrelay/eventrelay")
+	if packed != "" {
+		version = strings.Split(filepath.Base(packed), "_")[1]
+		if err := errors.Join(os.MkdirAll(mirror, 0o700),
+			os.Symlink(packed, filepath.Join(mirror, filepath.Base(packed)))); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		program := filepath.Join(mirror, version, runtime.GOOS+"_"+runtime.GOARCH, "terraform-provider-eventrelay")
+		if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
 	example, err := os.ReadFile("examples/main.tf")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"rc": overrides, "main.tf": string(example)} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	const source = `source = "eventrelay/eventrelay"`
+	pinned := strings.Replace(string(example), source, source+"\nversion = \""+version+"\"", 1)
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(pinned), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	run(nil, tool, "apply", "-auto-approve", "-no-color")
-	if out := run(nil, tool, "plan", "-no-color"); !strings.Contains(out, "No changes") {
+	run("init", "-no-color")
+	run("apply", "-auto-approve", "-no-color")
+	if out := run("plan", "-no-color"); !strings.Contains(out, "No changes") {
 		t.Errorf("after an apply:\n%s", out)
 	}
 	var outputs map[string]struct{ Value string }
-	if err := json.Unmarshal([]byte(run(nil, tool, "output", "-json")), &outputs); err != nil ||
+	if err := json.Unmarshal([]byte(run("output", "-json")), &outputs); err != nil ||
 		!strings.HasPrefix(outputs["ingest_url"].Value, baseURL) {
 		t.Errorf("%v, %v", err, outputs)
 	}
-	run(nil, tool, "destroy", "-auto-approve", "-no-color")
+	run("destroy", "-auto-approve", "-no-color")
 }

@@ -40,7 +40,7 @@ func documents(t *testing.T) (all []document) {
 			return err
 		}
 		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") ||
-			slices.Contains([]string{"node_modules", "testdata", "bin"}, d.Name())) {
+			slices.Contains([]string{"node_modules", "testdata", "bin", "dist"}, d.Name())) {
 			return fs.SkipDir
 		}
 		if strings.HasSuffix(name, ".md") {
@@ -126,7 +126,7 @@ func readCode(t *testing.T) *code {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && slices.Contains([]string{".git", "node_modules", "bin"}, d.Name()) {
+		if d.IsDir() && slices.Contains([]string{".git", "node_modules", "bin", "dist"}, d.Name()) {
 			return fs.SkipDir
 		}
 		c.files[filepath.ToSlash(name)], c.files[d.Name()] = true, true

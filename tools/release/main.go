@@ -1,5 +1,7 @@
 // Command release writes what goes with a binary of the relay: its bill of materials in CycloneDX, and the licences of
-// the modules in it. It takes the modules from the binary itself, and their files from the module cache.
+// the modules in it. It takes the modules from the binary itself, and their files from the module cache. Without a
+// binary it writes the bill of materials of packages, which are its arguments: each a package URL, an equals sign and a
+// file.
 package main
 
 import (
@@ -43,18 +45,25 @@ func main() {
 	licences := flag.String("licences", "", "file for the texts of all licences")
 	library := flag.String("library", "", "the embedded ClickHouse that the packages have beside the program, or none")
 	stamp := flag.String("stamp", "", "file of tools/chdb/fetch.sh that names the package of the library")
+	lock := flag.String("lock", "", "without a binary: the package-lock.json of the packages for npm")
 	flag.Parse()
-	if err := run(*binary, *version, *sbom, *licences, *library, *stamp); err != nil {
+	var err error
+	if *binary == "" {
+		err = runPackages(*version, *sbom, *lock, flag.Args())
+	} else {
+		err = run(*binary, *version, *sbom, *licences, *library, *stamp)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-// module is one module of Go in the binary, or the library beside it.
+// module is one module of Go in the binary, the library beside it, or a package.
 type module struct {
 	name, version, purl string
 	checksum            cdx.Property
-	sha256              string            // of the library
+	sha256              string            // of a file that is released
 	ids                 []string          // SPDX ids of its licences
 	texts               map[string][]byte // of its licences, by file name
 }
@@ -69,6 +78,9 @@ func run(binary, version, sbom, licences, library, stamp string) error {
 		return err
 	}
 	for _, dep := range info.Deps {
+		if dep.Replace != nil && dep.Replace.Sum == "" {
+			continue // another directory of this repository
+		}
 		m, err := readModule(cmp.Or(dep.Replace, dep))
 		if err != nil {
 			return err
@@ -85,7 +97,72 @@ func run(binary, version, sbom, licences, library, stamp string) error {
 		}
 		modules = append(modules, m)
 	}
-	return writeSBOM(sbom, info, version, modules)
+	return writeSBOM(sbom, info.Main.Path, version, modules)
+}
+
+// runPackages lists packages, and the packages of npm that applications get with them.
+func runPackages(version, sbom, lock string, packages []string) error {
+	modules, err := readLock(lock)
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		purl, file, found := strings.Cut(p, "=")
+		if !found {
+			return fmt.Errorf("%s is not a package URL and a file", p)
+		}
+		sum, err := sha256Of(file)
+		if err != nil {
+			return err
+		}
+		name := filepath.Base(file)
+		_, number, _ := strings.Cut(purl, "@")
+		modules = append(modules, module{name: name, version: number, purl: purl + "?file_name=" + name, sha256: sum,
+			checksum: cdx.Property{Name: "file", Value: name}, ids: []string{"Apache-2.0"}})
+	}
+	return writeSBOM(sbom, "github.com/eventrelay/relay/sdk", version, modules)
+}
+
+// readLock returns what a package-lock.json installs without the packages for development.
+func readLock(lock string) (modules []module, err error) {
+	text, err := os.ReadFile(lock)
+	if err != nil {
+		return nil, err
+	}
+	var locked struct {
+		Packages map[string]struct {
+			Version, Integrity, License string
+			Dev                         bool
+		}
+	}
+	if err := json.Unmarshal(text, &locked); err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(locked.Packages)) {
+		name, p := strings.TrimPrefix(path, "node_modules/"), locked.Packages[path]
+		if name != "" && !p.Dev {
+			modules = append(modules, npmModule(name, p.Version, p.Integrity, p.License))
+		}
+	}
+	return modules, nil
+}
+
+func npmModule(name, version, integrity, licence string) module {
+	return module{
+		name: name, version: version, purl: "pkg:npm/" + strings.ReplaceAll(name, "@", "%40") + "@" + version,
+		checksum: cdx.Property{Name: "npm:integrity", Value: integrity}, ids: []string{licence},
+	}
+}
+
+func sha256Of(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // readLibrary returns the library as the package of npm that it came from.
@@ -98,21 +175,9 @@ func readLibrary(library, stamp string) (m module, err error) {
 	if len(words) < 3 {
 		return m, fmt.Errorf("%s does not name a package", stamp)
 	}
-	f, err := os.Open(library)
-	if err != nil {
-		return m, err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return m, err
-	}
-	return module{
-		name: words[0], version: words[1],
-		purl:     "pkg:npm/" + strings.ReplaceAll(words[0], "@", "%40") + "@" + words[1],
-		checksum: cdx.Property{Name: "npm:integrity", Value: words[2]}, sha256: hex.EncodeToString(sum.Sum(nil)),
-		ids: []string{"Apache-2.0"},
-	}, nil
+	m = npmModule(words[0], words[1], words[2], "Apache-2.0")
+	m.sha256, err = sha256Of(library)
+	return m, err
 }
 
 // standardLibrary returns the library of Go, whose licence is beside the compiler.
@@ -186,7 +251,7 @@ func writeLicences(path string, modules []module) error {
 	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-func writeSBOM(path string, info *debug.BuildInfo, version string, modules []module) error {
+func writeSBOM(path, main, version string, modules []module) error {
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
 		return errors.New("SOURCE_DATE_EPOCH must be the Unix time of the commit")
@@ -195,8 +260,9 @@ func writeSBOM(path string, info *debug.BuildInfo, version string, modules []mod
 	bom.Metadata = &cdx.Metadata{
 		Timestamp: time.Unix(seconds, 0).UTC().Format(time.RFC3339),
 		Component: &cdx.Component{
-			BOMRef: info.Main.Path, Type: cdx.ComponentTypeApplication, Name: "relay", Version: version,
-			PackageURL: "pkg:golang/" + info.Main.Path + "@" + strings.ReplaceAll(version, "+", "%2B"),
+			BOMRef: main, Type: cdx.ComponentTypeApplication, Name: strings.TrimPrefix(main, "github.com/eventrelay/"),
+			Version:    version,
+			PackageURL: "pkg:golang/" + main + "@" + strings.ReplaceAll(version, "+", "%2B"),
 			Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
 		},
 	}
@@ -218,7 +284,7 @@ func writeSBOM(path string, info *debug.BuildInfo, version string, modules []mod
 		components = append(components, c)
 	}
 	bom.Components = &components
-	bom.Dependencies = &[]cdx.Dependency{{Ref: info.Main.Path, Dependencies: &refs}}
+	bom.Dependencies = &[]cdx.Dependency{{Ref: main, Dependencies: &refs}}
 	f, err := os.Create(path)
 	if err != nil {
 		return err

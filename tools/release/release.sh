@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fills dist/ from the last commit (make release): programs, images, Helm chart, package of the SDK and tools, bills of
-# materials, licences, release notes and checksums. Everything is made twice, the second time in another directory with
-# an empty build cache: the release ends unless both are the same. docs/contribute/release.md says when to run it.
+# Fills dist/ from the last commit (make release): programs, images, Helm chart, SDK, tools, clients, Terraform provider,
+# bills of materials, licences, release notes and checksums. Everything is made twice, the second time in another directory
+# with an empty build cache: the release ends unless both are the same. docs/contribute/release.md says when to run it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 architectures=${RELAY_RELEASE_ARCHITECTURES:-amd64 arm64}
@@ -14,15 +14,14 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export COMMIT SOURCE_DATE_EPOCH
 number=$(cat VERSION)
 version=$number
-section=$number
 case $number in
 *-*) # a rehearsal: the program says of which commit it is
 	version+=+$COMMIT
-	section=Unreleased
 	;;
 *)
 	tagged=$(git rev-parse -q --verify "refs/tags/v$number^{commit}" || true)
 	[ -z "$tagged" ] || [ "$tagged" = "$(git rev-parse HEAD)" ] || die "v$number is another commit, $tagged"
+	! grep -q '^# .*unreleased' "docs/releases/$number.md" || die "docs/releases/$number.md says unreleased"
 	echo "release: checking CHANGELOG.md, test/released/$number and the deprecations"
 	CGO_ENABLED=0 go test -count=1 -run '^Test(Changelog|Released|Frozen|Deprecations)' ./test/rules ./test/released ./api
 	;;
@@ -60,9 +59,20 @@ fill() {
 		}
 	done
 	"$tree/tools/chart/package.sh" "$out"
-	(cd "$tree" && CGO_ENABLED=0 GOFLAGS=-trimpath go run ./sdk/pack "$out" "$version")
-	awk -v section="$section" '/^## / {on = $2 == section} on' "$tree/CHANGELOG.md" >"$out/RELEASE-NOTES.txt"
-	[ -s "$out/RELEASE-NOTES.txt" ] || die "CHANGELOG.md has no section $section"
+	"$tree/sdk/clients.sh" install
+	"$tree/sdk/pack.sh" "$out" "$version"
+	(
+		cd "$out"
+		"$work/tools/release" -version "$version" -sbom "eventrelay-clients-$number.cdx.json" \
+			-lock "$tree/sdk/ts/package-lock.json" \
+			"pkg:golang/github.com/eventrelay/relay/sdk/go@v$number=$(find goproxy -name '*.zip')" \
+			"pkg:npm/%40eventrelay/client@$number=$(echo eventrelay-client-*.tgz)" \
+			"pkg:npm/%40eventrelay/sdk@$number=$(echo eventrelay-sdk-*.tgz)" \
+			"pkg:pypi/eventrelay@$number=$(echo eventrelay-*.whl)" \
+			"pkg:pypi/eventrelay@$number=$(echo eventrelay-[0-9]*.tar.gz)"
+	)
+	"$tree/tools/release/provider.sh" "$work/tools/release" "$out"
+	cp "$tree/docs/releases/${number%%-*}.md" "$out/RELEASE-NOTES.txt"
 	cp "$tree/LICENSE" "$tree/CHANGELOG.md" "$out"
 	(cd "$out" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum) >"$out.sums"
 }
