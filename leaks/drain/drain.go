@@ -28,6 +28,7 @@ import (
 	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -84,7 +85,7 @@ func New(deps Deps) *Drain {
 	d := &Drain{
 		deps: deps, front: &front, stage: newStage(deps), running: newSlots(),
 		scanners: secrets.NewScanners(deps.Scanner),
-		bytes: intake.NewCounter(deps.Metrics, "relay_drain_scanned_bytes_total",
+		bytes: metric.Counter(deps.Metrics, "relay_drain_scanned_bytes_total",
 			"Decompressed bytes that were scanned."),
 	}
 	front.Respond = d.respond

@@ -1,6 +1,6 @@
 // Package intake has what the sources of hits share: what a hit says of untrusted text, our own API keys and the flood,
-// the wait for the log, the bounds of new findings and of what runs at the same time (bounds.go). Those that take requests
-// of senders are a Stage, with metrics by result (metrics.go) and counters of what a sender has sent (counters.go).
+// the wait for the log, the bounds of new findings and of what runs at the same time (bounds.go). Those that take
+// requests of senders are a Stage, with metrics by result and counters of what a sender has sent (counters.go).
 package intake
 
 import (

@@ -4,9 +4,10 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/eventrelay/relay/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 type metrics struct {
@@ -25,25 +26,21 @@ const (
 )
 
 func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{
-		running: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_scan_running", Help: "Leak scans that this node runs now: 0 or 1.",
-		}),
-		ended: intake.NewCounterVec(r, "relay_scan_ended_total",
+	return &metrics{
+		running: metric.Gauge(r, "relay_scan_running", "Leak scans that this node runs now: 0 or 1."),
+		ended: metric.Counters(r, "relay_scan_ended_total",
 			"Leak scans that this node has ended, by result: completed, failed (its report says why).", "result",
 			leak.ScanCompleted, leak.ScanFailed),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+		duration: promauto.With(r).NewHistogram(prometheus.HistogramOpts{
 			Name:    "relay_scan_duration_seconds",
 			Help:    "Time from the first start of a leak scan to its report, on all nodes that have begun it.",
 			Buckets: []float64{5, 10, 20, 40, 60, 90, 120, 180, 300},
 		}),
-		requests: intake.NewCounterVec(r, "relay_scan_requests_total",
+		requests: metric.Counters(r, "relay_scan_requests_total",
 			"Requests of leak scans to websites, by result: answered, refused (429 or 503), blocked (an address that is "+
 				"not public), failed (no answer).", "result",
 			requestAnswered, requestRefused, requestBlocked, requestFailed),
 	}
-	r.MustRegister(m.running, m.duration)
-	return m
 }
 
 func (m *metrics) countRequest(answer *http.Response, err error) {

@@ -3,7 +3,7 @@ package tripwire
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/leaks/intake"
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 type metrics struct {
@@ -13,9 +13,9 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
-		uses: intake.NewCounterVec(r, "relay_tripwire_uses_total",
+		uses: metric.Counters(r, "relay_tripwire_uses_total",
 			"Requests with the secret of a tripwire, by secret: key, url. Tests are counted too.", "secret", "key", "url"),
-		dropped: intake.NewCounterVec(r, "relay_tripwire_dropped_total",
+		dropped: metric.Counters(r, "relay_tripwire_dropped_total",
 			"Uses of tripwires without a hit, by cause: queue_full, log (it did not confirm the hit), no_keys (of findings).",
 			"cause", "queue_full", "log", "no_keys"),
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 // Bounds of the kinds; see conflog.Bounds.
@@ -131,12 +132,7 @@ func (c *core) BoundsUsage() []BoundUsage {
 }
 
 func (c *core) registerMetrics(reg prometheus.Registerer) {
-	if reg == nil {
-		return
-	}
-	gauge := func(name, help string, read func() float64) {
-		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, read))
-	}
+	gauge := func(name, help string, read func() float64) { metric.GaugeOf(reg, name, help, read) }
 	count := func(k entity.Kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
 	bound := func(n float64) func() float64 { return func() float64 { return n } }
 	gauge("relay_control_endpoints", "Number of endpoints.", count(entity.KindEndpoint))

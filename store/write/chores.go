@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/schema"
@@ -91,21 +92,14 @@ type Expirer struct {
 // NewExpirer registers the metrics; it does not connect. It drops once every interval; 0 = 1 h, which is often
 // enough because only whole days are dropped.
 func NewExpirer(interval time.Duration, deps ChoreDeps) *Expirer {
-	e := &Expirer{
+	return &Expirer{
 		interval: cmp.Or(interval, time.Hour), deps: deps,
-		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_store_dropped_partitions_total",
-			Help: "Partitions (a day, or a month) that were dropped because all their rows were older than the retention.",
-		}, []string{"table"}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_store_expire_failures_total",
-			Help: "Failed runs of the expirer; the next run retries them."}),
+		dropped: metric.Counters(deps.Metrics, "relay_store_dropped_partitions_total",
+			"Partitions (a day, or a month) that were dropped because all their rows were older than the retention.",
+			"table", schema.RetainedTables()...),
+		failures: metric.Counter(deps.Metrics, "relay_store_expire_failures_total",
+			"Failed runs of the expirer; the next run retries them."),
 	}
-	deps.Metrics.MustRegister(e.dropped, e.failures)
-	for _, table := range schema.RetainedTables() {
-		e.dropped.WithLabelValues(table) // exported with 0 from the start
-	}
-	return e
 }
 
 // Run drops expired partitions every interval on the node that does the chores, until ctx ends.
@@ -222,17 +216,13 @@ type Eraser struct {
 // NewEraser registers the metrics; it does not connect.
 func NewEraser(cfg EraserConfig, deps EraserDeps) *Eraser {
 	cfg.Every, cfg.Settle = cmp.Or(cfg.Every, 5*time.Second), cmp.Or(cfg.Settle, 15*time.Minute)
-	e := &Eraser{
+	return &Eraser{
 		cfg: cfg, deps: deps,
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_store_erasures_unfinished",
-			Help: "Events whose erased payload may still be in rows or files of ClickHouse."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_store_erase_failures_total",
-			Help: "Failed runs of the eraser; the next run retries them."}),
+		waiting: metric.Gauge(deps.Metrics, "relay_store_erasures_unfinished",
+			"Events whose erased payload may still be in rows or files of ClickHouse."),
+		failures: metric.Counter(deps.Metrics, "relay_store_erase_failures_total",
+			"Failed runs of the eraser; the next run retries them."),
 	}
-	deps.Metrics.MustRegister(e.waiting, e.failures)
-	return e
 }
 
 // Run erases every EraserConfig.Every on the node that does the chores, until ctx ends.

@@ -39,6 +39,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/internal/ch"
@@ -99,15 +100,12 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	}
 	c := newShared(cfg, deps)
 	w := &Writer{shared: c, lanes: newLanes(c, len(urls)), connected: make(chan struct{})}
-	if deps.Metrics != nil {
-		deps.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "relay_store_lag_seconds",
-			Help: "Age of the oldest record that was read and is not in ClickHouse yet; 0 if there is none.",
-		}, func() float64 { return w.lag(time.Now()).Seconds() }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "relay_store_unavailable_shards",
-			Help: "ClickHouse shards whose last insert failed because they are unavailable or overloaded.",
-		}, func() float64 { return float64(w.unavailableShards()) }))
-	}
+	metric.GaugeOf(deps.Metrics, "relay_store_lag_seconds",
+		"Age of the oldest record that was read and is not in ClickHouse yet; 0 if there is none.",
+		func() float64 { return w.lag(time.Now()).Seconds() })
+	metric.GaugeOf(deps.Metrics, "relay_store_unavailable_shards",
+		"ClickHouse shards whose last insert failed because they are unavailable or overloaded.",
+		func() float64 { return float64(w.unavailableShards()) })
 	return w, nil
 }
 
