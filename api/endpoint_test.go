@@ -874,6 +874,7 @@ func TestKindsOfDestinations(t *testing.T) {
 	f(dest("0"), `{"kafka":{"brokers":["kafka.example.com:9093"],"topic":"orders"}}`, "kafka")
 	f(dest("1"), `{"auth":{"type":"basic","username":"a","password":"b"}}`, "auth")
 	f(dest("1"), `{"kafka":{"brokers":["elsewhere.example.com:9093"]}}`, "kafka.password")
+	f(dest("1"), `{"kafka":{"sasl":"scram-sha-256"}}`, "kafka.password")
 	f(dest("1"), `{"kafka":{"plaintext":true}}`, "kafka.brokers")
 	all := endpoint + "/destinations"
 	f(all, `{}`, "url")

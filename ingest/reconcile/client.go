@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -109,6 +110,32 @@ func (c *client) once(ctx context.Context, method, address string, value any) (
 		return nil, 0, errOdd
 	}
 	return resp.Header, 0, nil
+}
+
+// page is a list of at most perPage elements. A longer one is refused before it is in memory.
+type page[T any] []T
+
+func (p *page[T]) UnmarshalJSON(b []byte) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	switch first, err := d.Token(); {
+	case err != nil:
+		return err
+	case first == nil: // null
+		return nil
+	case first != json.Delim('['):
+		return errOdd
+	}
+	for d.More() {
+		var x T
+		if len(*p) == perPage {
+			return errOdd
+		}
+		if err := d.Decode(&x); err != nil {
+			return err
+		}
+		*p = append(*p, x)
+	}
+	return nil
 }
 
 // errOdd is an answer that could be of something else than the provider.

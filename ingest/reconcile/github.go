@@ -3,6 +3,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -19,6 +20,8 @@ const (
 	maxAsked = 5
 	// underWay is how long an asked delivery may take to be listed.
 	underWay = 2 * time.Minute
+	// maxOpen bounds the events that are remembered, and maxAhead how far GitHub's clock may be ahead of ours.
+	maxOpen, maxAhead = 10_000, time.Hour
 )
 
 // github asks GitHub to redeliver what failed, so that the requests come signed through ingest:
@@ -57,6 +60,8 @@ type undelivered struct {
 	given   bool // up
 }
 
+var errTooManyOpen = fmt.Errorf("the provider lists more than %d events that did not arrive: set since to a later time", maxOpen)
+
 // next is the link to the next page in a Link header (RFC 8288).
 var next = regexp.MustCompile(`<([^>]*)>; *rel="next"`)
 
@@ -66,12 +71,18 @@ func (g *github) pass(ctx context.Context, from time.Time, count *Counts, _ take
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(g.open, func(guid string, x *undelivered) bool {
+		return arrived[guid] || time.Since(x.at) > kinds.Horizon("github")
+	})
 	listed := map[string]int{} // attempts, by GUID
 	for _, a := range attempts {
 		if arrived[a.GUID] {
 			continue
 		}
 		if listed[a.GUID]++; g.open[a.GUID] == nil {
+			if len(g.open) == maxOpen {
+				return errTooManyOpen
+			}
 			g.open[a.GUID] = &undelivered{}
 			count.Found++
 		}
@@ -84,9 +95,6 @@ func (g *github) pass(ctx context.Context, from time.Time, count *Counts, _ take
 		}
 		x.asked = max(x.asked, listed[a.GUID]-1) // by an earlier owner, or by a person
 	}
-	maps.DeleteFunc(g.open, func(guid string, x *undelivered) bool {
-		return arrived[guid] || time.Since(x.at) > kinds.Horizon("github")
-	})
 	for _, guid := range slices.SortedFunc(maps.Keys(g.open), func(a, b string) int {
 		return cmp.Or(g.open[a].at.Compare(g.open[b].at), cmp.Compare(a, b))
 	}) {
@@ -115,17 +123,14 @@ func (g *github) list(ctx context.Context, from time.Time) (failed []attempt, ar
 	arrived = map[string]bool{}
 	query := url.Values{"per_page": {"100"}}
 	for range maxPages {
-		var list []attempt
+		var list page[attempt]
 		header, err := g.ask(ctx, http.MethodGet, at(g.base, "/deliveries", query), &list)
 		if err != nil {
 			return nil, nil, err
 		}
-		if len(list) > perPage {
-			return nil, nil, errOdd
-		}
 		for _, a := range list {
 			switch {
-			case len(a.GUID) > maxID:
+			case len(a.GUID) > maxID, time.Until(a.DeliveredAt) > maxAhead:
 				return nil, nil, errOdd
 			case a.DeliveredAt.Before(from), len(g.types) > 0 && !slices.Contains(g.types, a.Event):
 			case a.StatusCode >= 200 && a.StatusCode < 300:

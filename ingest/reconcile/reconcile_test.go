@@ -247,6 +247,26 @@ func TestGitHub(t *testing.T) {
 	})
 }
 
+// Whatever an API lists, little of it is in memory.
+func TestHostileLists(t *testing.T) {
+	var long page[attempt]
+	err := json.Unmarshal([]byte("["+strings.Repeat("{},", 100_000)+"{}]"), &long)
+	is.ErrorIs(t, err, errOdd)
+	is.Equal(t, len(long), perPage, "elements in memory")
+	api, now := &githubAPI{status: 200}, time.Now()
+	g := newGitHub(newClient(transport{api}), "https://api.example", "repos/example/shop/hooks/42", nil)
+	pass := func() error { return g.pass(t.Context(), now.Add(-time.Hour), new(Counts), nil) }
+	for i := range maxOpen {
+		g.open[strconv.Itoa(i)] = &undelivered{at: now, given: true, asked: maxAsked}
+	}
+	api.add("new", "push", 502, now)
+	is.ErrorIs(t, pass(), errTooManyOpen)
+	api.add("7", "push", 200, now) // makes room
+	must.Do(t, pass())
+	api.add("later", "push", 502, now.Add(2*time.Hour))
+	is.ErrorIs(t, pass(), errOdd)
+}
+
 // What a person can change is said, and a credential is in no message.
 func TestErrorsSayWhatToChange(t *testing.T) {
 	status, header, body := 0, http.Header{}, ""

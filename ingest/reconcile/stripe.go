@@ -51,18 +51,15 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 	}
 	var tooLarge error // said when all others are stored
 	for range maxPages {
-		var page struct {
-			Data    []json.RawMessage `json:"data"`
-			HasMore bool              `json:"has_more"`
+		var listed struct {
+			Data    page[json.RawMessage] `json:"data"`
+			HasMore bool                  `json:"has_more"`
 		}
-		if _, err := s.ask(ctx, http.MethodGet, at(s.base, "/v1/events", query), &page); err != nil {
+		if _, err := s.ask(ctx, http.MethodGet, at(s.base, "/v1/events", query), &listed); err != nil {
 			return err
 		}
-		if len(page.Data) > perPage {
-			return errOdd
-		}
-		last, records := "", make([]ingest.Record, 0, len(page.Data))
-		for _, body := range slices.Backward(page.Data) {
+		last, records := "", make([]ingest.Record, 0, len(listed.Data))
+		for _, body := range slices.Backward(listed.Data) {
 			var e struct{ ID string }
 			if json.Unmarshal(body, &e) != nil || e.ID == "" || len(e.ID) > maxID {
 				return errOdd
@@ -84,7 +81,7 @@ func (s *stripe) pass(ctx context.Context, from time.Time, count *Counts, take t
 		if err != nil {
 			return err
 		}
-		if !page.HasMore || last == "" {
+		if !listed.HasMore || last == "" {
 			return tooLarge
 		}
 		query.Set("starting_after", last)

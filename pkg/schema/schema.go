@@ -131,6 +131,8 @@ func (s *Schema) count(doc, v any, depth int) error {
 			case isText && slices.Contains(named, name):
 				return fmt.Errorf("must not contain %s; refer to a part of the schema by $ref with its path, such as "+
 					"#/$defs/address", name)
+			case isText && name == "$schema" && strings.Contains(ref, "draft-04"): // its id is a name, too
+				return errors.New("must be of draft 6 or later, not draft 4")
 			case isText && name == "$ref":
 				target, err := resolve(doc, ref)
 				if err != nil {

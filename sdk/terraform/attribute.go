@@ -106,6 +106,7 @@ func (a attribute) schema() schema.Attribute {
 	case "map":
 		return schema.MapAttribute{ElementType: types.StringType, Required: a.Required, Optional: optional,
 			Computed: a.Computed, Description: a.Description,
+			Sensitive:     a.Name == "headers", // often with a credential
 			PlanModifiers: modifiersOf(a, mapplanmodifier.UseStateForUnknown, mapplanmodifier.RequiresReplace)}
 	case "object":
 		return schema.SingleNestedAttribute{Attributes: schemas(a.Members), Required: a.Required, Optional: optional,

@@ -32,6 +32,8 @@ const (
 	recordOverhead = 256
 	// inFlight is how many batches of a destination are sent to a broker at a time.
 	inFlight = 5
+	// maxAnswer bounds an answer of a broker, in bytes. The client makes room for as much as a broker announces.
+	maxAnswer = 2 << 20
 )
 
 // Kind delivers to Kafka. Run closes what it has opened.
@@ -176,6 +178,7 @@ func (t *target) open(ctx context.Context, failed *atomic.Pointer[error], more .
 		// Without it a record that was sent cannot be given up when its attempt ends, and brokers before Kafka 3 ask for a
 		// right that the customer may not give. A retry is another record in any case.
 		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(inFlight),
+		kgo.FetchMaxBytes(maxAnswer), kgo.BrokerMaxReadBytes(maxAnswer), // the first may not be more than the second
 		kgo.ProducerBatchMaxBytes(int32(s.MaxRecord)), kgo.ProducerBatchCompression(codecs[s.Compression]),
 	}, more...)...)
 }

@@ -123,6 +123,9 @@ func TestFaultsOfTheBroker(t *testing.T) {
 			for _, partition := range topic.Partitions {
 				p := kmsg.NewProduceResponseTopicPartition()
 				p.Partition, p.ErrorCode = partition.Partition, int16(fault.Load())
+				if fault.Load() == int64(kerr.PolicyViolation.Code) {
+					p.ErrorMessage = kmsg.StringPtr(strings.Repeat("x", maxAnswer))
+				}
 				out.Partitions = append(out.Partitions, p)
 			}
 			answer.Topics = append(answer.Topics, out)
@@ -141,6 +144,12 @@ func TestFaultsOfTheBroker(t *testing.T) {
 		fault.Store(int64(code))
 		x.Fails("{}", want.code, want.message, want.class)
 	}
+	fault.Store(int64(kerr.PolicyViolation.Code)) // in an answer that is too long to be read
+	x.Dest.TimeoutSeconds = 1
+	x.Rig.Open()
+	x.Fails("{}", event.CodeTimeout, "", destination.Retryable)
+	x.Dest.TimeoutSeconds = 10
+	x.Rig.Open()
 	fault.Store(0)
 	if a, _ := x.Send("{}"); !a.OK {
 		t.Errorf("after all faults: %s %s", a.ErrorCode, a.ErrorMessage)

@@ -3,6 +3,7 @@ package kinds
 import (
 	"cmp"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"strings"
 
@@ -32,7 +33,10 @@ func (k *Kafka) trim() {
 	}
 }
 
-func (k *Kafka) origin() string { return strings.Join(k.Brokers, ",") }
+// origin has all that decides who sees the password on its way.
+func (k *Kafka) origin() string {
+	return fmt.Sprintf("%s %s %t %s", strings.Join(k.Brokers, ","), k.SASL, k.Plaintext, k.CA)
+}
 
 func (k *Kafka) address() string {
 	if len(k.Brokers) == 0 {
