@@ -479,3 +479,18 @@ func TestExample(t *testing.T) {
 	}
 	run("destroy", "-auto-approve", "-no-color")
 }
+
+// Plans do not show headers, which often have a credential.
+func TestHeadersAreSensitive(t *testing.T) {
+	found := 0
+	for _, a := range bodies["destination"] {
+		if a.Name == "headers" {
+			if found++; !a.schema().IsSensitive() {
+				t.Error("plans show the headers of a destination")
+			}
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d members are headers", found)
+	}
+}
