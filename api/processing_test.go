@@ -266,7 +266,7 @@ func TestErasePayload(t *testing.T) {
 // failingErasures is a configuration log that refuses erasures.
 type failingErasures struct{ err error }
 
-func (f failingErasures) ErasePayload(context.Context, id.ID) (time.Time, error) {
+func (f failingErasures) ErasePayload(context.Context, id.ID, string) (time.Time, error) {
 	return time.Time{}, f.err
 }
 func (f failingErasures) ErasedAt(id.ID) time.Time { return time.Time{} }

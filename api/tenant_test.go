@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -134,6 +136,18 @@ func TestTenantsAreApart(t *testing.T) {
 	if got := a.do("POST", "/v1/replays", map[string]any{
 		"endpoint_id": b.of["endpoint"], "since": since()}).want(200); got.get("events") != 0.0 {
 		t.Errorf("a replay of another tenant's endpoint: %s", got.raw)
+	}
+}
+
+// An erasure counts for the tenant whose key has asked.
+func TestErasureNamesTenant(t *testing.T) {
+	c := newClient(t)
+	x := newTenant(c, t)
+	for _, by := range []*client{x.client, c} {
+		event := c.send(x.of["endpoint"])
+		by.do("DELETE", "/v1/events/"+event+"/payload", nil).want(200)
+		erasure, _ := entity.Get[config.Erasure](configuration, event)
+		must.Equal(t, erasure.Tenant, map[bool]string{true: x.name}[by == x.client])
 	}
 }
 

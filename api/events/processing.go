@@ -230,7 +230,7 @@ func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *con
 	if _, err := a.receipts.EventEndpoint(r.Context(), key.Account, d); err != nil {
 		return err
 	}
-	at, err := a.erasures.ErasePayload(r.Context(), d)
+	at, err := a.erasures.ErasePayload(r.Context(), d, key.Tenant)
 	if err != nil {
 		return err
 	}

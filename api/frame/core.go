@@ -245,8 +245,8 @@ type EventReader interface {
 // Erasures erases payloads on request.
 type Erasures interface {
 	// ErasePayload erases the payload of an event and returns when it was erased first. From then on no node shows
-	// the payload, sends it or stores it again.
-	ErasePayload(ctx context.Context, d id.ID) (time.Time, error)
+	// the payload, sends it or stores it again. tenant is that of the key that asks; empty: none.
+	ErasePayload(ctx context.Context, d id.ID, tenant string) (time.Time, error)
 	// ErasedAt returns when the payload of an event was erased, zero if it was not.
 	ErasedAt(d id.ID) time.Time
 }

@@ -326,8 +326,9 @@ func ToWebError(err error) error {
 		return errBusy()
 	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
-			Message: fmt.Sprintf("the limit of %d erased payloads within the retention is reached; try again when the "+
-				"retention of the oldest erased events has ended", config.MaxErasures), Err: err}
+			Message: fmt.Sprintf("the limit of %d erased payloads within the retention is reached, or that of keys of "+
+				"tenants (%d for each, half for all); try again when the retention of the oldest erased events has ended",
+				config.MaxErasures, config.MaxTenantErasures), Err: err}
 	case errors.Is(err, config.ErrRecoveryHistoryFull):
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Hour,

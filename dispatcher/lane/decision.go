@@ -36,7 +36,7 @@ type Delivery struct {
 
 	behind     id.ID // event whose turn it is; zero: unknown
 	placeEnded bool  // those after it in the order of its destination may go
-	leased     int   // bytes that it counts for in Lanes.leasedBytes
+	leased     int   // bytes that it counts for in Lane.leases
 
 	Recorded func() // called when its last outcome is durable; nil: nobody waits for it
 }

@@ -51,6 +51,7 @@ type Lane struct {
 	token           tokenWait
 	pace            pace
 	gone            goneCounter
+	leases          leases
 	lastPull        time.Time // of a destination that consumers pull
 	recalled        time.Time // when its parked deliveries were called back for a pull
 	lastUsed        time.Time
@@ -172,7 +173,7 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now, more := ls.now(), 0
-	ls.endLease(last.Delivery)
+	l.endLease(last.Delivery)
 	switch {
 	case last.Delivery == nil:
 	case last.Kind == waitsForToken:

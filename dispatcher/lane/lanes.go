@@ -23,7 +23,7 @@ import (
 // can send soon; above half, they give back what exceeds that.
 //
 // The open files of the node are shared in the same way: a lane may have as many running requests as the node may still
-// start, and always one.
+// start, and always one. So is what consumers may have that pull, see mayLease.
 type Lanes struct {
 	maxDeliveries, maxBytes int
 	maxSending              int
@@ -49,9 +49,8 @@ type Lanes struct {
 	deliveries      int // in lanes or sent, until everything about them is recorded
 	unrecorded      unrecorded
 	bytes           int
-	workers         int // of all lanes, each with one request at a time
-	leases          int // deliveries that consumers have, see lease
-	leasedBytes     int
+	workers         int      // of all lanes, each with one request at a time
+	leases          leases   // of all lanes
 	memoryLow       bool     // above half; EnforceLimits is called until it is not
 	recovered       []string // see Recovered
 	anyHung         bool     // a lane hangs or is paused

@@ -42,39 +42,50 @@ func (l *Lane) openWindow() {
 }
 
 // lease reports whether a consumer waits for events of the lane's destination, which is one that is pulled, and may get
-// the delivery. Consumers of all lanes get half of the memory and of the requests: they keep an event for up to ten
-// minutes, in which no other destination would get any.
+// the delivery.
 func (l *Lane) lease(delivery *Delivery) bool {
 	ls := l.lanes
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l.openWindow()
-	if !ls.pulled(l.dest) || !ls.mayLease(delivery.Size) {
+	if !ls.pulled(l.dest) || !l.mayLease(delivery.Size) {
 		return false
 	}
 	delivery.leased = delivery.Size
-	ls.leases++
-	ls.leasedBytes += delivery.leased
+	l.countLease(1, delivery.leased)
 	return true
 }
 
-func (ls *Lanes) mayLease(size int) bool {
-	return ls.leases == 0 ||
-		ls.leases < min(ls.maxDeliveries, ls.maxSending)/2 && ls.leasedBytes+size <= ls.maxBytes/2
+// mayLease reports whether a consumer of the lane may get one more delivery. Consumers of all lanes get half of the
+// memory and of the requests: they keep an event for up to ten minutes, in which no other destination would get any.
+// Lanes share that half by the dynamic threshold.
+func (l *Lane) mayLease(size int) bool {
+	all := &l.lanes.leases
+	return all.count == 0 || l.leases.count < min(l.lanes.maxDeliveries, l.lanes.maxSending)/2-all.count &&
+		l.leases.bytes+size <= l.lanes.maxBytes/2-all.bytes
+}
+
+// leases are deliveries that consumers have.
+type leases struct{ count, bytes int }
+
+func (l *Lane) countLease(n, bytes int) {
+	for _, of := range []*leases{&l.leases, &l.lanes.leases} {
+		of.count += n
+		of.bytes += bytes
+	}
 }
 
 // endLease uncounts a delivery that lease has counted.
-func (ls *Lanes) endLease(delivery *Delivery) {
+func (l *Lane) endLease(delivery *Delivery) {
 	if delivery != nil && delivery.leased > 0 {
-		ls.leases--
-		ls.leasedBytes -= delivery.leased
+		l.countLease(-1, -delivery.leased)
 		delivery.leased = 0
 	}
 }
 
 // waitForPull makes the lane wait until WakePulled, or until it is time to see whether the destination is abandoned.
 func (l *Lane) waitForPull(delivery *Delivery, now time.Time) {
-	if l.lanes.pulled(l.dest) && l.lanes.mayLease(delivery.Size) { // since the worker has asked
+	if l.lanes.pulled(l.dest) && l.mayLease(delivery.Size) { // since the worker has asked
 		return
 	}
 	l.waitForToken(maxTokenWait, 0, now)

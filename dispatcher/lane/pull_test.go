@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +62,19 @@ func TestLeasesAreBounded(t *testing.T) {
 	if decision, _ := lt.nextOf(t, "y", ""); decision.Action != Send {
 		t.Errorf("after one has ended: %+v", decision)
 	}
-	if lt.leases != 5 || lt.leasedBytes != 5000 {
-		t.Errorf("%d leases with %d bytes", lt.leases, lt.leasedBytes)
+	must.Equal(t, lt.leases, leases{5, 5000})
+}
+
+// The consumer of one destination that acknowledges nothing leaves leases to those of others, in number and in bytes.
+func TestLeasesAreShared(t *testing.T) {
+	for _, bounds := range []struct{ deliveries, bytes int }{{16, 1 << 30}, {1000, 16_000}} {
+		lt, pulled := pulledLanes(t, bounds.deliveries)
+		lt.maxBytes, *pulled = bounds.bytes, true
+		for _, c := range "aaaaAbbBcCd" { // capitals get none
+			dest := strings.ToLower(string(c))
+			if decision, _ := lt.nextOf(t, dest, ""); (decision.Action == Send) != (dest == string(c)) {
+				t.Errorf("%+v: %s after %+v: %+v", bounds, dest, lt.leases, decision)
+			}
+		}
 	}
 }

@@ -95,7 +95,7 @@ func TestOneCallWinsTheClaim(t *testing.T) {
 
 // inject makes a node believe that a kind has another size or number of entities. It changes a copy of the view,
 // because others read the view at the same time. Records that are applied meanwhile stay applied.
-func (n *testNode) inject(k entity.Kind, what string, to int64) {
+func (n *testNode) inject(k entity.Kind, what string, to any) {
 	opened := func(f reflect.Value) reflect.Value { return reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem() }
 	copied := func(p reflect.Value) reflect.Value {
 		c := reflect.New(p.Type().Elem())
@@ -117,10 +117,12 @@ func (n *testNode) inject(k entity.Kind, what string, to int64) {
 		switch what {
 		case "len":
 			field = set.FieldByName("bySeq").FieldByName("Len")
+		case "bySeq":
+			field = set.FieldByName("bySeq")
 		case "pending":
 			field = set.FieldByName("pending").FieldByName("Len")
 		}
-		opened(field).SetInt(to)
+		opened(field).Set(reflect.ValueOf(to).Convert(field.Type()))
 		if at.CompareAndSwap(old, &view) {
 			return
 		}

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -19,24 +20,32 @@ type Erasure struct {
 	entity.Meta
 	// StoreErasedAt is when the payload was found to be permanently gone from the store; zero: not yet.
 	StoreErasedAt time.Time `json:"gone,omitzero"`
+	Tenant        string    `json:"tenant,omitempty"` // of the key that asked; empty: a key of the account
 }
 
-// MaxErasures is the maximum number of erasures, about 200 bytes each. An erasure is removed a day after its event has
-// expired.
-const MaxErasures = 100_000
+// Bounds of erasures, about 200 bytes each. An erasure is removed a day after its event has expired. Calls that run at
+// the same time may exceed the shares of tenants by their number.
+const (
+	MaxErasures        = 100_000
+	MaxTenantErasures  = 10_000          // that the keys of one tenant asked for
+	maxTenantsErasures = MaxErasures / 2 // that the keys of all tenants asked for
+)
 
-// ErrTooManyErasures means that MaxErasures payloads were erased within the retention.
+// ErrTooManyErasures means that one of the bounds is reached.
 var ErrTooManyErasures = errors.New("too many payloads were erased within the retention")
 
 // ErasePayload erases the payload of an event and returns the time of the first erasure. When it returns nil, no node
-// shows or sends the payload.
-func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, error) {
+// shows or sends the payload. tenant is that of the key that asks; empty: none.
+func (c endpoints) ErasePayload(ctx context.Context, event id.ID, tenant string) (time.Time, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return time.Time{}, err
 	}
 	name := event.Text(id.Event)
 	if e, _ := entity.Get[Erasure](c, name); e == nil {
-		_, _, err := entity.CreateUnawaited(ctx, c.Core, &Erasure{Meta: entity.Meta{ID: name}})
+		if !c.mayErase(tenant) {
+			return time.Time{}, ErrTooManyErasures
+		}
+		_, _, err := entity.CreateUnawaited(ctx, c.Core, &Erasure{Meta: entity.Meta{ID: name}, Tenant: tenant})
 		if err != nil && !errors.Is(err, ErrConflict) { // with a conflict this node has applied the record of another call
 			return time.Time{}, fmt.Errorf("erase the payload of %s: %w", name, err)
 		}
@@ -46,6 +55,24 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID) (time.Time, er
 		return time.Time{}, err
 	}
 	return c.ErasedAt(event), nil
+}
+
+// mayErase reports whether a tenant has a share of the erasures left.
+func (c *core) mayErase(tenant string) bool {
+	v := c.View()
+	if tenant == "" || v.Len(entity.KindErasure) < MaxTenantErasures {
+		return true
+	}
+	own, all, hash := 0, 0, (&Erasure{Tenant: tenant}).Attributes()
+	for e := range v.NewestFirst(entity.KindErasure, 0) {
+		if e.Attributes != 0 {
+			all++
+		}
+		if e.Attributes == hash {
+			own++
+		}
+	}
+	return own < MaxTenantErasures && all < maxTenantsErasures
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
@@ -85,6 +112,15 @@ func (c endpoints) FinishErasure(ctx context.Context, name string) error {
 		return nil
 	}
 	return err
+}
+
+// Attributes returns a hash of the tenant, 0 for none: the erasures of tenants are counted without decoding them.
+func (e *Erasure) Attributes() uint64 {
+	if e.Tenant == "" {
+		return 0
+	}
+	hash := entity.HashOf(e.Tenant)
+	return binary.BigEndian.Uint64(hash[:])
 }
 
 func (e *Erasure) Validate() error {

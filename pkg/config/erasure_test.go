@@ -32,7 +32,7 @@ func TestErasure(t *testing.T) {
 	d := must(ids.New(0))(t)
 	other := must(ids.New(0))(t)
 	ctx := WithOrigin(t.Context(), Origin{Actor: "key_1"})
-	at, err := a.ErasePayload(ctx, d)
+	at, err := a.ErasePayload(ctx, d, "")
 	if err != nil || at.IsZero() {
 		t.Fatal(at, err)
 	}
@@ -43,7 +43,7 @@ func TestErasure(t *testing.T) {
 		t.Error("another event counts as erased")
 	}
 	for _, n := range []*testNode{a, b} {
-		if again, err := n.ErasePayload(ctx, d); err != nil || !again.Equal(at) {
+		if again, err := n.ErasePayload(ctx, d, ""); err != nil || !again.Equal(at) {
 			t.Errorf("again: %v, %v, want %v", again, err, at)
 		}
 	}
@@ -91,12 +91,12 @@ func TestErasureWaitsForEveryNode(t *testing.T) {
 		cold.Freeze(t)
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := a.ErasePayload(ctx, d); !errors.Is(err, ErrUnavailable) {
+			if _, err := a.ErasePayload(ctx, d, ""); !errors.Is(err, ErrUnavailable) {
 				t.Errorf("while a node is frozen: %v", err)
 			}
 			cancel()
 		}
-		if _, err := a.ErasePayload(t.Context(), d); err != nil { // the frozen node has lost its lease
+		if _, err := a.ErasePayload(t.Context(), d, ""); err != nil { // the frozen node has lost its lease
 			t.Error(err)
 		}
 	})

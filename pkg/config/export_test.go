@@ -203,7 +203,7 @@ func TestImportKeepsErasedAndRevoked(t *testing.T) {
 			t.Fatal(err)
 		}
 		event := id.Lowest(time.Now())
-		_, erase := a.ErasePayload(t.Context(), event)
+		_, erase := a.ErasePayload(t.Context(), event, "")
 		err = errors.Join(erase, a.RevokeKey(t.Context(), k.ID), a.RevokeKey(t.Context(), bootstrap.ID))
 		if err != nil {
 			t.Fatal(err)

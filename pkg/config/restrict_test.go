@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/conflog/trie"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -142,7 +143,7 @@ func TestRestrictionsIgnoreBounds(t *testing.T) {
 			must("deleting", n.DeleteEndpoint(ctx, e.ID, 0))
 			d, err := id.NewGenerator(nil).New(0)
 			must("an id", err)
-			_, err = n.ErasePayload(ctx, d)
+			_, err = n.ErasePayload(ctx, d, "")
 			must("erasing", err)
 			if got, _ := n.Endpoint(e.ID); got != nil || !n.Erased(d) {
 				t.Error("the change was answered but not applied")
@@ -180,7 +181,7 @@ func TestErasuresAreBounded(t *testing.T) {
 	n.inject(entity.KindErasure, "len", MaxErasures-1)
 	ids := id.NewGenerator(nil)
 	erase := func(event id.ID) error {
-		_, err := n.ErasePayload(t.Context(), event)
+		_, err := n.ErasePayload(t.Context(), event, "")
 		return err
 	}
 	last, more := ids.NewUnbounded(0), ids.NewUnbounded(0)
@@ -189,6 +190,31 @@ func TestErasuresAreBounded(t *testing.T) {
 		t.Errorf("one more than the maximum: %v", err)
 	}
 	is.OK(t, erase(last), "the last one again")
+}
+
+// Keys of a tenant leave erasures to other tenants, and those of all tenants leave some to the account.
+func TestTenantsShareErasures(t *testing.T) {
+	n := node(t, broker(t), Config{Node: "a"})
+	ids, set := id.NewGenerator(nil), trie.Map[*conflog.Entity]{}
+	try := func(tenant string, before int, want error) {
+		t.Helper()
+		old := &conflog.Entity{Attributes: (&Erasure{Tenant: tenant}).Attributes()}
+		for range before {
+			set = set.Put(uint64(set.Len+1), old)
+		}
+		n.inject(entity.KindErasure, "bySeq", set)
+		_, err := n.ErasePayload(t.Context(), ids.NewUnbounded(0), tenant)
+		is.ErrorIs(t, err, want, tenant)
+	}
+	try("", 10_000, nil)
+	try("one", 9_999, nil)
+	try("one", 1, ErrTooManyErasures)
+	for _, tenant := range []string{"two", "three", "four", "five"} {
+		try(tenant, 9_999, nil)
+	}
+	try("six", 3, nil) // 49,999 of all tenants
+	try("seven", 1, ErrTooManyErasures)
+	try("", 0, nil)
 }
 
 // Keys expire by the corrected clock that all nodes share.
