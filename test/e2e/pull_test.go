@@ -162,7 +162,8 @@ func TestPullLease(t *testing.T) {
 	p := startDevProcess(t, t.TempDir())
 	ep, c, _ := newPulled(p.forTest(t), 1)
 	var waiting sync.WaitGroup
-	awaitPull := func() {
+	awaitPull := func(c puller) {
+		t.Helper()
 		eventually(t, arrival, func() string {
 			list := c.must(http.StatusOK, "GET", c.path+"/consumers", nil)["data"].([]any)
 			if len(list) == 0 || list[0].(map[string]any)["pulling"] != true {
@@ -172,7 +173,7 @@ func TestPullLease(t *testing.T) {
 		})
 	}
 	waiting.Go(func() { c.pull(1, 30) })
-	awaitPull()
+	awaitPull(c)
 	if status, answer := c.try("GET", c.path+"/pull?consumer="+c.name, nil); status != http.StatusBadRequest ||
 		fmt.Sprint(answer["error"].(map[string]any)["type"]) != "conflict" {
 		t.Errorf("a second pull: %d %v", status, answer)
@@ -187,8 +188,9 @@ func TestPullLease(t *testing.T) {
 	is.Has(t, detail, "not_acknowledged", "the first attempt")
 	time.Sleep(1500 * time.Millisecond)
 	is.Equal(t, c.ack(again[0])[0], "expired", "acknowledged after the lease")
-	waiting.Go(func() { c.pull(1, 30) })
-	awaitPull()
+	_, idle, _ := newPulled(p.forTest(t), 1) // where no attempt becomes due
+	waiting.Go(func() { idle.pull(1, 30) })
+	awaitPull(idle)
 	began := time.Now()
 	must.Do(t, p.stop(15))
 	if took := time.Since(began); took > 5*time.Second {
