@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/is"
@@ -274,7 +275,7 @@ func (f failingErasures) ErasedAt(id.ID) time.Time { return time.Time{} }
 func TestErasePayloadFails(t *testing.T) {
 	for err, status := range map[error]int{
 		config.ErrUnavailable: 503, config.ErrLevel: 503, config.ErrTooManyErasures: 429, config.ErrStateFull: 400,
-		config.ErrRecoveryHistoryFull: 429, config.ErrTooManyEndpoints: 400,
+		config.ErrRecoveryHistoryFull: 429, jobs.ErrTooManyRuns: 429, config.ErrTooManyEndpoints: 400,
 		config.ErrEntityTooLarge: 400, event.ErrUnavailable: 503, errors.New("other"): 500,
 	} {
 		c := newClient(t, func(_ *api.Config, d *api.Deps) { d.Erasures = failingErasures{err} })

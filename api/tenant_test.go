@@ -239,6 +239,11 @@ func TestTenants(t *testing.T) {
 	}
 	is.Equal(t, job, 429, "the 21st open job of a tenant")
 	c.do("POST", "/v1/recoveries", body).want(201)
+	single := busy.do("POST", "/v1/events/"+busy.of["event"]+"/replay", nil).want(200).text("run_id")
+	for _, name := range []string{single, busy.of["run"]} {
+		run, _ := configuration.ReplayRun(name)
+		is.Equal(t, run.Tenant, busy.name, "%s makes room among those of", name)
+	}
 	// The end of a tenant ends its keys and endpoints. It can come back, without them.
 	c.do("DELETE", path, nil).want(200)
 	x.do("GET", "/v1/me", nil).wantError(401, "invalid_api_key", "")

@@ -136,7 +136,8 @@ func (r *rules) endByJob(work *event.Work) (status event.Status, reason event.Re
 }
 
 // isCancelled reports whether the delivery belongs to a replay run that was cancelled. Every living node has applied a
-// cancellation before it is answered, so an unknown run counts as not cancelled.
+// cancellation before it is answered, and cancelled runs are kept for jobs.RunRetention. So an unknown run counts as
+// not cancelled: this node may not have read it, or it was removed, or there is none, for a replay during an upgrade.
 func (r *rules) isCancelled(work *event.Work) bool {
 	if !strings.HasPrefix(work.Run, id.Run) {
 		return false

@@ -324,6 +324,10 @@ func ToWebError(err error) error {
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Message: "there is nothing with this id", Err: err}
 	case errors.Is(err, jobs.ErrEndpointBusy):
 		return errBusy()
+	case errors.Is(err, jobs.ErrTooManyRuns):
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute, Err: err,
+			Message: "there is no room for another replay run: the earlier ones still queue, or were cancelled less than 30 " +
+				"days ago; try again later"}
 	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
 			Message: fmt.Sprintf("the limit of %d erased payloads within the retention is reached, or that of keys of "+

@@ -113,8 +113,8 @@ type Selector interface {
 
 // Runs stores replay runs in the configuration log.
 type Runs interface {
-	// AddRun returns config.ErrConflict when the id exists, and config.ErrEndpointBusy when another run is queueing for
-	// one of the endpoints.
+	// AddRun returns config.ErrConflict when the id exists, jobs.ErrEndpointBusy when another run is queueing for one of
+	// the endpoints, and jobs.ErrTooManyRuns.
 	AddRun(ctx context.Context, r *jobs.Run) (*jobs.Run, error)
 	ChangeRun(ctx context.Context, id string, alter func(*jobs.Run) error) (*jobs.Run, error)
 	// CancelRun returns when every node has applied the cancellation.

@@ -33,6 +33,7 @@ const (
 
 // selection is the validated request of a replay.
 type selection struct {
+	tenant       string      // of the key, empty: the account's
 	query        event.Query // Destinations is empty: they restrict where events go, not which events
 	destinations []string    // ids; empty = all enabled destinations
 	undelivered  bool        // only destinations that have not got the event, see awaits
@@ -65,7 +66,7 @@ func (a *planner) newSelection(body []byte, key *config.Key) (*selection, *selec
 	if in.inner != nil {
 		in.inner.IgnoreNulls(times...)
 	}
-	s := &selection{rate: defaultReplayRate, query: event.Query{Account: key.Account}}
+	s := &selection{tenant: key.Tenant, rate: defaultReplayRate, query: event.Query{Account: key.Account}}
 	filters := slices.DeleteFunc(slices.Clone(event.Filters), func(f event.Filter) bool { return !f.Replay })
 	frame.ReadFilters(in, filters, &s.query)
 	if key.Tenant == "" {

@@ -119,7 +119,7 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 	}
 	run := &jobs.Run{
 		Meta: entity.Meta{ID: name, Account: s.query.Account}, Endpoints: s.query.Endpoints, Filter: s.filter,
-		Since: s.query.Since, Until: s.query.Until, State: jobs.RunQueueing, Events: p.events,
+		Since: s.query.Since, Until: s.query.Until, State: jobs.RunQueueing, Events: p.events, Tenant: s.tenant,
 	}
 	var added *jobs.Run
 	err = a.RetryUntilDone(ctx, func() (bool, error) {
@@ -442,7 +442,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 		in.Warn(onlyUndelivered, "nothing was queued: every such destination has the event, or it is on its way there")
 	}
 	warnOfFilters(in, ep, d.Event, targets)
-	run, err := a.queueEvent(r, d, filterOfRun(d, only, undelivered), targets)
+	run, err := a.queueEvent(r, key, d, filterOfRun(d, only, undelivered), targets)
 	if err != nil {
 		return a.answerAfterConflict(w, r, err)
 	}
@@ -516,8 +516,8 @@ func filterOfRun(d *event.Detail, only []string, undelivered bool) json.RawMessa
 }
 
 // queueEvent queues a run of one event; its commands are a single page.
-func (a *replays) queueEvent(r *http.Request, d *event.Detail, filter json.RawMessage, targets []string) (
-	*jobs.Run, error) {
+func (a *replays) queueEvent(
+	r *http.Request, key *config.Key, d *event.Detail, filter json.RawMessage, targets []string) (*jobs.Run, error) {
 	name, err := a.runID(r)
 	if err != nil {
 		return nil, err
@@ -525,7 +525,7 @@ func (a *replays) queueEvent(r *http.Request, d *event.Detail, filter json.RawMe
 	run := &jobs.Run{
 		Meta: entity.Meta{ID: name, Account: d.Event.Account}, Endpoints: []string{d.Event.Endpoint}, Single: true,
 		Filter: filter, Since: d.Event.ReceivedAt(), Until: d.Event.ReceivedAt().Add(time.Millisecond),
-		State: jobs.RunQueueing, Events: 1,
+		State: jobs.RunQueueing, Events: 1, Tenant: key.Tenant,
 	}
 	q := a.newQueuer(run)
 	switch _, err = a.runs.AddRun(r.Context(), run); {

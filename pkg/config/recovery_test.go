@@ -247,7 +247,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	}
 }
 
-// TestOldRunsAreRemoved: runs are removed after runRetention, and the oldest one when a new one would exceed maxRuns.
+// TestOldRunsAreRemoved: runs are removed after runRetention.
 func TestOldRunsAreRemoved(t *testing.T) {
 	var ahead atomic.Int64
 	n := node(t, broker(t), Config{Node: "a"}, withMovableClock(&ahead))
@@ -267,12 +267,72 @@ func TestOldRunsAreRemoved(t *testing.T) {
 	if !removed("0") || !removed("1") || removed("2") {
 		t.Fatalf("removed: %v %v %v", removed("0"), removed("1"), removed("2"))
 	}
-	n.SetOwner(false)
-	n.inject(entity.KindRun, "len", jobs.MaxRuns)
-	must(n.AddRun(t.Context(), queueing("new", "ep_new")))(t)
-	if !removed("2") || removed("new") || n.View().Len(entity.KindRun) != jobs.MaxRuns {
-		t.Fatalf("%d runs", n.View().Len(entity.KindRun))
+}
+
+// A run makes room among those of its tenant, or of the account, and never by one that queues or was cancelled: its
+// deliveries would be sent.
+func TestRunsMakeRoomAmongTheirOwn(t *testing.T) {
+	var ahead atomic.Int64
+	n := node(t, broker(t), Config{Node: "a"}, withMovableClock(&ahead))
+	of := func(tenant, name string, state jobs.RunState) *jobs.Run {
+		r := &jobs.Run{Meta: entity.Meta{ID: "run_" + name}, Single: true, Tenant: tenant, State: state}
+		if state == jobs.RunCancelled {
+			r.CancelledAt = time.Now()
+		}
+		return r
 	}
+	create := func(r *jobs.Run) { must(entity.Create(t.Context(), n, r))(t) }
+	fill := func(tenant string, state jobs.RunState, count int) {
+		var all sync.WaitGroup
+		for i := range count {
+			all.Go(func() {
+				if _, err := entity.Create(t.Context(), n, of(tenant, fmt.Sprint(tenant, i), state)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	kept := map[string]bool{}
+	add := func(tenant, name string, want error, removed ...string) {
+		t.Helper()
+		if _, err := n.AddRun(t.Context(), of(tenant, name, jobs.RunQueueing)); !errors.Is(err, want) {
+			t.Fatalf("%s: %v, want %v", name, err, want)
+		}
+		kept[name] = want == nil
+		for _, x := range removed {
+			kept[x] = false
+		}
+		for x, want := range kept {
+			_, p := n.ReplayRun("run_" + x)
+			is.Equal(t, p == entity.Present, want, "after %s, %s is kept", name, x)
+		}
+	}
+	for _, r := range []*jobs.Run{
+		of("", "queueing", jobs.RunQueueing), of("", "ended", jobs.RunQueued), of("b", "b", jobs.RunQueued),
+		of("a", "a cancelled", jobs.RunCancelled), of("a", "a queueing", jobs.RunQueueing),
+		of("a", "a ended", jobs.RunQueued),
+	} {
+		create(r)
+		kept[strings.TrimPrefix(r.ID, "run_")] = true
+	}
+	fill("a", jobs.RunQueued, jobs.MaxTenantRuns-4)
+	add("a", "a fits", nil)
+	add("a", "a more", nil, "a ended")
+	add("b", "b fits", nil)
+	fill("full", jobs.RunCancelled, jobs.MaxTenantRuns)
+	add("full", "refused", jobs.ErrTooManyRuns)
+
+	stored := int64(n.View().Len(entity.KindRun))
+	n.inject(entity.KindRun, "len", jobs.MaxTenantsRuns+1) // two of them are the account's
+	add("b", "fits", nil)
+	add("c", "c", nil, "b")
+	n.inject(entity.KindRun, "len", jobs.MaxAccountRuns+stored-2)
+	add("", "account fits", nil)
+	add("", "account", nil, "ended")
+	add("", "refused", jobs.ErrTooManyRuns)
+	ahead.Store(int64(jobs.RunRetention + time.Hour))
+	add("full", "after the retention", nil)
 }
 
 // Creating and cancelling a run are audited with their author, and so only these; a cancellation is possible when the

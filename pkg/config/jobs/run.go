@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"time"
@@ -37,9 +38,18 @@ const (
 	MaxRunDuration = time.Hour
 	// RunRetention is how long a run can be read.
 	RunRetention = 30 * 24 * time.Hour
-	// MaxRuns is the maximum number of runs, about 500 bytes each; the oldest are removed for new ones.
-	MaxRuns = 20_000
+	// MaxAccountRuns is how many runs are kept of the account's own keys and people, about 500 bytes each; MaxTenantsRuns
+	// of all tenants, MaxTenantRuns of each. The oldest are removed for new ones of the same, see makeRoom.
+	MaxAccountRuns = 15_000
+	MaxTenantsRuns = 5_000
+	MaxTenantRuns  = 200
+	// maxRemoved is how many runs are removed for a new one: more than one, since calls at the same time may choose the
+	// same.
+	maxRemoved = 10
 )
+
+// ErrTooManyRuns means that none of the runs that could make room may be removed.
+var ErrTooManyRuns = errors.New("too many runs are queueing or were cancelled")
 
 // ErrEndpointBusy means that another run is queueing deliveries of the same endpoint.
 var ErrEndpointBusy = errors.New("another run is queueing for the endpoint")
@@ -63,6 +73,7 @@ type Run struct {
 	Since     time.Time       `json:"since"`
 	Until     time.Time       `json:"until"`                // fixed when the request started
 	CreatedBy string          `json:"created_by,omitempty"` // API key or person
+	Tenant    string          `json:"tenant,omitempty"`     // whose key or session made it; empty: the account's
 	State     RunState        `json:"state"`
 	// CancelledAt is set by a cancellation. A run that is still queueing stays so until the node that queues it, or the
 	// one that ends it for lack of progress, has recorded how much was queued.
@@ -75,6 +86,16 @@ type Run struct {
 }
 
 func (*Run) EntityKind() entity.Kind { return entity.KindRun }
+
+// Attributes are a hash of the tenant, 0 for the account.
+func (r *Run) Attributes() uint64 {
+	if r.Tenant == "" {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(r.Tenant))
+	return h.Sum64()
+}
 
 // Cancelled reports whether the run was cancelled: deliveries that were not sent are not sent any more.
 func (r *Run) Cancelled() bool { return !r.CancelledAt.IsZero() }
@@ -107,7 +128,8 @@ func (r *Run) sharesEndpoint(other *Run) bool {
 }
 
 // AddRun creates a run. It returns ErrConflict when the id exists, and ErrEndpointBusy when another run is queueing for
-// one of its endpoints. If several nodes start runs at the same time, the first one in the log continues.
+// one of its endpoints, and ErrTooManyRuns. If several nodes start runs at the same time, the first one in the log
+// continues.
 func (c Jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if err := c.WaitReady(ctx); err != nil {
 		return nil, err
@@ -115,7 +137,7 @@ func (c Jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if c.busy(r, math.MaxInt64) {
 		return nil, ErrEndpointBusy
 	}
-	if err := c.makeRoom(ctx); err != nil {
+	if err := c.makeRoom(ctx, r); err != nil {
 		return nil, err
 	}
 	v := *r
@@ -142,17 +164,51 @@ func (c Jobs) busy(r *Run, before int64) bool {
 	})
 }
 
-// makeRoom removes the oldest run when there are maxRuns.
-func (c Jobs) makeRoom(ctx context.Context) error {
-	v := c.View()
-	if v.Len(entity.KindRun) < MaxRuns {
+// makeRoom removes the oldest runs for a new one: of its tenant once that has MaxTenantRuns, else of any tenant, and
+// for one of the account those of the account. So a tenant cannot make the runs of others unknown by making many.
+//
+// A run that queues is not removed, nor one that was cancelled before its retention has ended: deliveries of an unknown
+// run are sent.
+func (c Jobs) makeRoom(ctx context.Context, r *Run) error {
+	v, tenant := c.View(), r.Attributes()
+	own, all := 0, v.Len(entity.KindRun) // of the tenant; of all tenants, or of the account
+	for e := range v.OldestFirst(entity.KindRun) {
+		switch {
+		case e.Attributes == tenant:
+			own++
+		case e.Attributes == 0 || tenant == 0:
+			all--
+		}
+	}
+	excess, among := own+1-MaxTenantRuns, func(e *conflog.Entity) bool { return e.Attributes == tenant }
+	switch {
+	case tenant == 0:
+		excess = all + 1 - MaxAccountRuns
+	case excess <= 0:
+		excess, among = all+1-MaxTenantsRuns, func(e *conflog.Entity) bool { return e.Attributes != 0 }
+	}
+	if excess <= 0 {
 		return nil
 	}
-	for oldest := range v.OldestFirst(entity.KindRun) {
-		if err := c.Forget(entity.WithoutOrigin(ctx), entity.KindRun, oldest.ID); err != nil {
+	removed := 0
+	for e := range v.OldestFirst(entity.KindRun) {
+		if removed == min(excess, maxRemoved) {
+			break
+		}
+		if !among(e) {
+			continue
+		}
+		x := c.Peek(e).(*Run)
+		if (x.State == RunQueueing || x.Cancelled()) && c.Clock().Before(x.EndsAt(c.Core)) {
+			continue
+		}
+		if err := c.ForgetIfUnchanged(entity.WithoutOrigin(ctx), entity.KindRun, e.ID, e.Rev); err != nil {
 			return fmt.Errorf("make room for a run: %w", err)
 		}
-		break
+		removed++
+	}
+	if removed == 0 {
+		return ErrTooManyRuns
 	}
 	return nil
 }
