@@ -104,6 +104,7 @@ type core struct {
 	sweepInterval   time.Duration                   // between two removals of expired entities
 	passwords       *argon.Hasher
 	keyIndex        atomic.Pointer[keyIndex]
+	erasures        erasureCounts
 	actionMu        sync.Mutex   // held from counting actions until one is created
 	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
 	// by id of a key: the entity of the service secret under which this node has checked its fingerprint

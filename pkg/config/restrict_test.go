@@ -198,9 +198,9 @@ func TestTenantsShareErasures(t *testing.T) {
 	ids, set := id.NewGenerator(nil), trie.Map[*conflog.Entity]{}
 	try := func(tenant string, before int, want error) {
 		t.Helper()
-		old := &conflog.Entity{Attributes: (&Erasure{Tenant: tenant}).Attributes()}
 		for range before {
-			set = set.Put(uint64(set.Len+1), old)
+			seq := set.Len + 1
+			set = set.Put(uint64(seq), &conflog.Entity{Seq: int64(seq), Attributes: (&Erasure{Tenant: tenant}).Attributes()})
 		}
 		n.inject(entity.KindErasure, "bySeq", set)
 		_, err := n.ErasePayload(t.Context(), ids.NewUnbounded(0), tenant)
