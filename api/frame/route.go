@@ -325,9 +325,7 @@ func ToWebError(err error) error {
 	case errors.Is(err, jobs.ErrEndpointBusy):
 		return errBusy()
 	case errors.Is(err, jobs.ErrTooManyRuns):
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute, Err: err,
-			Message: "there is no room for another replay run: the earlier ones still queue, or were cancelled less than 30 " +
-				"days ago; try again later"}
+		return errTooManyRuns(err)
 	case errors.Is(err, config.ErrTooManyErasures):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited,
 			Message: fmt.Sprintf("the limit of %d erased payloads within the retention is reached, or that of keys of "+
@@ -388,6 +386,12 @@ func ToWebError(err error) error {
 func errTooManyReads() error {
 	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,
 		Message: "as many event reads are running as one API key or person may have; wait for one to finish"}
+}
+
+func errTooManyRuns(err error) error {
+	return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute, Err: err,
+		Message: "there is no room for another replay run: the earlier ones still queue, or were cancelled less than 30 " +
+			"days ago; try again later"}
 }
 
 func errBusy() error {

@@ -60,7 +60,8 @@ type undelivered struct {
 	given   bool // up
 }
 
-var errTooManyOpen = fmt.Errorf("the provider lists more than %d events that did not arrive: set since to a later time", maxOpen)
+var errTooManyOpen = fmt.Errorf("the provider lists more than %d events that did not arrive: set since to a later time",
+	maxOpen)
 
 // next is the link to the next page in a Link header (RFC 8288).
 var next = regexp.MustCompile(`<([^>]*)>; *rel="next"`)

@@ -146,9 +146,7 @@ func TestUpgradeFromTheLastRelease(t *testing.T) {
 		t.Errorf("%d findings", n)
 	}
 	now.withKey(words[len(words)-1]).must(http.StatusOK, "GET", "/v1/endpoints", nil)
-	if out := string(must.Get(now.output("users", "list", "--data-dir", dir))(t)); !strings.Contains(out, "owner@example.com") {
-		t.Errorf("the users are %s", out)
-	}
+	is.Has(t, string(must.Get(now.output("users", "list", "--data-dir", dir))(t)), "owner@example.com")
 	must.Do(t, now.stop(syscall.SIGTERM))
 
 	must.Do(t, os.RemoveAll(dir))

@@ -38,11 +38,13 @@ const (
 	MaxRunDuration = time.Hour
 	// RunRetention is how long a run can be read.
 	RunRetention = 30 * 24 * time.Hour
-	// MaxAccountRuns is how many runs are kept of the account's own keys and people, about 500 bytes each; MaxTenantsRuns
-	// of all tenants, MaxTenantRuns of each. The oldest are removed for new ones of the same, see makeRoom.
+	// MaxAccountRuns is how many runs are kept of the account's own keys and people, about 500 bytes each. The oldest are
+	// removed for new ones of the same, see makeRoom.
 	MaxAccountRuns = 15_000
+	// MaxTenantsRuns is how many are kept of all tenants.
 	MaxTenantsRuns = 5_000
-	MaxTenantRuns  = 200
+	// MaxTenantRuns is how many are kept of each tenant.
+	MaxTenantRuns = 200
 	// maxRemoved is how many runs are removed for a new one: more than one, since calls at the same time may choose the
 	// same.
 	maxRemoved = 10
