@@ -76,13 +76,15 @@ func (g *github) pass(ctx context.Context, from time.Time, count *Counts, _ take
 		return arrived[guid] || time.Since(x.at) > kinds.Horizon("github")
 	})
 	listed := map[string]int{} // attempts, by GUID
+	var tooMany error          // said when those that are remembered were asked for: as they arrive, they make room
 	for _, a := range attempts {
 		if arrived[a.GUID] {
 			continue
 		}
 		if listed[a.GUID]++; g.open[a.GUID] == nil {
 			if len(g.open) == maxOpen {
-				return errTooManyOpen
+				tooMany = errTooManyOpen
+				continue
 			}
 			g.open[a.GUID] = &undelivered{}
 			count.Found++
@@ -116,7 +118,7 @@ func (g *github) pass(ctx context.Context, from time.Time, count *Counts, _ take
 			count.Asked++
 		}
 	}
-	return nil
+	return tooMany
 }
 
 // list returns the failed attempts since from, and the GUIDs of those that succeeded.

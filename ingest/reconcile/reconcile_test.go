@@ -259,8 +259,10 @@ func TestHostileLists(t *testing.T) {
 	for i := range maxOpen {
 		g.open[strconv.Itoa(i)] = &undelivered{at: now, given: true, asked: maxAsked}
 	}
+	g.open["3"].asked, g.open["3"].newest = 0, 1
 	api.add("new", "push", 502, now)
 	is.ErrorIs(t, pass(), errTooManyOpen)
+	is.Equal(t, len(api.asked), 1, "deliveries asked for, though there were too many")
 	api.add("7", "push", 200, now) // makes room
 	must.Do(t, pass())
 	api.add("later", "push", 502, now.Add(2*time.Hour))
