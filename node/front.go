@@ -18,12 +18,10 @@ import (
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/oidc"
-	"github.com/eventrelay/relay/pkg/pull"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
@@ -274,53 +272,6 @@ func newFeed(n *Node) (runFunc, error) {
 		defer topic.Close()
 		return n.feed.Run(ctx)
 	}, nil
-}
-
-// newRouter creates what passes pulls to the nodes that own the partitions. local is nil without the role dispatch.
-func (n *Node) newRouter(local pull.Owner) *pull.Router {
-	deps := pull.RouterDeps{Local: local, Key: n.control.PullKey, Owned: func() []int32 {
-		if owned := n.owned.Load(); owned != nil {
-			return *owned
-		}
-		return nil
-	}}
-	if bus := n.settings.Limit().NewBus(); bus != nil && !n.settings.Embedded {
-		deps.Bus = bus
-	}
-	return pull.NewRouter(deps)
-}
-
-// newPulls runs the router that newDispatcher has created, or one of a node that only asks.
-func newPulls(n *Node) (runFunc, error) {
-	if n.pulls == nil {
-		n.pulls = n.newRouter(nil)
-	}
-	return n.pulls.Run, nil
-}
-
-// OIDC returns how people sign in by an OpenID Connect issuer. baseURL is the public address of the service.
-func (s Config) OIDC(baseURL string) oidc.Config {
-	return oidc.Config{
-		Issuer: s.OIDCIssuer, ClientID: s.OIDCClientID, ClientSecret: s.OIDCClientSecret, Scopes: s.OIDCScopes,
-		GroupsClaim: s.OIDCGroupsClaim, VerifiedClaim: s.OIDCVerifiedClaim, ReadGroups: s.OIDCReadGroups,
-		WriteGroups: s.OIDCWriteGroups, RedirectURL: dashboard.URL(baseURL, s.DashboardHost) + dashboard.IssuerCallback,
-		CAFile: s.EgressCAFile, DNSServer: s.DNSServer,
-	}
-}
-
-// checkIssuer returns the check of the doctor that asks the issuer; nil without one.
-func (s Config) checkIssuer(baseURL string) func(context.Context) (redirectURL string, err error) {
-	if s.OIDCIssuer == "" {
-		return nil
-	}
-	return func(ctx context.Context) (string, error) {
-		cfg := s.OIDC(baseURL)
-		client, err := oidc.New(cfg, crash.Clock())
-		if err != nil {
-			return "", err
-		}
-		return cfg.RedirectURL, client.Check(ctx)
-	}
 }
 
 // newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -91,7 +90,7 @@ func (c *core) mayErase(tenant string) bool {
 			n.all++
 		}
 	}
-	return n.byTenant[(&Erasure{Tenant: tenant}).Attributes()] < MaxTenantErasures && n.all < maxTenantsErasures
+	return n.byTenant[entity.TenantAttribute(tenant)] < MaxTenantErasures && n.all < maxTenantsErasures
 }
 
 // ErasedAt returns when the payload of an event was erased; zero if this node knows of no erasure.
@@ -133,14 +132,8 @@ func (c endpoints) FinishErasure(ctx context.Context, name string) error {
 	return err
 }
 
-// Attributes returns a hash of the tenant, 0 for none: the erasures of tenants are counted without decoding them.
-func (e *Erasure) Attributes() uint64 {
-	if e.Tenant == "" {
-		return 0
-	}
-	hash := entity.HashOf(e.Tenant)
-	return binary.BigEndian.Uint64(hash[:])
-}
+// Attributes let the erasures of tenants be counted without decoding them.
+func (e *Erasure) Attributes() uint64 { return entity.TenantAttribute(e.Tenant) }
 
 func (e *Erasure) Validate() error {
 	_, err := id.Parse(id.Event, e.ID)

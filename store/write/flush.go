@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -445,42 +444,6 @@ func (l *lane) commitOffsets(ctx context.Context, ends map[*assignment]partition
 		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot commit offsets after flush", slog.String("group", l.name),
 			slog.Any("error", err))
 	}
-}
-
-// pauses are the pauses between retries while ClickHouse is unavailable.
-var pauses = wait.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
-
-// pingInterval is the longest time between two pings of ClickHouse during a pause; the shortest is half of it.
-const pingInterval = time.Second
-
-// pauseUntilReachable pauses after an insert that failed with cause. Retrying a whole batch in vain is expensive and a
-// ping is cheap, so ClickHouse is pinged once or twice a second, and the pause ends early once an unreachable server
-// answers again. A server that answers but fails inserts, for example for want of memory, gets the full pause.
-func (l *lane) pauseUntilReachable(ctx context.Context, s *shard, pause time.Duration, cause error) error {
-	end := time.Now().Add(pause)
-	unreachable := !isServerAnswer(cause)
-	for {
-		left := time.Until(end)
-		if err := wait.For(ctx, min(left, pingInterval/2+rand.N(pingInterval/2))); err != nil {
-			return err
-		}
-		if !time.Now().Before(end) {
-			return nil
-		}
-		pingCtx, cancel := context.WithTimeout(ctx, pingInterval)
-		err := s.conn.Ping(pingCtx)
-		cancel()
-		if err == nil && unreachable {
-			return nil
-		}
-		unreachable = err != nil
-	}
-}
-
-// isServerAnswer reports whether an error was sent by ClickHouse itself, so that the server is reachable.
-func isServerAnswer(err error) bool {
-	var ex *clickhouse.Exception
-	return errors.As(err, &ex)
 }
 
 // errRowsRejected marks an insert whose rows could not be encoded, before it reached ClickHouse.

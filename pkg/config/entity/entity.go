@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -504,6 +505,15 @@ func RandomBytes(n int) []byte {
 // HashOf returns the hash by which a token or key is stored. They are random, so a plain SHA-256 cannot be reversed by
 // guessing.
 func HashOf(secret string) [conflog.HashLen]byte { return sha256.Sum256([]byte(secret)) }
+
+// TenantAttribute returns what the attributes of an entity have of the tenant to which it belongs: a hash, 0 for none.
+func TenantAttribute(tenant string) uint64 {
+	if tenant == "" {
+		return 0
+	}
+	hash := HashOf(tenant)
+	return binary.BigEndian.Uint64(hash[:])
+}
 
 // maxSwept is the maximum number of entities of a kind that one pass removes, with one record each.
 const maxSwept = 2000
