@@ -133,6 +133,14 @@ func (s *turns) setFirst(event id.ID) {
 	}
 }
 
+// firstEvent is the event whose turn it is; zero: unknown. Before the orders are ready it may have come already.
+func (s *turns) firstEvent() id.ID {
+	if delivery := s.held[s.positions[0]]; s.first.IsZero() && delivery != nil {
+		return delivery.Work.Event.ID
+	}
+	return s.first
+}
+
 // orderFull reports whether a destination may have no more unfinished deliveries. One that is known already may go on.
 func (ls *Lanes) orderFull(d *order, place event.Place) bool {
 	if d == nil {
@@ -186,7 +194,7 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held bool, reason e
 	ahead, _ := slices.BinarySearch(s.positions, place.Position)
 	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || ahead > maxHeld || s.order.held >= laneQueue ||
 		l.deliveries > (ls.maxDeliveries-ls.deliveries)/2 || l.bytes+delivery.Size > (ls.maxBytes-ls.bytes)/2 {
-		delivery.behind = s.first
+		delivery.behind = s.firstEvent()
 		return false, event.Behind
 	}
 	if s.held == nil {
@@ -294,13 +302,16 @@ func (ls *Lanes) impatient() (out []*Delivery) {
 		if passed := now.Sub(s.since); passed >= 0 && passed <= turnPatience {
 			continue
 		}
+		first := s.firstEvent()
 		for _, position := range slices.Sorted(maps.Keys(s.held)) { // in their order, so that they come back in it
 			delivery := s.held[position]
 			ls.unhold(s, position)
 			l := ls.byDest[s.dest]
 			l.deliveries--
 			l.bytes -= delivery.Size
-			delivery.behind = s.first
+			if position != s.positions[0] {
+				delivery.behind = first
+			}
 			out = append(out, delivery)
 		}
 	}

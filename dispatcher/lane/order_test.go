@@ -46,6 +46,24 @@ func TestNothingIsSentBeforeTheSurvey(t *testing.T) {
 	}
 }
 
+// Before the survey ends, deliveries are parked behind the first one that has come; that one is behind none that is known.
+func TestParkedBeforeTheSurvey(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.surveyWanted = func() {}
+	first := lt.at(1)
+	lt.Admit(first)
+	for i := range int64(maxHeld) {
+		lt.Admit(lt.at(i + 2))
+	}
+	decision := lt.Admit(lt.at(maxHeld + 2))
+	is.Equal(t, decision.Behind, first.Work.Event.ID.Text("evt_"), "the one too far from its turn is parked %v", decision.Action)
+	lt.now = lt.now.Add(turnPatience + 1)
+	shed, _ := lt.EnforceLimits()
+	must.Equal(t, len(shed), maxHeld+1, "are parked")
+	is.Equal(t, shed[0].Behind, "", "the first one is behind")
+	is.Equal(t, shed[maxHeld].Behind, decision.Behind, "the last one is behind")
+}
+
 // A copy that is read while its delivery is being recorded leaves no place behind, for which nothing would come.
 func TestCopyLeavesNoPlace(t *testing.T) {
 	lt := newLaneTest(t, 100)
