@@ -236,7 +236,7 @@ func newDyingAPI(t *testing.T) (c *client, dead *atomic.Bool, ahead *atomic.Int6
 	}), dead, ahead
 }
 
-// The work was done but no answer remembered. After claimLife the repeat finds the created resource and answers with
+// The work was done but no answer remembered. After ClaimLife the repeat finds the created resource and answers with
 // it, secrets included; nothing is created twice.
 func TestRepeatAfterCrash(t *testing.T) {
 	c, dead, ahead := newDyingAPI(t)

@@ -1,6 +1,6 @@
 // Package dispatcher delivers events to their destinations, at least once.
 //
-// It reads the topics events, commands and retry.*, and sends HTTP requests to destinations. It writes outcomes,
+// It reads the topics events, commands and retry.*, and sends requests to destinations. It writes outcomes,
 // follow-ups to retry.*, and to the dead letter topic records that cannot be decoded and follow-ups that brokers
 // reject. Of the uses of tripwires among the events it writes the hits to findings.
 //

@@ -244,7 +244,7 @@ const maxSuperseded = 100_000
 // A key without Run stands for whatever has delivered the event to the destination. Deliveries of replays and recovery
 // jobs are also remembered under the id of the run or job. A job sends an event again that was delivered outside of the
 // job. Copies of a replay's record have the same run. Package lane ends a copy while the first record is not recorded
-// (copies.go).
+// (lane/copies.go).
 type superseded struct {
 	mu    sync.Mutex                     // guards the fields below
 	known map[lane.DeliveryKey]time.Time // when its last successful attempt began

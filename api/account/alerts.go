@@ -96,7 +96,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 	return web.Answer(w, http.StatusOK, view)
 }
 
-// Values of testResult.Status.
+// Values of wire.AlertTestResult.Status.
 const (
 	testSent    = "sent"
 	testFailed  = "failed"
@@ -178,7 +178,7 @@ func (a *alerts) testMessage() notify.Message {
 	}
 }
 
-// Values of alertView.State.
+// Values of wire.Alert.State.
 const (
 	alertFiring   = "firing"
 	alertResolved = "resolved"

@@ -194,7 +194,7 @@ func (a *tripwires) readEmptyBody(r *http.Request) ([]frame.Warning, error) {
 	return in.Warnings, in.Err
 }
 
-// rotateTripwire gives the tripwire new secrets. The former ones trip nothing any more.
+// rotate gives the tripwire new secrets. The former ones trip nothing any more.
 func (a *tripwires) rotate(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	t, err := a.InPath(r, key)
 	if err != nil {
@@ -211,7 +211,7 @@ func (a *tripwires) rotate(w http.ResponseWriter, r *http.Request, key *config.K
 	return a.answerSecrets(w, r, http.StatusOK, after, text, warnings)
 }
 
-// testTripwire makes the next use from the caller's address a test.
+// test makes the next use from the caller's address a test.
 func (a *tripwires) test(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	t, err := a.InPath(r, key)
 	if err != nil {

@@ -168,7 +168,7 @@ func (x MenuItem) Holds(path string) bool {
 	return path == x.Path || len(path) > len(x.Path) && path[:len(x.Path)+1] == x.Path+"/"
 }
 
-// ListOf returns the page of the menu that a path belongs to, nil if there is none.
+// listOf returns the page of the menu that a path belongs to, nil if there is none.
 func (d *Dashboard) listOf(path string) *MenuItem {
 	for _, g := range d.menu {
 		for _, item := range g.Items {

@@ -9,13 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // isOnlyHere reports whether a URL names this machine alone, unreachable from the internet.
 func isOnlyHere(address string) bool {
 	u, err := url.Parse(address)
-	return err == nil && (isLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
+	return err == nil && (egress.IsLoopback(u.Hostname()) || strings.HasSuffix(u.Hostname(), ".localhost"))
 }
 
 // hosts decides under which host names the dashboard answers and which origins may post to it.
@@ -53,7 +54,7 @@ func newHosts(cfg *Config, name, path string) (*hosts, error) {
 	for _, name := range cfg.AllowedHosts {
 		h.names[web.HostName(name)] = true
 	}
-	if cfg.Dev || isLoopback(h.baseHost) {
+	if cfg.Dev || egress.IsLoopback(h.baseHost) {
 		for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
 			h.names[name] = true
 		}
@@ -66,11 +67,6 @@ func newHosts(cfg *Config, name, path string) (*hosts, error) {
 		h.anyAddress = true
 	}
 	return h, nil
-}
-
-func isLoopback(name string) bool {
-	a, err := netip.ParseAddr(name)
-	return name == "localhost" || err == nil && a.IsLoopback()
 }
 
 // check returns an error for a host that the dashboard does not answer under, against DNS rebinding: a foreign page
@@ -124,7 +120,7 @@ func (h *hosts) origins(r *http.Request) []string {
 // error.
 func (h *hosts) isTrustworthy(r *http.Request) bool {
 	name := web.HostName(r.Host)
-	return h.scheme == "https" || r.TLS != nil || isLoopback(name) || strings.HasSuffix(name, ".localhost") ||
+	return h.scheme == "https" || r.TLS != nil || egress.IsLoopback(name) || strings.HasSuffix(name, ".localhost") ||
 		r.Header.Get("Sec-Fetch-Site") != ""
 }
 

@@ -69,7 +69,7 @@ type Visit struct {
 	Vars    map[string]string // variables of the path, as they were sent: escaped, to be used in paths of the API
 	Values  url.Values        // of the form in a POST
 	Status  int               // of the page; 200 if no handler sets another
-	// selfReloading says that the page reloads by itself in a browser without scripts.
+	// SelfReloading says that the page reloads by itself in a browser without scripts.
 	SelfReloading bool
 	AsOf          string // Relay-Data-As-Of of the calls; empty: the data is current
 	// unconfirmed says that the session waits for its issuer: it belongs to nobody yet.

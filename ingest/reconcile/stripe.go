@@ -27,7 +27,7 @@ const settled = 15 * time.Second
 
 // stripe fetches events that Stripe could not deliver to all webhook endpoints of the account:
 // https://docs.stripe.com/webhooks/process-undelivered-events, https://docs.stripe.com/api/events/list. Those that this
-// endpoint got are among them if another one failed; ingest.Take leaves them out.
+// endpoint got are among them if another one failed; ingest.TakeFetched leaves them out.
 type stripe struct {
 	*client
 	base    string

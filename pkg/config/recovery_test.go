@@ -247,7 +247,7 @@ func TestOneRunPerEndpoint(t *testing.T) {
 	}
 }
 
-// TestOldRunsAreRemoved: runs are removed after runRetention.
+// TestOldRunsAreRemoved: runs are removed after RunRetention.
 func TestOldRunsAreRemoved(t *testing.T) {
 	var ahead atomic.Int64
 	n := node(t, broker(t), Config{Node: "a"}, withMovableClock(&ahead))

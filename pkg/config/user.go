@@ -44,15 +44,12 @@ type User struct {
 
 // EndedSession is a session that the user has signed out of.
 type EndedSession struct {
-	ID    string    `json:"id"`    // random, of at most maxSessionID bytes
+	ID    string    `json:"id"`    // random
 	Until time.Time `json:"until"` // when it would have ended by its age: then it is forgotten
 }
 
-const (
-	// maxEndedSessions is how many sessions are ended one by one; one more ends all of the user's. Some 70 bytes each.
-	maxEndedSessions = 100
-	maxSessionID     = 32
-)
+// maxEndedSessions is how many sessions are ended one by one; one more ends all of the user's. Some 70 bytes each.
+const maxEndedSessions = 100
 
 // Upgrade: users of the first versions had no scope.
 func (u *User) Upgrade() { u.Scope = cmp.Or(u.Scope, ReadWrite) }

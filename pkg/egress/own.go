@@ -44,7 +44,7 @@ func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 		}
 	}
 	for host := range s.hosts {
-		if isLoopbackName(host) { // loopback has several names
+		if IsLoopback(host) { // loopback has several names
 			s.hosts["localhost"], s.hosts["127.0.0.1"], s.hosts["::1"] = true, true, true
 			break
 		}
@@ -52,9 +52,10 @@ func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 	return s
 }
 
-func isLoopbackName(host string) bool {
-	addr, _ := netip.ParseAddr(host) // for a name: the zero Addr, which is not loopback
-	return host == "localhost" || addr.IsLoopback()
+// IsLoopback reports whether a host, a name or an address, is this machine: nobody can intercept a connection to it.
+func IsLoopback(host string) bool {
+	addr, _ := netip.ParseAddr(host) // of a name: the zero Addr, which is not loopback
+	return host == "localhost" || addr.Unmap().IsLoopback()
 }
 
 // Matches reports whether the relay itself would handle a request to u as one of ownPaths.

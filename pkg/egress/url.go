@@ -350,5 +350,5 @@ func (s *OwnURLs) hasHost(host, port string) bool {
 	if port == "" {
 		port = "443"
 	}
-	return !isLoopbackName(host) || port == strconv.Itoa(int(s.port))
+	return !IsLoopback(host) || port == strconv.Itoa(int(s.port))
 }

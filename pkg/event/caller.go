@@ -11,7 +11,7 @@ type callerKey struct{}
 const tenantCaller = "tenant "
 
 // WithCaller marks ctx with the API key that a read of the store is for. The store limits the reads that run at once
-// for one key (see store/read/slots.go). All keys and people of a tenant are one caller.
+// for one key (see store/read/cluster/slots.go). All keys and people of a tenant are one caller.
 func WithCaller(ctx context.Context, key, tenant string) context.Context {
 	if tenant != "" {
 		key = tenantCaller + tenant

@@ -15,7 +15,7 @@ import (
 )
 
 // Outcome is a state that one delivery has reached, a record of the topic outcomes; the outcome with the highest
-// Version is the current state. The outcome of an HTTP request carries the attempt.
+// Version is the current state. The outcome of a request carries the attempt.
 //
 // The tags are the field numbers of the wire format (protocol buffers encoding). A number is never reused for another
 // field. A reader skips numbers that it does not know, so nodes of two versions read each other's records.
@@ -74,7 +74,7 @@ func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 // Produce is the method of an attempt that is a record of a Kafka topic.
 const Produce = "PRODUCE"
 
-// Attempt is one HTTP request of a delivery, with its answer. The tags are field numbers, as in [Outcome]; 14 and 15
+// Attempt is one request of a delivery, with its answer; of a kind without HTTP, one call of its protocol. The tags are field numbers, as in [Outcome]; 14 and 15
 // were the headers as lists of name and value.
 type Attempt struct {
 	ID             id.ID         `wire:"1"`

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Limits of attempts to sign in.
@@ -20,7 +22,7 @@ const (
 // others from signing in. Addresses of one IPv6 network (/64) count as one, because a client has all of them.
 //
 // Whoever has many addresses is not bounded by this: n of them try 5n passwords of a person in a minute, and no more
-// than all nodes can hash (see maxHashes in pkg/config). There is no limit per person across addresses: with one,
+// than all nodes can hash (see maxHashes in pkg/config/argon). There is no limit per person across addresses: with one,
 // anybody could keep a person out.
 type SignIns struct{ pairs, clients *Window }
 
@@ -34,7 +36,7 @@ func (l *Limiter) NewSignIns() *SignIns {
 // refused; then it has counted nothing. It takes at most three times Config.Timeout.
 func (s *SignIns) Claim(ctx context.Context, email string, from netip.Addr) (wait time.Duration) {
 	ctx = context.WithoutCancel(ctx) // a client that hangs up is counted all the same
-	client := networkOf(from)
+	client := web.NetworkOf(from).String()
 	// The client comes first: it adds no more pairs than it may try.
 	if wait = s.clients.Claim(ctx, client, maxClientSignIns); wait > 0 {
 		return wait
@@ -49,20 +51,9 @@ func (s *SignIns) Claim(ctx context.Context, email string, from netip.Addr) (wai
 // twice Config.Timeout.
 func (s *SignIns) Release(ctx context.Context, email string, from netip.Addr) {
 	ctx = context.WithoutCancel(ctx)
-	client := networkOf(from)
+	client := web.NetworkOf(from).String()
 	s.pairs.Release(ctx, pairKey(email, client))
 	s.clients.Release(ctx, client)
-}
-
-// networkOf returns the address of a client, or its IPv6 network (/64).
-func networkOf(from netip.Addr) string {
-	from = from.Unmap()
-	if from.Is6() {
-		if p, err := from.WithZone("").Prefix(64); err == nil {
-			return p.String()
-		}
-	}
-	return from.String()
 }
 
 // pairKey returns the key of an email address and a client. Every spelling of an address that signs in the same user

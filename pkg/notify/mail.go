@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/mail"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -64,7 +63,7 @@ func ParseSMTP(text string) (*SMTP, error) {
 	}
 	query := u.Query()
 	switch wanted := query.Get("tls"); {
-	case wanted == "required", wanted == "" && (m.password != "" || !isLoopback(m.host)):
+	case wanted == "required", wanted == "" && (m.password != "" || !egress.IsLoopback(m.host)):
 	case wanted == "":
 		m.starttls = gomail.TLSOpportunistic
 	case wanted != "opportunistic":
@@ -85,12 +84,6 @@ func ParseSMTP(text string) (*SMTP, error) {
 		}
 	}
 	return m, nil
-}
-
-// isLoopback reports whether a host is this machine, so that nobody can intercept the connection.
-func isLoopback(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
 // CanMail reports whether a mail server is configured.

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -89,8 +88,7 @@ func (c Config) Validate() (env string, err error) {
 
 // isSecure reports whether nobody on the way can read or change what goes to a URL.
 func isSecure(u *url.URL) bool {
-	addr, err := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || err == nil && addr.IsLoopback())
+	return u.Scheme == "https" || u.Scheme == "http" && egress.IsLoopback(u.Hostname())
 }
 
 // Client signs people in by one issuer.

@@ -564,3 +564,5 @@ func BenchmarkExplain(b *testing.B) {
 		})
 	}
 }
+
+func base64SHA1() macForm { return formOf("sha1", base64Text) }

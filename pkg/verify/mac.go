@@ -92,7 +92,6 @@ func Encodings() []string { return []string{hexText, base64Text} }
 
 func hexSHA256() macForm    { return formOf("sha256", hexText) }
 func base64SHA256() macForm { return formOf("sha256", base64Text) }
-func base64SHA1() macForm   { return formOf("sha1", base64Text) }
 
 // wellFormed reports whether s has the length and the characters of a MAC of this form.
 func (f macForm) wellFormed(s string) bool {

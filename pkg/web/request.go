@@ -125,6 +125,7 @@ func ClientAddr(r *http.Request, proxies []netip.Prefix) netip.Addr {
 // NetworkOf returns what a limit per client counts for: the address, or its /64 of IPv6, because a provider assigns at
 // least a /64 to one customer. It is invalid for a client without address.
 func NetworkOf(client netip.Addr) netip.Addr {
+	client = client.Unmap()
 	if client.Is6() {
 		prefix, _ := client.Prefix(64) // fails for no address of IPv6
 		return prefix.Addr()

@@ -125,7 +125,7 @@ func (u *unstoredRows) event(d id.ID) (*event.Event, int) {
 	return &e, u.events[d].size
 }
 
-// readDeliveries runs a statement of selectVersions. It adds the deliveries that are stored, or the newer ones of the
+// readDeliveries runs a statement of cluster.SelectVersions. It adds the deliveries that are stored, or the newer ones of the
 // rows, and those that are missing. of returns the deliveries of an event.
 func (u *unstoredRows) readDeliveries(ctx context.Context, r *Reader, q *ch.Query,
 	of func(id.ID) *[]event.Delivery) error {

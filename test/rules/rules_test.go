@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stages are the folders that never import each other and that pkg never imports.
+// stages are the folders that never import each other, but api/wire, and that pkg never imports.
 var stages = []string{"ingest", "leaks", "dispatcher", "store", "api", "dashboard", "usage"}
 
 // forBenchmark is why the relay must not even hold a library by way of another.

@@ -316,7 +316,7 @@ func (c Store) ChangeAlert(ctx context.Context, id string, alter func(*Alert) er
 	return a, err
 }
 
-// MergeNotices merges the oldest messages into the next until at most maxAlertNotices are left.
+// MergeNotices merges the oldest messages into the next until at most MaxAlertNotices are left.
 func (a *Alert) MergeNotices() {
 	for len(a.Notices) > MaxAlertNotices {
 		oldest, next := a.Notices[0], &a.Notices[1]

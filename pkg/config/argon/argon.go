@@ -125,7 +125,7 @@ func (p *Hasher) Hash(password string) string {
 	return h.String()
 }
 
-// Matches reports whether text is the hash of a password. For an empty text, or one that parseHash refuses, it computes
+// Matches reports whether text is the hash of a password. For an empty text, or one that Parse refuses, it computes
 // a hash all the same: the time that it takes does not tell which users exist or have a password.
 func (p *Hasher) Matches(text, password string) bool {
 	h, err := Parse(text)

@@ -131,7 +131,7 @@ func (n *pathNode) evaluate(v gjson.Result, satisfied []bool) {
 // longestEscape is the maximum length in a JSON string of one byte of its value: \u0041.
 const longestEscape = 6
 
-// equalJSON is equalScalar for a value of a document. A string that is too long to be equal is not decoded.
+// equalJSON is EqualScalar for a value of a document. A string that is too long to be equal is not decoded.
 func equalJSON(want any, got gjson.Result) bool {
 	switch got.Type {
 	case gjson.Null:

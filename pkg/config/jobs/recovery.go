@@ -84,7 +84,7 @@ const MaxCanaryDeliveries = 5
 // MaxOpenRecoveries is the maximum number of jobs of an account that have not ended.
 const MaxOpenRecoveries = 1_000
 
-// ErrTooManyOpenRecoveries means that maxOpenRecoveries jobs have not ended.
+// ErrTooManyOpenRecoveries means that MaxOpenRecoveries jobs have not ended.
 var ErrTooManyOpenRecoveries = errors.New("too many recovery jobs are open")
 
 // Recovery is the header of a recovery job; its items are in the store. Its id is a time-ordered rec_….

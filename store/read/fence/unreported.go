@@ -15,7 +15,7 @@ import (
 // A delivery without an outcome has no row, so finding it means reading every event. But the dispatcher writes an
 // outcome of every delivery before it commits the event's offset. So only events at or above its committed offsets can
 // lack a row, and none is older than the oldest of these. While the dispatcher keeps up they are few: the log is read
-// for their ids. Otherwise a time is derived from that of the log's records, lateAppend earlier.
+// for their ids. Otherwise a time is derived from that of the log's records, LateAppend earlier.
 
 // errNeverCommitted means that the dispatcher has not committed anything of a partition with records.
 var errNeverCommitted = errors.New("a partition of events was never committed")
