@@ -46,7 +46,7 @@ func TestNothingIsSentBeforeTheSurvey(t *testing.T) {
 	}
 }
 
-// Before the survey ends, deliveries are parked behind the first one that has come; that one is behind none that is known.
+// Before the survey ends, deliveries are parked behind the first one that has come, which is behind none.
 func TestParkedBeforeTheSurvey(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	lt.surveyWanted = func() {}
@@ -56,7 +56,7 @@ func TestParkedBeforeTheSurvey(t *testing.T) {
 		lt.Admit(lt.at(i + 2))
 	}
 	decision := lt.Admit(lt.at(maxHeld + 2))
-	is.Equal(t, decision.Behind, first.Work.Event.ID.Text("evt_"), "the one too far from its turn is parked %v", decision.Action)
+	is.Equal(t, decision.Behind, first.Work.Event.ID.Text("evt_"), "the one too far from its turn is parked")
 	lt.now = lt.now.Add(turnPatience + 1)
 	shed, _ := lt.EnforceLimits()
 	must.Equal(t, len(shed), maxHeld+1, "are parked")

@@ -12,79 +12,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// appendWire appends the encoded fields; those that are zero are left out.
-func (x *Attempt) appendWire(b []byte) []byte {
-	b = appendBytes(b, 1, x.ID[:])
-	b = appendInt(b, 2, unixMilli(x.StartedAt))
-	b = appendString(b, 3, string(x.Trigger))
-	b = appendInt(b, 4, int64(protowire.EncodeBool(x.OK)))
-	b = appendInt(b, 5, int64(x.Code))
-	b = appendString(b, 6, string(x.ErrorCode))
-	b = appendString(b, 7, x.ErrorMessage)
-	b = appendInt(b, 8, int64(x.Duration/time.Microsecond))
-	b = appendInt(b, 9, int64(x.TTFB/time.Microsecond))
-	b = appendInt(b, 10, int64(x.RetryAfter/time.Second))
-	if x.RemoteIP.IsValid() {
-		b = appendBytes(b, 11, x.RemoteIP.AsSlice())
-	}
-	b = appendString(b, 12, x.URL)
-	b = appendString(b, 13, x.Method)
-	b = appendBytes(b, 16, x.ResponseBody)
-	b = appendInt(b, 17, int64(protowire.EncodeBool(x.Truncated)))
-	b = appendString(b, 18, string(x.RequestHeader))
-	b = appendString(b, 19, string(x.ResponseHeader))
-	b = appendInt(b, 20, int64(x.TransformationVersion))
-	b = appendString(b, 21, x.Trace)
-	return b
-}
-
-// decodeWire reads the fields of a message, and skips numbers that it does not know.
-func (x *Attempt) decodeWire(msg []byte) error {
-	return eachField(msg, func(num protowire.Number, b []byte, n int64) error {
-		switch num {
-		case 1:
-			return readID(&x.ID, b)
-		case 2:
-			x.StartedAt = fromMilli(n)
-		case 3:
-			x.Trigger = triggerOf(b)
-		case 4:
-			x.OK = n != 0
-		case 5:
-			x.Code = int(n)
-		case 6:
-			x.ErrorCode = ErrorCode(b)
-		case 7:
-			x.ErrorMessage = string(b)
-		case 8:
-			x.Duration = time.Duration(n) * time.Microsecond
-		case 9:
-			x.TTFB = time.Duration(n) * time.Microsecond
-		case 10:
-			x.RetryAfter = time.Duration(n) * time.Second
-		case 11:
-			x.RemoteIP, _ = netip.AddrFromSlice(b)
-		case 12:
-			x.URL = string(b)
-		case 13:
-			x.Method = string(b)
-		case 16:
-			x.ResponseBody = b
-		case 17:
-			x.Truncated = n != 0
-		case 18:
-			x.RequestHeader = Lines(b)
-		case 19:
-			x.ResponseHeader = Lines(b)
-		case 20:
-			x.TransformationVersion = int(n)
-		case 21:
-			x.Trace = string(b)
-		}
-		return nil
-	})
-}
-
 // Names of the headers.
 const (
 	hID             = "relay-id"
@@ -280,6 +207,79 @@ func (x *Outcome) decodeWire(msg []byte) error {
 			x.WasParked = n != 0
 		case 14:
 			x.Behind = string(b)
+		}
+		return nil
+	})
+}
+
+// appendWire appends the encoded fields; those that are zero are left out.
+func (x *Attempt) appendWire(b []byte) []byte {
+	b = appendBytes(b, 1, x.ID[:])
+	b = appendInt(b, 2, unixMilli(x.StartedAt))
+	b = appendString(b, 3, string(x.Trigger))
+	b = appendInt(b, 4, int64(protowire.EncodeBool(x.OK)))
+	b = appendInt(b, 5, int64(x.Code))
+	b = appendString(b, 6, string(x.ErrorCode))
+	b = appendString(b, 7, x.ErrorMessage)
+	b = appendInt(b, 8, int64(x.Duration/time.Microsecond))
+	b = appendInt(b, 9, int64(x.TTFB/time.Microsecond))
+	b = appendInt(b, 10, int64(x.RetryAfter/time.Second))
+	if x.RemoteIP.IsValid() {
+		b = appendBytes(b, 11, x.RemoteIP.AsSlice())
+	}
+	b = appendString(b, 12, x.URL)
+	b = appendString(b, 13, x.Method)
+	b = appendBytes(b, 16, x.ResponseBody)
+	b = appendInt(b, 17, int64(protowire.EncodeBool(x.Truncated)))
+	b = appendString(b, 18, string(x.RequestHeader))
+	b = appendString(b, 19, string(x.ResponseHeader))
+	b = appendInt(b, 20, int64(x.TransformationVersion))
+	b = appendString(b, 21, x.Trace)
+	return b
+}
+
+// decodeWire reads the fields of a message, and skips numbers that it does not know.
+func (x *Attempt) decodeWire(msg []byte) error {
+	return eachField(msg, func(num protowire.Number, b []byte, n int64) error {
+		switch num {
+		case 1:
+			return readID(&x.ID, b)
+		case 2:
+			x.StartedAt = fromMilli(n)
+		case 3:
+			x.Trigger = triggerOf(b)
+		case 4:
+			x.OK = n != 0
+		case 5:
+			x.Code = int(n)
+		case 6:
+			x.ErrorCode = ErrorCode(b)
+		case 7:
+			x.ErrorMessage = string(b)
+		case 8:
+			x.Duration = time.Duration(n) * time.Microsecond
+		case 9:
+			x.TTFB = time.Duration(n) * time.Microsecond
+		case 10:
+			x.RetryAfter = time.Duration(n) * time.Second
+		case 11:
+			x.RemoteIP, _ = netip.AddrFromSlice(b)
+		case 12:
+			x.URL = string(b)
+		case 13:
+			x.Method = string(b)
+		case 16:
+			x.ResponseBody = b
+		case 17:
+			x.Truncated = n != 0
+		case 18:
+			x.RequestHeader = Lines(b)
+		case 19:
+			x.ResponseHeader = Lines(b)
+		case 20:
+			x.TransformationVersion = int(n)
+		case 21:
+			x.Trace = string(b)
 		}
 		return nil
 	})

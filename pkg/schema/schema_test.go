@@ -130,3 +130,28 @@ func TestCostOfARequestIsBounded(t *testing.T) {
 		t.Errorf("%d bodies, then %v", checked, err)
 	}
 }
+
+// A schema that compiles checks any body without a panic, for a bounded time, and its canonical text stays the same.
+func FuzzCheck(f *testing.F) {
+	f.Add(`{"type":"object","required":["a"],"properties":{"a":{"type":"number","multipleOf":0.1}}}`, `{"a":1e300}`)
+	f.Add(`{"$ref":"#/$defs/a","$defs":{"a":{"pattern":"^(a+)+$"}}}`, `"aaaaaaaaaaaaaaaaaaaa!"`)
+	f.Add(`{"anyOf":[{"items":{"$ref":"#"}},{"enum":[1,"1",null]}],"uniqueItems":true}`, `[[],[1.0],1]`)
+	f.Add(`{"format":"email","minLength":2,"additionalProperties":false}`, `{"/~":1}`)
+	f.Fuzz(func(t *testing.T, text, body string) {
+		s, err := Compile([]byte(text))
+		if err != nil {
+			return
+		}
+		canonical := must.Get(Canonical([]byte(text)))(t)
+		is.Equal(t, string(must.Get(Canonical(canonical))(t)), string(canonical), "the canonical text of it")
+		spent := 0
+		fault, err := s.Check([]byte(body), &spent)
+		if errors.Is(err, ErrTooCostly) {
+			return
+		}
+		must.Do(t, err)
+		if fault != nil {
+			is.List(t, Tokens(fault.Pointer()), fault.Path, "tokens of "+fault.Pointer())
+		}
+	})
+}

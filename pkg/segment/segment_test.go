@@ -371,7 +371,7 @@ func copyDir(t *testing.T, from string) string {
 }
 
 // newest returns the newest segment of a partition.
-func newest(t *testing.T, dir, prefix string) string {
+func newest(t testing.TB, dir, prefix string) string {
 	t.Helper()
 	all := must.Get(filepath.Glob(filepath.Join(dir, prefix+"-*"+extension)))(t)
 	return all[len(all)-1]
@@ -722,4 +722,48 @@ func TestFrameInARecordIsNoRecord(t *testing.T) {
 	again := must.Get(Open(Config{Dir: dir, Fsync: true}))(t)
 	is.Equal(t, again.Partition("events", 0).End(), 1, "the log ends at offset")
 	must.Do(t, again.Close())
+}
+
+// However a segment is damaged, the log has the first of its records, as they were, or says that it is damaged.
+func FuzzDamagedSegment(f *testing.F) {
+	dir := f.TempDir()
+	cfg := Config{Dir: dir, Fsync: true, Durable: isDurable}
+	l := must.Get(Open(cfg))(f)
+	must.Get(l.CreateTopic(Topic{Name: "events", Partitions: 1}, false))(f)
+	ctx, cancel := context.WithCancel(f.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	written := []string{"", "a", "second record", strings.Repeat("long ", 100), "last"}
+	for _, text := range written {
+		done := make(chan error, 1)
+		l.Partition("events", 0).Append(1000, entry{[]byte(text), func(_ int64, err error) { done <- err }}, 0)
+		must.Do(f, <-done)
+	}
+	cancel()
+	must.Do(f, errors.Join(<-ended, l.Close()))
+	file := newest(f, dir, "events-0")
+	whole := must.Get(os.ReadFile(file))(f)
+	size := uint16(len(whole))
+	f.Add(uint16(0), byte(0), size, []byte(nil))               // as it was
+	f.Add(uint16(40), byte(1), size, []byte(nil))              // a bit of the second record
+	f.Add(size-1, byte(0x80), size, []byte(nil))               // of the last one
+	f.Add(uint16(0), byte(0), size-3, []byte(nil))             // cut off
+	f.Add(uint16(0), byte(0), size, whole[:40])                // records that were before
+	f.Add(uint16(0), byte(0), uint16(0), whole[len(whole)/2:]) // without the first ones
+	f.Fuzz(func(t *testing.T, at uint16, flip byte, cut uint16, more []byte) {
+		b := slices.Clone(whole)
+		b[int(at)%len(b)] ^= flip
+		b = append(b[:min(int(cut), len(b))], more...)
+		must.Do(t, os.WriteFile(file, b, 0o600))
+		l, err := Open(cfg)
+		if err != nil {
+			is.ErrorIs(t, err, ErrDamaged)
+			return
+		}
+		defer l.Close()
+		got := read(t, l.Partition("events", 0), 1<<20)
+		if len(got) > len(written) || !slices.Equal(got, written[:len(got)]) {
+			t.Errorf("read %q", got)
+		}
+	})
 }
