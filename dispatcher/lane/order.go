@@ -133,12 +133,17 @@ func (s *turns) setFirst(event id.ID) {
 	}
 }
 
-// firstEvent is the event whose turn it is; zero: unknown. Before the orders are ready it may have come already.
-func (s *turns) firstEvent() id.ID {
-	if delivery := s.held[s.positions[0]]; s.first.IsZero() && delivery != nil {
-		return delivery.Work.Event.ID
+// front is the position and the event whose turn it is; zero: unknown. Before the orders are ready it may have come
+// already.
+func (s *turns) front() (position int64, ev id.ID) {
+	if len(s.positions) == 0 { // what is held has ended meanwhile
+		return 0, ev
 	}
-	return s.first
+	position = s.positions[0]
+	if delivery := s.held[position]; s.first.IsZero() && delivery != nil {
+		return position, delivery.Work.Event.ID
+	}
+	return position, s.first
 }
 
 // orderFull reports whether a destination may have no more unfinished deliveries. One that is known already may go on.
@@ -194,7 +199,7 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held bool, reason e
 	ahead, _ := slices.BinarySearch(s.positions, place.Position)
 	if s.held[place.Position] != nil || now.Sub(s.since) > turnPatience || ahead > maxHeld || s.order.held >= laneQueue ||
 		l.deliveries > (ls.maxDeliveries-ls.deliveries)/2 || l.bytes+delivery.Size > (ls.maxBytes-ls.bytes)/2 {
-		delivery.behind = s.firstEvent()
+		_, delivery.behind = s.front()
 		return false, event.Behind
 	}
 	if s.held == nil {
@@ -302,15 +307,15 @@ func (ls *Lanes) impatient() (out []*Delivery) {
 		if passed := now.Sub(s.since); passed >= 0 && passed <= turnPatience {
 			continue
 		}
-		first := s.firstEvent()
+		first, ev := s.front()
 		for _, position := range slices.Sorted(maps.Keys(s.held)) { // in their order, so that they come back in it
 			delivery := s.held[position]
 			ls.unhold(s, position)
 			l := ls.byDest[s.dest]
 			l.deliveries--
 			l.bytes -= delivery.Size
-			if position != s.positions[0] {
-				delivery.behind = first
+			if position != first {
+				delivery.behind = ev
 			}
 			out = append(out, delivery)
 		}

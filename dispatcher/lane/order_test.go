@@ -64,6 +64,20 @@ func TestParkedBeforeTheSurvey(t *testing.T) {
 	is.Equal(t, shed[maxHeld].Behind, decision.Behind, "the last one is behind")
 }
 
+// A delivery that waits for its turn and ends meanwhile, by a replay for example, is parked once more.
+func TestEndsWhileItWaits(t *testing.T) {
+	lt := newLaneTest(t, 100)
+	lt.surveyWanted = func() {}
+	only := lt.at(1)
+	lt.Admit(only)
+	lt.EndPlace(lt.at(1))
+	lt.now = lt.now.Add(turnPatience + 1)
+	shed, _ := lt.EnforceLimits()
+	if len(shed) != 1 || shed[0].Delivery != only || shed[0].Behind != "" {
+		t.Fatalf("%+v", shed)
+	}
+}
+
 // A copy that is read while its delivery is being recorded leaves no place behind, for which nothing would come.
 func TestCopyLeavesNoPlace(t *testing.T) {
 	lt := newLaneTest(t, 100)
