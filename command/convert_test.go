@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/segment"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kafka"
@@ -172,4 +173,26 @@ func fillLog(t *testing.T, c stream.Config) {
 	r := must.Get(stream.NewReader(c, "test"))(t)
 	defer r.Close()
 	must.Do(t, r.Trim(t.Context(), stream.Partition{Topic: stream.Events, Index: 1}, 70))
+}
+
+// A start refuses a directory that has lost its log or its master key, and no other.
+func TestLostParts(t *testing.T) {
+	for want, dirs := range map[string][][]string{
+		"": {{}, {masterKeysFile}, {masterKeysFile, storeDir, logDir + "/" + segment.StateFile}, {masterKeysFile, storeDir, kafkaDir},
+			{masterKeysFile, claimsFile, oldKafka}, {masterKeysFile, logDir + "/x"}},
+		"its master key": {{logDir + "/" + segment.StateFile}, {storeDir}, {kafkaDir}},
+		"has no log":     {{masterKeysFile, storeDir}, {masterKeysFile, claimsFile, logDir + "/lost+found"}},
+	} {
+		for _, names := range dirs {
+			s := settings{Config: node.Config{DataDir: t.TempDir(), Embedded: true}}
+			for _, name := range names {
+				must.Do(t, os.MkdirAll(filepath.Join(s.DataDir, name), 0o700))
+			}
+			if err := s.checkNothingIsLost(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %v, want %q", names, err, want)
+			}
+			s.MasterKeys, s.AllowEmpty = "main:x", true
+			is.OK(t, s.checkNothingIsLost(), "what is wanted")
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/private"
+	"github.com/eventrelay/relay/pkg/segment"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -58,6 +60,9 @@ func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
 		return fmt.Errorf("%s has part of a backup, because relay restore was interrupted: remove everything but %s in "+
 			"it, and restore again", s.DataDir, masterKeysFile)
 	}
+	if err := s.checkNothingIsLost(); err != nil {
+		return err
+	}
 	keyGiven := s.BootstrapKey != ""
 	if err := s.createKeys(); err != nil {
 		return err
@@ -87,6 +92,27 @@ func (s *settings) openDataDir() (unlock func(), err error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return private.LockDir(s.DataDir, lockFile)
+}
+
+// checkNothingIsLost refuses a data directory without its master key or its log: a start would make a new key beside
+// secrets that it does not open, or a relay without configuration that answers providers 404.
+func (s *settings) checkNothingIsLost() error {
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return exists(filepath.Join(s.DataDir, name)) })
+	}
+	stored, kafka := has(storeDir, claimsFile), has(kafkaDir, oldKafka) // which a start makes after key and log
+	logged := has(filepath.Join(logDir, segment.StateFile))
+	switch {
+	case !s.Embedded:
+	case s.MasterKeys == "" && (stored || kafka || logged) && !has(masterKeysFile):
+		return fmt.Errorf("%s has data, but not its master key: put the copy of %s back, or set RELAY_MASTER_KEYS to it. "+
+			"Nothing else opens the secrets of the configuration", s.DataDir, masterKeysFile)
+	case stored && !kafka && !logged && !s.AllowEmpty:
+		return fmt.Errorf("%s has no log, which holds the configuration and what waits to be delivered, though other data "+
+			"is there: mount it, or restore a backup (docs/operate/upgrade.md). If it is lost for good, set "+
+			"RELAY_ALLOW_EMPTY_CONFIGURATION=true for this start, and run relay config import", s.DataDir)
+	}
+	return nil
 }
 
 // createKeys creates a master key, and for dev an API key, once, and keeps them in the data directory. Keys that are

@@ -88,7 +88,7 @@ type Config struct {
 	EgressAllowHTTP   bool     `flag:"egress-allow-http" default:"false" help:"Accept http:// destinations, whose requests everybody on the way can read. For destinations on your own machine."`
 	EgressProxy       string   `flag:"egress-proxy" unset:"none" secret:"yes" help:"HTTP proxy for all requests to addresses of customers: http://host:port or http://user:password@host:port. It gets CONNECT with the address that the relay has checked."`
 	DNSServer         string   `flag:"dns-server" unset:"the system's resolver" help:"Address and port of the DNS server that resolves the names of destinations."`
-	AllowEmpty        bool     `flag:"allow-empty-configuration" default:"false" help:"Dispatch although the configuration has no endpoint and deliveries wait in the log: they end as skipped. Without it such a node does not start, because the configuration was probably lost."`
+	AllowEmpty        bool     `flag:"allow-empty-configuration" default:"false" help:"Dispatch although the configuration has no endpoint and deliveries wait in the log: they end as skipped. Also start without a log though the data directory has other data. Without it such a node does not start, because the configuration was probably lost."`
 	APIRateRead       int      `section:"Limits and usage" flag:"api-rate-read" unset:"500; dev: no limit" help:"GET requests per second of one API key. 0 means no limit."`
 	APIRateWrite      int      `flag:"api-rate-write" unset:"200; dev: no limit" help:"Changes (POST, PATCH, DELETE) per second of one API key. 0 means no limit."`
 	APIRateSend       int      `flag:"api-rate-send" unset:"5000; dev: no limit" help:"Requests that send events, per second of one API key; a batch is one request. 0 means no limit."`

@@ -134,6 +134,9 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 	}
 	// This record starts a log. If several nodes wrote one, the first counts, and the others learn its secret.
 	keys, err := l.openSecret(r.index.sealedSecret)
+	if err != nil && known == nil && l.stream.Embedded != nil { // which nobody else writes
+		return false, err
+	}
 	if err != nil && known == nil {
 		return false, fmt.Errorf(
 			"%w. If this service never had another master key, the relay did not write the first record of the "+
