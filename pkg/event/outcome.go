@@ -74,8 +74,8 @@ func DecodeOutcome(r *stream.Record) (*Outcome, error) {
 // Produce is the method of an attempt that is a record of a Kafka topic.
 const Produce = "PRODUCE"
 
-// Attempt is one request of a delivery, with its answer; of a kind without HTTP, one call of its protocol. The tags are field numbers, as in [Outcome]; 14 and 15
-// were the headers as lists of name and value.
+// Attempt is one request of a delivery, with its answer; of a kind without HTTP, one call of its protocol. The tags are
+// field numbers, as in [Outcome]; 14 and 15 were the headers as lists of name and value.
 type Attempt struct {
 	ID             id.ID         `wire:"1"`
 	StartedAt      time.Time     `wire:"2"`

@@ -125,8 +125,8 @@ func (u *unstoredRows) event(d id.ID) (*event.Event, int) {
 	return &e, u.events[d].size
 }
 
-// readDeliveries runs a statement of cluster.SelectVersions. It adds the deliveries that are stored, or the newer ones of the
-// rows, and those that are missing. of returns the deliveries of an event.
+// readDeliveries runs a statement of cluster.SelectVersions. It adds the deliveries that are stored, or the newer ones
+// of the rows, and those that are missing. of returns the deliveries of an event.
 func (u *unstoredRows) readDeliveries(ctx context.Context, r *Reader, q *ch.Query,
 	of func(id.ID) *[]event.Delivery) error {
 	versions := make(map[cluster.DeliveryKey]event.Version)

@@ -1,8 +1,7 @@
-// Package kinds has the settings of the kinds of destinations, and of where events of an endpoint come from (source.go).
-// A member of [Settings] is one struct with tags, as in
-// package wire, from which come the decoding of requests, the OpenAPI document, relay apply, bounds, masks and the
-// forms of the dashboard. Fields of type [seal.Secret] are secrets: sealed where they are stored, masked where they are
-// shown.
+// Package kinds has the settings of the kinds of destinations, and of where events of an endpoint come from
+// (source.go). A member of [Settings] is one struct with tags, as in package wire, from which come the decoding of
+// requests, the OpenAPI document, relay apply, bounds, masks and the forms of the dashboard. Fields of type
+// [seal.Secret] are secrets: sealed where they are stored, masked where they are shown.
 //
 // How events are delivered to a kind is in dispatcher/destination.
 package kinds
