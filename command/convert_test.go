@@ -177,10 +177,11 @@ func fillLog(t *testing.T, c stream.Config) {
 
 // A start refuses a directory that has lost its log or its master key, and no other.
 func TestLostParts(t *testing.T) {
+	const state = logDir + "/" + segment.StateFile
 	for want, dirs := range map[string][][]string{
-		"": {{}, {masterKeysFile}, {masterKeysFile, storeDir, logDir + "/" + segment.StateFile}, {masterKeysFile, storeDir, kafkaDir},
+		"": {{}, {masterKeysFile}, {masterKeysFile, storeDir, state}, {masterKeysFile, storeDir, kafkaDir},
 			{masterKeysFile, claimsFile, oldKafka}, {masterKeysFile, logDir + "/x"}},
-		"its master key": {{logDir + "/" + segment.StateFile}, {storeDir}, {kafkaDir}},
+		"its master key": {{state}, {storeDir}, {kafkaDir}},
 		"has no log":     {{masterKeysFile, storeDir}, {masterKeysFile, claimsFile, logDir + "/lost+found"}},
 	} {
 		for _, names := range dirs {
