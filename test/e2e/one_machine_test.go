@@ -152,6 +152,7 @@ func TestOneMachine(t *testing.T) {
 	var key string
 	for _, command := range commandsOf(t, page) {
 		command, _, _ = strings.Cut(command, "     #")
+		command = strings.Replace(command, "./relay upgrade", "relay upgrade", 1) // no newer version is there
 		switch {
 		case strings.HasPrefix(command, "sudo dnf"), !strings.HasPrefix(command, "sudo "):
 			continue // of another system, or beside a cluster
