@@ -42,6 +42,11 @@ func (x *checker) configuration(ctx context.Context) Check {
 	if err != nil {
 		return kafkaFailed(err)
 	}
+	if lag < 0 {
+		return fail("do not stop this node, which has the configuration: run relay config export there, and follow "+
+			"docs/operate/upgrade.md, The configuration", "the log ends %s before what this node has read: it was lost",
+			plural(-lag, "record"))
+	}
 	age, confirmed := x.Config.Lease()
 	if !confirmed {
 		return fail("fix the connection of this node to Kafka (see kafka); until then it rejects API keys",

@@ -36,13 +36,15 @@ func (l *Log) Nodes() []Node {
 	return slices.CompactFunc(nodes, func(a, b Node) bool { return a.Name == b.Name })
 }
 
-// Lag returns how many records of the configuration log this node has not applied yet.
+// Lag returns how many records of the configuration log this node has not applied yet. It is negative if the log ends
+// before what this node has applied: it was lost, or replaced.
 func (l *Log) Lag(ctx context.Context) (int64, error) {
+	next := l.view.Load().nextOffset // before the end is read, which only rises
 	ends, err := l.reader.Ends(ctx, stream.Control)
 	if err != nil {
 		return 0, fmt.Errorf("read the end of the configuration log: %w", err)
 	}
-	return max(0, ends[recordLog]-l.view.Load().nextOffset), nil
+	return ends[recordLog] - next, nil
 }
 
 // Inspect reads the log as it is now, without joining the cluster: it writes nothing and sends no heartbeats.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -60,9 +62,12 @@ func TestDispatcherRefusesALostConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.json")
 	relay("config", "export", "--file", file)
 	event := n.send(endpoint, 1)
+	must.Do(t, os.Remove(file))
+	lose() // while a node runs, which still has the configuration
+	out, _ := runToEnd(t, n.command("doctor", "--data-dir", n.dir))
+	is.Has(t, out, "before what this node has read: it was lost", "doctor")
+	relay("config", "export", "--file", file)
 	stop()
-
-	lose()
 	refused()
 	startAs("--roles", "api")
 	refused() // the node that runs has made records, but no endpoint
