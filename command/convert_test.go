@@ -177,12 +177,12 @@ func fillLog(t *testing.T, c stream.Config) {
 
 // A start refuses a directory that has lost its log or its master key, and no other.
 func TestLostParts(t *testing.T) {
-	const state = logDir + "/" + segment.StateFile
+	const state, store = logDir + "/" + segment.StateFile, storeDir + "/db"
 	for want, dirs := range map[string][][]string{
-		"": {{}, {masterKeysFile}, {masterKeysFile, storeDir, state}, {masterKeysFile, storeDir, kafkaDir},
+		"": {{}, {masterKeysFile}, {storeDir, logDir}, {masterKeysFile, store, state}, {masterKeysFile, store, kafkaDir},
 			{masterKeysFile, claimsFile, oldKafka}, {masterKeysFile, logDir + "/x"}},
-		"its master key": {{state}, {storeDir}, {kafkaDir}},
-		"has no log":     {{masterKeysFile, storeDir}, {masterKeysFile, claimsFile, logDir + "/lost+found"}},
+		"its master key": {{state}, {store}, {kafkaDir}},
+		"has no log":     {{masterKeysFile, store}, {masterKeysFile, claimsFile, logDir + "/lost+found"}},
 	} {
 		for _, names := range dirs {
 			s := settings{Config: node.Config{DataDir: t.TempDir(), Embedded: true}}
