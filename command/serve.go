@@ -100,7 +100,7 @@ func (s *settings) checkNothingIsLost() error {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return exists(filepath.Join(s.DataDir, name)) })
 	}
-	// Which a start makes after key and log. The directory of the store itself may be where a disk is mounted.
+	// A start makes store and claims after key and log. The directory of the store itself may be where a disk is mounted.
 	stored, kafka := has(filepath.Join(storeDir, "db"), claimsFile), has(kafkaDir, oldKafka)
 	logged := has(filepath.Join(logDir, segment.StateFile))
 	switch {
