@@ -183,7 +183,8 @@ func loadOrCreateSecret(path string, generate func() string) (string, error) {
 		return "", fmt.Errorf("write secret: %w", err)
 	}
 	_, werr := f.WriteString(text + "\n")
-	if err := errors.Join(werr, f.Sync(), f.Close(), os.Rename(tmp, path)); err != nil {
+	err = errors.Join(werr, f.Sync(), f.Close(), os.Rename(tmp, path), backup.SyncDir(filepath.Dir(path)))
+	if err != nil {
 		return "", fmt.Errorf("write secret: %w", err)
 	}
 	return text, nil

@@ -134,7 +134,7 @@ func (l authenticator) authentic(rec *stream.Record) (bool, error) {
 	}
 	// This record starts a log. If several nodes wrote one, the first counts, and the others learn its secret.
 	keys, err := l.openSecret(r.index.sealedSecret)
-	if err != nil && known == nil && l.stream.Embedded != nil { // which nobody else writes
+	if err != nil && known == nil && l.stream.Embedded != nil { // no other process writes to it
 		return false, err
 	}
 	if err != nil && known == nil {

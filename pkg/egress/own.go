@@ -52,7 +52,7 @@ func NewOwnURLs(baseURL string, names []string) *OwnURLs {
 	return s
 }
 
-// IsLoopback reports whether a host, a name or an address, is this machine: nobody can intercept a connection to it.
+// IsLoopback reports whether a host, a name or an address, is this machine, which a connection to it does not leave.
 func IsLoopback(host string) bool {
 	addr, _ := netip.ParseAddr(host) // of a name: the zero Addr, which is not loopback
 	return host == "localhost" || addr.Unmap().IsLoopback()
