@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"html"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -63,14 +64,14 @@ func (p *portal) enter(can ...string) (session string) {
 	return created.text("id")
 }
 
-// post sends a form.
+// post sends a form and returns the text of the page: a signing secret may have a "+", which HTML may write "&#43;".
 func (p *portal) post(path string, want int, values ...string) string {
 	p.t.Helper()
 	form := url.Values{"nonce": {strings.Repeat("n", 14) + id.Random("")[:8]}}
 	for i := 0; i < len(values); i += 2 {
 		form.Add(values[i], values[i+1])
 	}
-	return p.open("POST", path, want, form.Encode())
+	return html.UnescapeString(p.open("POST", path, want, form.Encode()))
 }
 
 func (p *portal) destination() string {
