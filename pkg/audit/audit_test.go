@@ -123,6 +123,9 @@ func TestUsesAreWrittenOncePerMinuteAndKey(t *testing.T) {
 		use(3)
 		time.Sleep(2 * time.Second) // the first use is written at once
 		want(3)
+		if e := log.entries[0]; e.ID.Compare(audit.NewID(e.At, 1, "created")) < 0 {
+			t.Error("a use sorts before the creation of its key in the same millisecond")
+		}
 		use(2)
 		time.Sleep(57 * time.Second) // then once a minute
 		want(3)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net/netip"
 	"sync"
 	"time"
@@ -86,7 +87,8 @@ func (u *Uses) RecordUse(account, key, name string, from netip.Addr) {
 // startHour starts the entry of a new hour.
 func (u *Uses) startHour(account, key, name string, now time.Time, hour int64) *use {
 	x := &use{hour: hour, entry: Entry{
-		ID: NewID(now, 0, KeyUsed, key, u.node, u.boot), Account: account, At: now, Actor: ActorOf(key, name),
+		// A key that is used in the millisecond of its creation is used after it.
+		ID: NewID(now, math.MaxUint32, KeyUsed, key, u.node, u.boot), Account: account, At: now, Actor: ActorOf(key, name),
 		Action:     KeyUsed,
 		EntityType: "key", Entity: key, Node: u.node,
 	}}
