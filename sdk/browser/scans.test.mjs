@@ -63,8 +63,10 @@ test('from a new domain to the report of its scan and a touched tripwire', { ski
   await page.getByText(/Verified since .* by the DNS record/).waitFor()
   await checkPage(page, 'a domain')
 
+  website.pause = 1000
   await page.getByRole('button', { name: 'Scan now' }).click()
   await page.getByText(/Running: [1-9][0-9]* pages and [1-9]/).waitFor() // the page follows
+  website.pause = 0
   await page.getByText('3 new findings, and 0 that were known').waitFor()
   await page.getByText('links with a query may change something: /cart').waitFor()
   await page.getByText('what needs a sign-in').waitFor()

@@ -6,13 +6,14 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer } from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
 const name = 'shop.example.com'
 const [addressRecord, textRecord] = [1, 16]
 
-// startWebsite serves shop.example.com. pages are its answers by path, texts the TXT records by name; both may be
-// changed. env is what a relay needs to reach it.
+// startWebsite serves shop.example.com. pages are its answers by path, texts the TXT records by name, pause the
+// milliseconds before each answer that is not found; all may be changed. env is what a relay needs to reach it.
 export async function startWebsite() {
   const directory = await mkdtemp(join(tmpdir(), 'website-'))
   const [key, cert] = ['key.pem', 'cert.pem'].map((file) => join(directory, file))
@@ -21,9 +22,10 @@ export async function startWebsite() {
   const pages = new Map()
   const texts = new Map()
   const paths = []
-  const server = createServer({ key: await readFile(key), cert: await readFile(cert) }, (request, response) => {
+  const server = createServer({ key: await readFile(key), cert: await readFile(cert) }, async (request, response) => {
     paths.push(request.url)
     const page = pages.get(request.url)
+    if (page === undefined) await delay(website.pause)
     response.writeHead(page === undefined ? 404 : 200).end(page ?? 'not found')
   }).listen(0, '127.0.0.1')
   const resolver = createSocket('udp4', (question, sender) => resolver.send(answer(question, texts), sender.port, sender.address))
@@ -35,7 +37,8 @@ export async function startWebsite() {
     await rm(directory, { recursive: true, force: true })
   }
   const env = { RELAY_DNS_SERVER: `127.0.0.1:${resolver.address().port}`, RELAY_EGRESS_CA_FILE: cert }
-  return { host: `${name}:${server.address().port}`, pages, texts, paths, env, stop }
+  const website = { host: `${name}:${server.address().port}`, pages, texts, paths, pause: 0, env, stop }
+  return website
 }
 
 // answer is the reply of the name server to one question (RFC 1035, 4.1).
