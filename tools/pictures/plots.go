@@ -10,7 +10,7 @@ import (
 )
 
 // measured is the commit whose figures the plots show. The measurements of a commit begin with "Commit" and its name.
-const measured = "2fe302d1"
+const measured = "07c2e68c"
 
 // plotRetries draws the attempts of the default policy and of exponential back-off on a logarithmic axis of time.
 func plotRetries() *picture {
