@@ -193,7 +193,7 @@ func TestComposeFilesExist(t *testing.T) {
 // writeSecrets writes secrets to a new directory.
 func writeSecrets(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "secrets") // which a fresh clone does not have
 	runSecrets(t, dir)
 	return dir
 }

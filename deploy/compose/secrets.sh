@@ -5,6 +5,7 @@
 set -eu
 dir=$1
 umask 022
+mkdir -p "$dir"
 owner=$(stat -c %u:%g "$dir")
 chmod 700 "$dir"
 
