@@ -161,7 +161,7 @@ func subcommands() []subcommand {
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 				return runServe(ctx, s, log, c)
 			})},
-		{"demo", "show a promise: crash, neighbour, recovery, signature, rate or leak, on a relay of its own", demoCommand},
+		{"demo", "show a promise on a relay of its own: demo --help lists all", demoCommand},
 		{"serve", "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
 			withSettings(
 				func(ctx context.Context, c call, s settings, log *slog.Logger) error {

@@ -437,7 +437,7 @@ func TestActionsOfATripwire(t *testing.T) {
 	send("/delete", "DELETE /v1/tripwires/trw_1").wantRedirect("/app/domains/dom_1")
 }
 
-// The finding of a tripwire says what to do about a decoy, and from where it was used.
+// The finding of a tripwire says what to do about a honeytoken, and from where it was used.
 func TestFindingOfATripwire(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
@@ -450,5 +450,5 @@ func TestFindingOfATripwire(t *testing.T) {
 	body := b.get("/app/findings/fnd_1").want(200, "Nobody has a reason to use a tripwire", "<code>203.0.113.7</code>",
 		"from <code>198.51.100.0/24</code>",
 		"with <code>curl/8.5 &lt;b&gt;</code>").body
-	is.Lacks(t, body, "then revoke this one", "the page asks to revoke a decoy")
+	is.Lacks(t, body, "then revoke this one", "the page asks to revoke a honeytoken")
 }

@@ -147,8 +147,8 @@ func (g *Ingest) serve(w http.ResponseWriter, r *http.Request) error {
 	ep := g.deps.Endpoints.EndpointByToken(token)
 	if ep == nil && g.deps.Tripwires != nil {
 		name, _, isBelow := strings.Cut(token, "/")
-		if decoy, source := g.deps.Tripwires.Endpoint(name, r); decoy != nil {
-			return g.serveTripwire(w, r, decoy, source, isBelow)
+		if fake, source := g.deps.Tripwires.Endpoint(name, r); fake != nil {
+			return g.serveTripwire(w, r, fake, source, isBelow)
 		}
 	}
 	return g.answer(w, r, ep, nil)

@@ -163,7 +163,7 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *leak.Tripwire) {
 	x := wire.Tripwire{}
 	o.Decode(&x)
-	o.Enum("path", &t.File, leak.DecoyFiles...)
+	o.Enum("path", &t.File, leak.FakeFiles...)
 	t.Domain, t.Kind, t.Label, t.Placement = x.DomainID, x.Kind, x.Label, x.Placement
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
 		in.MaskText(a.leaks, name, at, "it is shown to everybody and stands in alerts")
@@ -178,7 +178,7 @@ func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *leak.Tripwire) {
 	case t.File != "" && t.Kind != leak.TripwireFile:
 		in.Fail("path", "can only be set if kind is file")
 	case t.Kind == leak.TripwireFile:
-		t.File = cmp.Or(t.File, leak.DecoyFiles[0])
+		t.File = cmp.Or(t.File, leak.FakeFiles[0])
 	}
 	t.Label = cmp.Or(t.Label, t.ID[len(t.ID)-frame.DefaultNameLength:])
 }
@@ -269,12 +269,12 @@ func addSecrets(v *wire.Tripwire, baseURL string, text leak.TripwireText) {
 			{Name: "javascript", Text: fmt.Sprintf("const webhookURL = %q;", url)},
 		}
 	case leak.TripwireFile:
-		v.File = &wire.TripwireFile{Path: *v.Path, Content: decoyContent(*v.Path, baseURL, text.Key, url)}
+		v.File = &wire.TripwireFile{Path: *v.Path, Content: fakeFile(*v.Path, baseURL, text.Key, url)}
 	}
 }
 
-// decoyContent returns a file as one finds it at its path.
-func decoyContent(path, baseURL, key, url string) string {
+// fakeFile returns a file as one finds it at its path.
+func fakeFile(path, baseURL, key, url string) string {
 	switch path {
 	case "/.git/config":
 		return fmt.Sprintf(`[core]

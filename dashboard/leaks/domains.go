@@ -167,7 +167,7 @@ var tripwireKinds = []frame.Option{
 // showDomainPage shows a domain with its tripwires; f holds the form of a new one. A domain that was never proven has
 // none.
 func showDomainPage(v *frame.Visit, d *domainData, f *frame.Form) error {
-	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: frame.PlainOptions(leak.DecoyFiles...)}
+	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: frame.PlainOptions(leak.FakeFiles...)}
 	if !d.VerifiedAt.IsZero() {
 		list, err := frame.ReadRows[*tripwireData](v, "/v1/tripwires", url.Values{"domain_id": {d.ID}})
 		if err != nil {

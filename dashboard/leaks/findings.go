@@ -71,7 +71,7 @@ func (f *findingData) May(to string) bool {
 // IsFlood reports whether it stands for all secrets beyond the bounds of a sender.
 func (f *findingData) IsFlood() bool { return f.Rule == finding.RuleFlood }
 
-// IsTripwire reports whether somebody has touched a decoy.
+// IsTripwire reports whether somebody has touched a honeytoken.
 func (f *findingData) IsTripwire() bool { return f.Kind == finding.Tripwire }
 
 // findingsPage is the data of the list of findings.

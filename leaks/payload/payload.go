@@ -85,8 +85,8 @@ func New(deps Deps) (*Scanner, error) {
 	if err != nil {
 		return nil, err
 	}
-	isDecoy := func(token string) bool { return deps.Config.TripwireByToken(token) != nil }
-	if tokens, err = tokens.WithIngestURLs(isDecoy); err != nil {
+	isFake := func(token string) bool { return deps.Config.TripwireByToken(token) != nil }
+	if tokens, err = tokens.WithIngestURLs(isFake); err != nil {
 		return nil, err
 	}
 	return &Scanner{deps, secrets.NewScanners(tokens), secrets.NewScanners(leaks), newMetrics(deps.Metrics)}, nil

@@ -27,14 +27,14 @@ const ruleExposed = "exposed-file:"
 
 // hits collects what a scan finds. Equal secrets at the same location become one hit with a count.
 type hits struct {
-	runner *Runner
-	scan   *leak.Scan
-	rules  *secrets.Scanner // with the account's own rules
-	keys   *finding.Keys
-	list   []*finding.Hit
-	index  map[hitKey]*finding.Hit
-	beyond uint64
-	decoys map[string]string // path by URL, where a tripwire of the domain stands
+	runner    *Runner
+	scan      *leak.Scan
+	rules     *secrets.Scanner // with the account's own rules
+	keys      *finding.Keys
+	list      []*finding.Hit
+	index     map[hitKey]*finding.Hit
+	beyond    uint64
+	tripwires map[string]string // path by URL, where a tripwire of the domain stands
 }
 
 type hitKey struct {
@@ -44,14 +44,14 @@ type hitKey struct {
 
 func newHits(r *Runner, s *leak.Scan, rules *secrets.Scanner, keys *finding.Keys) *hits {
 	return &hits{runner: r, scan: s, rules: rules, keys: keys, index: map[hitKey]*finding.Hit{},
-		decoys: map[string]string{}}
+		tripwires: map[string]string{}}
 }
 
 // add counts a secret or an exposed file.
 func (h *hits) add(f Found) {
 	x := h.hit(f)
 	if path, ok := h.isInPlace(x); ok {
-		h.decoys[x.Location.URL] = path
+		h.tripwires[x.Location.URL] = path
 		return
 	}
 	intake.SeenTripwire(h.runner.deps.Config, x, h.keys)
@@ -95,10 +95,10 @@ func (h *hits) isInPlace(x *finding.Hit) (path string, ok bool) {
 	return u.Path, t.File != "" && t.File == u.Path || t.File == "" && !named
 }
 
-// dropDecoys removes the hits of exposed files that are tripwires of the domain.
-func (h *hits) dropDecoys() {
+// dropTripwires removes the hits of exposed files that are tripwires of the domain.
+func (h *hits) dropTripwires() {
 	h.list = slices.DeleteFunc(h.list, func(x *finding.Hit) bool {
-		return x.Kind == finding.ExposedFile && h.decoys[x.Location.URL] != ""
+		return x.Kind == finding.ExposedFile && h.tripwires[x.Location.URL] != ""
 	})
 }
 

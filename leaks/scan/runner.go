@@ -232,7 +232,7 @@ func (r *Runner) scan(ctx context.Context, s *leak.Scan) error {
 	if err != nil {
 		return errors.Join(context.Cause(within), err)
 	}
-	h.dropDecoys()
+	h.dropTripwires()
 	added, known, err := h.store(ctx)
 	if err != nil {
 		return err
@@ -245,7 +245,7 @@ func (r *Runner) scan(ctx context.Context, s *leak.Scan) error {
 		s.Pages, s.Resources, s.Bytes = report.Pages, report.Resources, report.Bytes
 		s.FindingsNew, s.FindingsOld = added, known
 		s.Skipped, s.SkippedMore, s.ThirdParty = nil, report.More, report.ThirdParty
-		for _, path := range slices.Sorted(maps.Values(h.decoys)) {
+		for _, path := range slices.Sorted(maps.Values(h.tripwires)) {
 			s.Skipped = append(s.Skipped, leak.ScanSkipped{Path: path, Reason: reasonTripwire})
 		}
 		for _, x := range report.Skipped {

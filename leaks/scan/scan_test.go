@@ -680,7 +680,7 @@ func (w *wire) TripwireByFingerprint(fingerprint string) *leak.Tripwire {
 
 // A tripwire of the scanned domain is no hit where it was planted: at its file's path, at one that its placement names,
 // or anywhere if it names none. The exposed file that it is makes no hit either.
-func TestDecoyInItsPlace(t *testing.T) {
+func TestTripwireInItsPlace(t *testing.T) {
 	for _, c := range []struct {
 		domain, file, placement, url string
 		want                         bool
@@ -699,9 +699,9 @@ func TestDecoyInItsPlace(t *testing.T) {
 		path, got := h.isInPlace(x)
 		is.Equal(t, got, c.want, "%+v", c)
 		if x.Fingerprint = "fpr_2"; got {
-			h.decoys[c.url] = path
+			h.tripwires[c.url] = path
 			h.list = []*finding.Hit{{Kind: finding.ExposedFile, Location: x.Location}, {Kind: finding.ExposedFile}}
-			if h.dropDecoys(); len(h.list) != 1 {
+			if h.dropTripwires(); len(h.list) != 1 {
 				t.Errorf("%d exposed files", len(h.list))
 			}
 		}

@@ -45,7 +45,7 @@ type Configuration interface {
 	TripwireByKey(text string) (id string)
 	TripwireByToken(token string) *leak.Tripwire
 	Tripwire(id string) (*leak.Tripwire, entity.Presence)
-	DecoyEndpoint(t *leak.Tripwire) *config.Endpoint
+	FakeEndpoint(t *leak.Tripwire) *config.Endpoint
 	EndTripwireTest(ctx context.Context, id string, used leak.TripwireTest) error
 	FindingKeys(ctx context.Context) (finding.Keys, error)
 }
@@ -141,7 +141,7 @@ func (w *Wires) Endpoint(token string, r *http.Request) (*config.Endpoint, event
 	if w.takeTest(t, web.InfoOf(r).Client, w.deps.Now()) {
 		source = event.SourceTripwireTest
 	}
-	return w.deps.Config.DecoyEndpoint(t), source
+	return w.deps.Config.FakeEndpoint(t), source
 }
 
 // Touch queues the hit of a request at the URL of a tripwire that has stored no record. ep and source are what Endpoint

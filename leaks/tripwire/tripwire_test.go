@@ -61,7 +61,7 @@ func (a *account) Tripwire(id string) (*leak.Tripwire, entity.Presence) {
 	return nil, entity.Unknown
 }
 
-func (a *account) DecoyEndpoint(t *leak.Tripwire) *config.Endpoint {
+func (a *account) FakeEndpoint(t *leak.Tripwire) *config.Endpoint {
 	return &config.Endpoint{ID: t.ID}
 }
 

@@ -287,8 +287,8 @@ func DefaultResponse(provider string) Response {
 	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
 }
 
-// DecoyEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
-func (c endpoints) DecoyEndpoint(t *leak.Tripwire) *Endpoint {
+// FakeEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
+func (c endpoints) FakeEndpoint(t *leak.Tripwire) *Endpoint {
 	return &Endpoint{
 		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.Partitions), Provider: verify.Generic,
 		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,

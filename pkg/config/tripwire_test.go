@@ -18,7 +18,7 @@ import (
 func newTripwire(name, kind string) *leak.Tripwire {
 	t := &leak.Tripwire{Meta: entity.Meta{ID: "trw_" + name}, Domain: "dom_1", Kind: kind, Label: name, CreatedBy: "key_1"}
 	if kind == leak.TripwireFile {
-		t.File = leak.DecoyFiles[0]
+		t.File = leak.FakeFiles[0]
 	}
 	return t
 }

@@ -267,7 +267,7 @@ func TestImportedSourcesAreValidated(t *testing.T) {
 		"checked.seen":  func(d *leak.Domain) { d.Checked.Seen += "x" },
 	})
 	refuses(t, func() *leak.Tripwire {
-		return &leak.Tripwire{Kind: leak.TripwireFile, File: leak.DecoyFiles[0], Label: "a",
+		return &leak.Tripwire{Kind: leak.TripwireFile, File: leak.FakeFiles[0], Label: "a",
 			Key: &leak.TripwireSecret{Hash: hash[:]},
 			URL: &leak.TripwireSecret{Hash: hash[:]}, Placement: long(leak.MaxPlacement)}
 	}, map[string]func(*leak.Tripwire){

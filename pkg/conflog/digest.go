@@ -18,12 +18,12 @@ import (
 )
 
 // If every node read the heartbeats of all others, N nodes would read 2N² records a second, and N² after each change.
-// So nodes send heartbeats and messages to a topic that one node reads, the herald. It tells all nodes what it has read
+// So nodes send heartbeats and messages to a topic that one node reads, the aggregator. It tells all nodes what it has read
 // by digests in the topic nodes: one every half second, and soon after news. A digest has the same size for any number
 // of nodes, unless one of them came, left or changed.
 //
-// Any node may be the herald: what a digest says is true, whoever read it. Nodes that see no digest for a second become
-// heralds; of several the one with the lowest id goes on.
+// Any node may be the aggregator: what a digest says is true, whoever read it. Nodes that see no digest for a second become
+// aggregators; of several the one with the lowest id goes on.
 //
 // Before digestLevel nodes of the previous version may run, which read and write heartbeats in the topic nodes. Until
 // then heartbeats go to both topics and digests are not used. Whoever uses digests has applied the record that raised
@@ -32,9 +32,9 @@ import (
 // digestLevel is the level of the log from which on nodes use digests.
 const digestLevel = 2
 
-// digest is the value of a record in the topic nodes: what its herald has read of the topic heartbeats.
+// digest is the value of a record in the topic nodes: what its aggregator has read of the topic heartbeats.
 type digest struct {
-	Herald string `json:"herald"` // the heartbeat.Boot of its writer
+	Aggregator string `json:"herald"` // the heartbeat.Boot of its writer
 	// Read is the offset of the first heartbeat that it did not read. It read all those before that are younger than a
 	// lease.
 	Read    int64 `json:"read"`
@@ -62,7 +62,7 @@ type announced struct {
 	position int64      // the newest one
 	offset   int64      // of the first heartbeat that announced it
 	probe    int64      // offset of a heartbeat, and when it was sent; see clock.observe
-	sent     time.Time  // zero: none waits to be read by the herald
+	sent     time.Time  // zero: none waits to be read by the aggregator
 }
 
 // add records an acknowledged heartbeat.
@@ -77,7 +77,7 @@ func (a *announced) add(position, offset int64, sent time.Time) {
 	}
 }
 
-// readBy returns when the heartbeat was sent that a herald has read now.
+// readBy returns when the heartbeat was sent that an aggregator has read now.
 func (a *announced) readBy(read int64) (sent time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -88,7 +88,7 @@ func (a *announced) readBy(read int64) (sent time.Time, ok bool) {
 	return sent, true
 }
 
-// includes reports whether the herald had read a heartbeat of this node with the position.
+// includes reports whether the aggregator had read a heartbeat of this node with the position.
 func (a *announced) includes(d *digest, position int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,8 +115,8 @@ func (p *peers) apply(d digest, now time.Time, life time.Duration) {
 	p.mu.Lock()
 	defer p.updated.fire()
 	defer p.mu.Unlock()
-	if d.Herald <= p.herald || now.Sub(p.heraldAt) >= life {
-		p.herald, p.heraldAt = d.Herald, now
+	if d.Aggregator <= p.aggregator || now.Sub(p.aggregatorAt) >= life {
+		p.aggregator, p.aggregatorAt = d.Aggregator, now
 	}
 	if d.Read < p.digest.Read && now.Sub(p.digestAt) < life {
 		return
@@ -144,34 +144,34 @@ func (p *peers) newest() (digest, time.Time) {
 	return p.digest, p.digestAt
 }
 
-// outranks reports whether a herald with a lower id has written digests lately.
+// outranks reports whether an aggregator with a lower id has written digests lately.
 func (p *peers) outranks(boot string, now time.Time, life time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.herald != "" && p.herald < boot && now.Sub(p.heraldAt) < life
+	return p.aggregator != "" && p.aggregator < boot && now.Sub(p.aggregatorAt) < life
 }
 
-// runHerald makes this node the herald while there is no other. A node that does not reach the brokers leaves it to
+// runAggregator makes this node the aggregator while there is no other. A node that does not reach the brokers leaves it to
 // others.
-func (l membership) runHerald(ctx context.Context) error {
+func (l membership) runAggregator(ctx context.Context) error {
 	pause, silence := l.timing.HeartbeatInterval/10, 2*l.timing.HeartbeatInterval
 	for wait.For(ctx, pause+rand.N(pause)) == nil {
 		_, at := l.peers.newest()
 		if age, ok := l.Lease(); !l.usesDigests() || !ok || age >= silence || l.now().Sub(at) < silence {
 			continue
 		}
-		if err := l.beHerald(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOutranked) {
+		if err := l.aggregate(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errOutranked) {
 			l.log.LogAttrs(ctx, slog.LevelWarn, "cannot tell the other nodes who runs, trying again", slog.Any("error", err))
 		}
 	}
 	return nil
 }
 
-// errOutranked means that another herald goes on.
-var errOutranked = errors.New("another node is the herald")
+// errOutranked means that another aggregator goes on.
+var errOutranked = errors.New("another node is the aggregator")
 
-// herald is what a herald has read.
-type herald struct {
+// aggregator is what an aggregator has read.
+type aggregator struct {
 	membership
 	peers peers
 	news  chan struct{} // capacity 1
@@ -184,9 +184,9 @@ type herald struct {
 	toldAt time.Time // when they had it, or all nodes were at the same position
 }
 
-// beHerald reads heartbeats and writes digests until ctx ends, something fails, or another herald goes on.
-func (l membership) beHerald(ctx context.Context) error {
-	h := &herald{membership: l, news: make(chan struct{}, 1)}
+// aggregate reads heartbeats and writes digests until ctx ends, something fails, or another aggregator goes on.
+func (l membership) aggregate(ctx context.Context) error {
+	h := &aggregator{membership: l, news: make(chan struct{}, 1)}
 	limited, cancel := context.WithTimeout(ctx, l.timing.RequestTimeout)
 	defer cancel()
 	if err := l.sendHeartbeat(limited, heartbeat{}); err != nil { // unlike the requests below it ends with ctx
@@ -206,7 +206,7 @@ func (l membership) beHerald(ctx context.Context) error {
 }
 
 // take takes a record of the topic heartbeats.
-func (h *herald) take(r *stream.Record) error {
+func (h *aggregator) take(r *stream.Record) error {
 	beat, m, ok := h.decodeHeartbeat(stream.Heartbeats, r)
 	isNews := ok && beat.Node == "" || ok && h.peers.isNews(beat)
 	if ok && beat.Node != "" {
@@ -236,7 +236,7 @@ func (p *peers) isNews(h heartbeat) bool {
 }
 
 // tell writes digests, the first one when all heartbeats before end are read.
-func (h *herald) tell(ctx context.Context, end int64) error {
+func (h *aggregator) tell(ctx context.Context, end int64) error {
 	tick := time.NewTicker(h.timing.HeartbeatInterval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -268,9 +268,9 @@ func (h *herald) tell(ctx context.Context, end int64) error {
 }
 
 // next returns the next digest; ok is false before the heartbeats up to end are read.
-func (h *herald) next(end int64) (d digest, ok bool) {
+func (h *aggregator) next(end int64) (d digest, ok bool) {
 	h.mu.Lock()
-	d = digest{Herald: h.bootID, Read: h.read}
+	d = digest{Aggregator: h.bootID, Read: h.read}
 	n := min(len(h.messages), maxMessages)
 	d.Messages, h.messages = h.messages[:n:n], h.messages[n:]
 	h.mu.Unlock()

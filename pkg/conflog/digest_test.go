@@ -112,7 +112,7 @@ func TestRevocationsWhileTheLevelIsRaised(t *testing.T) {
 			return time.Since(began)
 		}
 		revoke(a, b)
-		if d, _ := a.peers.newest(); a.usesDigests() || d.Herald != "" || len(a.Nodes()) != 2 {
+		if d, _ := a.peers.newest(); a.usesDigests() || d.Aggregator != "" || len(a.Nodes()) != 2 {
 			t.Fatalf("at level 1: digest %+v, nodes %+v", d, a.Nodes())
 		}
 		cold.Freeze(t) // node b does not learn of the level for now
@@ -136,8 +136,8 @@ func TestRevocationsWhileTheLevelIsRaised(t *testing.T) {
 	})
 }
 
-// A herald that hangs is replaced. It stays a living node, which barriers wait for, as long as its lease.
-func TestHeraldIsReplaced(t *testing.T) {
+// An aggregator that hangs is replaced. It stays a living node, which barriers wait for, as long as its lease.
+func TestAggregatorIsReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T, conf stream.Config) {
 		cold := make(map[string]*kit.Freezer)
 		all := make(map[string]*testNode) // by boot id
@@ -147,15 +147,15 @@ func TestHeraldIsReplaced(t *testing.T) {
 			all[n.bootID], cold[n.bootID] = n, f
 		}
 		time.Sleep(3 * time.Second)
-		heralds := make(map[string]bool)
+		aggregators := make(map[string]bool)
 		for _, n := range all {
 			d, at := n.peers.newest()
-			if heralds[d.Herald] = true; time.Since(at) > time.Second || len(n.Nodes()) != 3 {
+			if aggregators[d.Aggregator] = true; time.Since(at) > time.Second || len(n.Nodes()) != 3 {
 				t.Fatalf("node %s has a digest of %v ago and nodes %+v", n.cfg.Node, time.Since(at), n.Nodes())
 			}
 		}
-		must.Equal(t, len(heralds), 1, "heralds %v", heralds)
-		for frozen := range heralds {
+		must.Equal(t, len(aggregators), 1, "aggregators %v", aggregators)
+		for frozen := range aggregators {
 			cold[frozen].Freeze(t)
 			var others []*testNode
 			for boot, n := range all {
@@ -171,7 +171,7 @@ func TestHeraldIsReplaced(t *testing.T) {
 			_, k = others[1].createKey(t)
 			must.Do(t, others[1].revoke(t.Context(), k.ID))
 			if took := time.Since(began); took > time.Second || len(others[0].Nodes()) != 2 {
-				t.Errorf("with a new herald: %v, nodes %+v", took, others[0].Nodes())
+				t.Errorf("with a new aggregator: %v, nodes %+v", took, others[0].Nodes())
 			}
 			cold[frozen].Thaw()
 			time.Sleep(3 * time.Second)

@@ -186,12 +186,12 @@ type peers struct {
 	// replaced has the heartbeat of the process that took over the name of another one, by the other's heartbeat.Boot.
 	replaced map[string]heartbeat
 	// shared has when two processes were last seen to run under one name at the same time, by the name.
-	shared   map[string]time.Time
-	digest   digest    // the newest one, and when it was read; see Log.usesDigests
-	digestAt time.Time // zero: none was
-	herald   string    // the lowest id of those that wrote digests within a lease, and when that was last read
-	heraldAt time.Time
-	updated  signal // fired after each heartbeat and digest
+	shared       map[string]time.Time
+	digest       digest    // the newest one, and when it was read; see Log.usesDigests
+	digestAt     time.Time // zero: none was
+	aggregator   string    // the lowest id of those that wrote digests within a lease, and when that was last read
+	aggregatorAt time.Time
+	updated      signal // fired after each heartbeat and digest
 }
 
 // peer is the last heartbeat of a process.
@@ -206,7 +206,7 @@ type peer struct {
 const heartbeatsAtStart = 2000
 
 // followHeartbeats reads the topic nodes: heartbeats from shortly before the start on, digests from the start on. When
-// the herald reads of a new node, it tells of all nodes.
+// the aggregator reads of a new node, it tells of all nodes.
 func (l membership) followHeartbeats(ctx context.Context) error {
 	nodes := stream.Partition{Topic: stream.Nodes}
 	var from int64
@@ -230,7 +230,7 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 		switch {
 		case !ok:
 			return nil
-		case other.Herald != "":
+		case other.Aggregator != "":
 			l.receive(r, other.digest)
 			return nil
 		case h.Node == "":

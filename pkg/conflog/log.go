@@ -143,7 +143,7 @@ func (l *Log) Run(ctx context.Context) error {
 	group.Go(func() error { return l.tail(running) })
 	group.Go(func() error { return (membership{l}).followHeartbeats(running) })
 	group.Go(func() error { return (membership{l}).sendHeartbeats(running) })
-	group.Go(func() error { return (membership{l}).runHerald(running) })
+	group.Go(func() error { return (membership{l}).runAggregator(running) })
 	group.Go(func() error { return snapshots{l}.run(running, from) })
 	group.Go(func() error { return l.becomeReady(running) })
 	group.Go(func() error { return (outbox{l}).copyOutbox(running) })
@@ -184,7 +184,7 @@ func (l *Log) becomeReady(ctx context.Context) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, l.timing.RequestTimeout)
 	defer cancel()
-	// Who runs is known from the start on, unless there is no herald right now: a node can be ready without.
+	// Who runs is known from the start on, unless there is no aggregator right now: a node can be ready without.
 	_ = l.peers.updated.await(limited, func() bool { return l.peers.hasReached(l.bootID, 0) })
 	v := l.view.Load()
 	entities := 0

@@ -38,7 +38,7 @@ func (m *Messages) Send(ctx context.Context, text []byte) error {
 	}
 	topic := stream.Nodes
 	if m.log.usesDigests() {
-		topic = stream.Heartbeats // the herald passes it on
+		topic = stream.Heartbeats // the aggregator passes it on
 	}
 	return m.log.producer.ProduceSync(ctx, topic, 0, keys.sign(macHeartbeat, &stream.Record{Value: value}))
 }

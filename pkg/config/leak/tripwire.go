@@ -15,13 +15,13 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Tripwire is a decoy that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
+// Tripwire is a honeytoken that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
 // found it. Its secrets are shown once, and only their hashes are stored.
 type Tripwire struct {
 	entity.Meta
 	Domain    string `json:"domain"`         // dom_…
 	Kind      string `json:"kind"`           // one of TripwireKinds
-	File      string `json:"file,omitempty"` // the one of DecoyFiles that has the secrets, for the kind TripwireFile
+	File      string `json:"file,omitempty"` // the one of FakeFiles that has the secrets, for the kind TripwireFile
 	Label     string `json:"label"`
 	Placement string `json:"placement"` // where people have put it
 	// Key is the API key, URL the token of the ingest URL. A file has both. issue sets them.
@@ -65,8 +65,8 @@ const (
 // TripwireKinds are the kinds of tripwires.
 var TripwireKinds = []string{TripwireKey, TripwireURL, TripwireFile}
 
-// DecoyFiles are the files that a tripwire can be, by the path at which a thief looks for them.
-var DecoyFiles = []string{"/.env", "/.git/config", "/credentials.json"}
+// FakeFiles are the files that a tripwire can be, by the path at which a thief looks for them.
+var FakeFiles = []string{"/.env", "/.git/config", "/credentials.json"}
 
 // Statuses of a tripwire.
 const (
@@ -286,7 +286,7 @@ func (t *Tripwire) Validate() error {
 	}
 	files := []string{""}
 	if t.Kind == TripwireFile {
-		files = DecoyFiles
+		files = FakeFiles
 	}
 	return errors.Join(append(errs, require.OneOf("kind", t.Kind, TripwireKinds...),
 		require.OneOf("file", t.File, files...), require.Text("label", t.Label, 1, require.MaxName),
