@@ -1,7 +1,7 @@
 // Package dashboard serves the pages under /app and their files under /static.
 //
 // The pages lie in areas, each a package that exports its routes, templates and lists: overview, endpoints, events,
-// jobs, fixtures, leaks and account. Areas know frame, which is what every page needs, and model, which is what several
+// jobs, fixtures, tenants, leaks and account. Areas know frame, which is what every page needs, and model, which is what several
 // of them show of an endpoint, an event or an alert. They do not know each other.
 //
 // A page is a handler, a line in the table of routes of its area and a template. To add one:
@@ -40,6 +40,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/jobs"
 	"github.com/eventrelay/relay/dashboard/overview"
 	"github.com/eventrelay/relay/dashboard/portal"
+	"github.com/eventrelay/relay/dashboard/tenants"
 )
 
 // Names of frame for those who start a dashboard.
@@ -72,6 +73,7 @@ func areas() []frame.Area {
 		catalogue.Area(),
 		issues.Area(),
 		portal.Area(),
+		tenants.Area(),
 	}, leakAreas(), []frame.Area{account.Area()})
 }
 
@@ -127,6 +129,7 @@ var menu = []frame.MenuGroup{
 			{Path: "/app/alerts/rules", Name: "Rules"},
 			{Path: "/app/alerts/channels", Name: "Channels"},
 		}},
+		{Path: "/app/tenants", Name: "Tenants", Icon: "app"},
 		{Path: "/app/usage", Name: "Usage", Icon: "usage"},
 		{Path: "/app/audit", Name: "Audit log", Icon: "audit"},
 		{Path: "/app/settings", Name: "Settings", Icon: "settings", Tabs: []frame.MenuItem{

@@ -248,7 +248,7 @@ func TestAreasCanBeLeftOut(t *testing.T) {
 var pageVariables = strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{run}",
 	"run_1", "{recovery}", "rec_1", "{finding}", "fnd_1", "{drain}", "drn_1", "{fixture}", "fix_1", "{domain}", "dom_1",
 	"{dsn}", "dsn_1", "{act}", "act_1", "{scan}", "scn_1", "{tripwire}", "trw_1",
-	"{list}", "usage-days", "{event_type}", "orders%2Fpaid", "{issue}", "iss_1")
+	"{list}", "usage-days", "{event_type}", "orders%2Fpaid", "{issue}", "iss_1", "{tenant}", "customer:1")
 
 // everyPageRig answers the calls of all pages.
 func everyPageRig(t *testing.T) *rig {
@@ -270,7 +270,7 @@ func everyPageRig(t *testing.T) *rig {
 	} {
 		r.api.on("GET "+path, http.StatusOK, body)
 	}
-	answerCatalogue(r).askFor("act_1")
+	answerTenants(answerCatalogue(r)).askFor("act_1")
 	return r
 }
 

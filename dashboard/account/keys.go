@@ -75,7 +75,11 @@ var lifetimes = []frame.Option{
 
 // listKeys returns what shows a page with the form of a new key.
 func listKeys(page func(*frame.Visit, *frame.Form, madeKey) error) func(*frame.Visit) error {
-	return func(v *frame.Visit) error { return page(v, scopeForm(""), madeKey{}) }
+	return func(v *frame.Visit) error {
+		f := scopeForm("")
+		f.Values.Set("tenant", v.R.URL.Query().Get("tenant"))
+		return page(v, f, madeKey{})
+	}
 }
 
 // showKeys shows the API keys and, to a writer, the form for a new one, even while the store is unavailable: somebody

@@ -37,7 +37,7 @@ type endpointsPage struct {
 func listEndpoints(v *frame.Visit) (err error) {
 	p := endpointsPage{BaseURL: v.Config.BaseURL}
 	if p.FilteredList, err = frame.ListRows[*endpointRow](v, "/v1/endpoints", frame.EndpointsPath,
-		[]string{"q"}); err != nil {
+		[]string{"q", "tenant"}); err != nil {
 		return err
 	}
 	if len(p.Rows) > 0 {

@@ -167,7 +167,7 @@ func (p *eventsPage) Marks() []string { return frame.Statuses }
 
 // Hidden are the filters that are on and have no field.
 func (p *eventsPage) Hidden() (names []string) {
-	for _, name := range []string{"destination_id", "run_id"} {
+	for _, name := range []string{"destination_id", "run_id", "tenant"} {
 		if p.Form.Value(name) != "" {
 			names = append(names, name)
 		}
@@ -185,7 +185,7 @@ func (p *eventsPage) Last() *model.EventRow {
 
 // filters are the parameters of the API that the page passes on.
 func filters() []string {
-	names := []string{"since", "until", "q"}
+	names := []string{"since", "until", "q", "tenant"}
 	for _, f := range event.Filters {
 		names = append(names, f.Name)
 	}

@@ -54,6 +54,12 @@ export async function seed(relay, receiver, label, fill = '') {
     example: { type: label },
   })
   assert.equal(described.status, 200, JSON.stringify(described.body))
+  const tenant = 'customer-42'
+  const customer = await call(relay, 'PUT', `/v1/tenants/${tenant}`, { name: name('Ltd'), allowance_events: 1000, limits: { endpoints: 5 } })
+  assert.equal(customer.status, 200, JSON.stringify(customer.body))
+  for (const [path, body] of [['keys', { name: name('key'), scope: 'read' }], ['portal_links', {}]]) {
+    assert.equal((await call(relay, 'POST', `/v1/tenants/${tenant}/${path}`, body)).status, 201)
+  }
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -75,6 +81,8 @@ export async function seed(relay, receiver, label, fill = '') {
     at('event-attempts', `/events/${retrying}/attempts`),
     at('event-types', '/event-types'),
     at('event-type', `/event-types/${type}`),
+    at('tenants', '/tenants'),
+    at('tenant', `/tenants/${tenant}`),
     at('issues', '/issues'),
     at('fixtures', '/fixtures'),
     at('fixture', `/fixtures/${fixture.id}`),

@@ -1,0 +1,171 @@
+// Package tenants has the pages of an account's customers: their settings, usage, keys and links to the portal.
+package tenants
+
+import (
+	"cmp"
+	"embed"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/dashboard/frame"
+)
+
+// Area returns the pages of this package.
+func Area() frame.Area {
+	return frame.Area{Pages: files, Routes: []frame.Route{
+		{"GET", listPath, frame.Reader, frame.WithNewForm(list)},
+		{"POST", listPath, frame.Writer, frame.Submit(create)},
+		{"GET", onePath, frame.Reader, frame.Show(read, show)},
+		{"POST", onePath, frame.Writer, frame.Change(read, save)},
+		{"POST", onePath + "/delete", frame.Writer, frame.Change(read, remove)},
+		{"POST", onePath + "/links", frame.Writer, frame.Change(read, link)},
+		{"POST", onePath + "/links/{link}/end", frame.Writer, frame.Button("DELETE "+oneAPI+"/portal_links/{link}", nil,
+			onePath, "Ended. The portal asks for a new link.")},
+	}}
+}
+
+//go:embed pages
+var files embed.FS
+
+const (
+	listPath = "/app/tenants"
+	onePath  = listPath + "/{tenant}"
+	oneAPI   = "/v1/tenants/{tenant}"
+)
+
+// tenantData is a tenant of the API.
+type tenantData struct{ wire.Tenant }
+
+var read = frame.ReadAt[tenantData](oneAPI)
+
+// Title is the name for people, or the one of the API.
+func (x *tenantData) Title() string { return cmp.Or(x.Name, x.Tenant.Tenant) }
+
+// Path is the page of the tenant.
+func (x *tenantData) Path() string { return pathOf(x.Tenant.Tenant) }
+
+func pathOf(name string) string { return listPath + "/" + url.PathEscape(name) }
+
+// listData is a page of the list.
+type listData struct {
+	frame.ListPage[*tenantData]
+	Form *frame.Form
+}
+
+// list shows the tenants, newest first, or opens the page of the one that is looked for.
+func list(v *frame.Visit, f *frame.Form) error {
+	if name := strings.TrimSpace(v.R.URL.Query().Get("find")); name != "" {
+		return v.Redirect(pathOf(name), "")
+	}
+	rows, err := frame.ReadList[*tenantData](v, "/v1/tenants", listPath, nil, nil)
+	if err != nil {
+		return err
+	}
+	return v.Page("tenants", listData{rows, f})
+}
+
+// create makes a tenant without settings. The call of the API would replace those of one that exists.
+func create(v *frame.Visit, f *frame.Form) error {
+	name := strings.TrimSpace(f.Value("tenant"))
+	path := "/v1/tenants/" + url.PathEscape(name)
+	err := v.Get(path, nil, &tenantData{})
+	switch {
+	case name == "" || err == nil:
+		message := "exists already"
+		if name == "" {
+			message = "is required"
+		}
+		err = frame.Fault("tenant", "%s", message)
+	case frame.StatusOf(err) == http.StatusNotFound:
+		err = v.Do("PUT "+path, f, frame.Object{"name": strings.TrimSpace(f.Value("name"))}, nil)
+	}
+	return v.Answer(f, err, func() error { return list(v, f) }, frame.Opens(v, pathOf(name), "Created"))
+}
+
+// tenantPage is the data of the page of one tenant.
+type tenantPage struct {
+	*tenantData
+	Usage       wire.Usage
+	Unavailable string // why the usage could not be read
+	Keys        []wire.TenantKey
+	Links       []wire.PortalLink
+	Form        *frame.Form
+	Link        *frame.Form
+	New         wire.PortalLink // the link that this request has made; its URL is shown this once
+}
+
+// Percent is the part of the allowance that is used, as a whole number.
+func (p *tenantPage) Percent() int64 {
+	if p.Usage.Allowance == nil {
+		return 0
+	}
+	return p.Usage.Events.Total * 100 / *p.Usage.Allowance
+}
+
+var fields = frame.FieldTable{{frame.TrimmedField, "name portal.title portal.color portal.logo_url"},
+	{frame.OptionalNumber, "allowance_events limits.endpoints limits.destinations limits.events_per_second"},
+	{frame.JSONField, "metadata"}}
+
+func show(v *frame.Visit, x *tenantData) error {
+	return showPage(v, x, &tenantPage{Form: frame.EditForm(fields.Values(x))})
+}
+
+// showPage shows a tenant with the forms of p; those that p does not have are new.
+func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
+	p.tenantData = x
+	if p.Form == nil {
+		p.Form = frame.EditForm(fields.Values(x))
+	}
+	if p.Link == nil {
+		p.Link = frame.NewForm(nil, "")
+	}
+	if p.Unavailable, err = v.TryGet("/v1/usage", url.Values{"tenant": {x.Tenant.Tenant}}, &p.Usage); err != nil {
+		return err
+	}
+	keys, err := frame.ReadRows[wire.TenantKey](v, oneAPI+"/keys", nil)
+	if err != nil {
+		return err
+	}
+	p.Keys = slices.DeleteFunc(keys.Data, func(k wire.TenantKey) bool { return !k.RevokedAt.IsZero() })
+	links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", nil)
+	p.Links = links.Data
+	if err != nil {
+		return err
+	}
+	return v.Page("tenant", p)
+}
+
+// save replaces the settings: the call of the API clears what it is not given.
+func save(v *frame.Visit, f *frame.Form, x *tenantData) error {
+	stored := fields.Values(x)
+	body := fields.Changes(f, stored)
+	if len(body) > 0 {
+		body = fields.All(f)
+		if body["metadata"] == nil {
+			body["metadata"] = frame.Object{}
+		}
+	}
+	return v.Save(frame.Saving{Form: f, Stored: stored, Body: body, Call: "PUT " + oneAPI, Back: x.Path(),
+		Again: func() error { return showPage(v, x, &tenantPage{Form: f}) }, Then: frame.Opens(v, x.Path(), "Saved")})
+}
+
+// remove deletes a tenant whose name the person has typed.
+func remove(v *frame.Visit, f *frame.Form, x *tenantData) error {
+	if strings.TrimSpace(f.Value("confirm")) != x.Tenant.Tenant {
+		return v.Redirect(x.Path(), "To delete a tenant, type its id. Nothing was deleted.")
+	}
+	if err := v.Do("DELETE "+oneAPI, f, nil, nil); err != nil {
+		return err
+	}
+	return v.Redirect(listPath, "Deleted, with its endpoints. Its keys and sessions have ended.")
+}
+
+// link makes a link to the portal, and shows it.
+func link(v *frame.Visit, f *frame.Form, x *tenantData) error {
+	p := &tenantPage{Link: f}
+	return v.Ask("POST "+oneAPI+"/portal_links", f, frame.Object{"can": append([]string{}, f.Values["can"]...)}, &p.New,
+		func() error { return showPage(v, x, p) }, func() error { p.Link = nil; return showPage(v, x, p) })
+}
