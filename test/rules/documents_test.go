@@ -454,7 +454,7 @@ func (c *code) declares(name string) bool {
 var (
 	makeCommand  = regexp.MustCompile(`(?:^|[;&|(] *|\bsudo )make ((?:[a-z][a-z-]* ?)+)`)
 	relayCommand = regexp.MustCompile(
-		`(?:^|[;&|($] *|/|\bexec |[A-Z]=\S* )relay ([a-z][a-z-]*(?:\|[a-z]+)*)(?: ([a-z][a-z|]+)\b)?`)
+		`(?:^|[;&|($] *|/|\bexec (?:relay )?|[A-Z]=\S* )relay ([a-z][a-z-]*(?:\|[a-z]+)*)(?: ([a-z][a-z|]+)\b)?`)
 	flagOf     = regexp.MustCompile(`(?:^|[\s\[(|])--([a-z][a-z0-9-]*)`)
 	takesFlags = regexp.MustCompile(`^--|\b(?:relay|relay-bench)\s`)
 )
