@@ -103,6 +103,10 @@ func TestComposeSettings(t *testing.T) {
 	if nodes < 7 {
 		t.Errorf("%d nodes", nodes)
 	}
+	// It has the Idempotency-Keys of events: a restart must not forget them, nor a full memory drop them.
+	redis := readCompose(t)["redis"]
+	is.Has(t, strings.Join(redis.Command, " "), "--appendonly yes --dir /data --maxmemory 256mb --maxmemory-policy noeviction")
+	is.Has(t, strings.Join(redis.Volumes, " "), "redis:/data")
 }
 
 // A relay takes the settings of docker-compose.yml and the secrets that are written for it.

@@ -52,10 +52,10 @@ const (
 
 // Advice for the user of a relay on how events come to their own machine or network, which it does not send to.
 const (
-	localAdvice = "; for this machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW=127.0.0.0/8 " +
+	localAdvice = "; run relay-forward.mjs (under /tools), or set RELAY_EGRESS_ALLOW=127.0.0.0/8 " +
 		"and RELAY_EGRESS_ALLOW_HTTP=true"
-	networkAdvice = "; for your own machine run /tools/relay-forward.mjs, or set RELAY_EGRESS_ALLOW " +
-		"and RELAY_EGRESS_ALLOW_HTTP"
+	networkAdvice = "; run relay-forward.mjs (under /tools), or set RELAY_EGRESS_ALLOW=ADDRESS/32 " +
+		"and RELAY_EGRESS_ALLOW_HTTP=true"
 )
 
 // httpAdvice is for a local host that RELAY_EGRESS_ALLOW has already.

@@ -30,6 +30,7 @@ type cluster struct {
 	url, receiver, key string
 	prometheus         string // address
 	endpoint, ingest   string // id and address of the endpoint that gets the events
+	once               string // Idempotency-Key of calls; empty: none
 
 	mu       sync.Mutex
 	sent     int
@@ -143,6 +144,9 @@ func (c *cluster) call(method, path string, body, into any) (status int, err err
 	}
 	req.Header.Set("Authorization", "Bearer "+c.key)
 	req.Header.Set("Content-Type", "application/json")
+	if c.once != "" {
+		req.Header.Set("Idempotency-Key", c.once)
+	}
 	resp, err := (&http.Client{Timeout: time.Minute}).Do(req)
 	if err != nil {
 		return 0, err
@@ -329,10 +333,20 @@ func TestComposeSmall(t *testing.T) {
 	}
 	c.awaitReceived()
 	c.awaitScraped("1")
+	repeated := func() (answer struct{ ID string }) {
+		c.once = "order-1042"
+		status, err := c.call("POST", "/v1/endpoints/"+c.endpoint+"/events", 
+			map[string]any{"type": "once", "data": map[string]any{"number": 9999}}, &answer)
+		is.Equal(t, status, http.StatusAccepted, "a send: %v", err)
+		c.once = ""
+		return answer
+	}
+	first := repeated()
 	c.compose("down")
 	c.up()
 	c.awaitStored()
 	is.Equal(t, len(c.accepted), 10, "of 10 events were accepted")
+	is.Equal(t, repeated(), first, "Redis has forgotten an Idempotency-Key: the repeat is another event")
 
 	c.relay("relay", nil, "doctor")
 	export := c.relay("relay", nil, "config", "export")
