@@ -335,7 +335,7 @@ func TestComposeSmall(t *testing.T) {
 	c.awaitScraped("1")
 	repeated := func() (answer struct{ ID string }) {
 		c.once = "order-1042"
-		status, err := c.call("POST", "/v1/endpoints/"+c.endpoint+"/events", 
+		status, err := c.call("POST", "/v1/endpoints/"+c.endpoint+"/events",
 			map[string]any{"type": "once", "data": map[string]any{"number": 9999}}, &answer)
 		is.Equal(t, status, http.StatusAccepted, "a send: %v", err)
 		c.once = ""
