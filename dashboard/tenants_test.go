@@ -79,6 +79,7 @@ func TestTenants(t *testing.T) {
 	b.post("/app/tenants/customer:1/delete", url.Values{"nonce": {page.nonce()}, "confirm": {"no"}}).
 		wantRedirect("/app/tenants/customer:1")
 	b.post("/app/tenants", url.Values{"nonce": {page.nonce()}, "tenant": {"customer:1"}}).want(400, "Exists already")
+	b.post("/app/tenants", url.Values{"nonce": {page.nonce()}, "tenant": {".."}}).want(400, "Must have 1 to 64")
 	for _, call := range r.api.calls[before:] {
 		is.Equal(t, call.Method, "GET", "%s %s was called", call.Method, call.Path)
 	}

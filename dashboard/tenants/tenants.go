@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Area returns the pages of this package.
@@ -57,7 +58,7 @@ type listData struct {
 
 // list shows the tenants, newest first, or opens the page of the one that is looked for.
 func list(v *frame.Visit, f *frame.Form) error {
-	if name := strings.TrimSpace(v.R.URL.Query().Get("find")); name != "" {
+	if name := strings.TrimSpace(v.R.URL.Query().Get("find")); config.IsTenant(name) {
 		return v.Redirect(pathOf(name), "")
 	}
 	rows, err := frame.ReadList[*tenantData](v, "/v1/tenants", listPath, nil, nil)
@@ -70,15 +71,14 @@ func list(v *frame.Visit, f *frame.Form) error {
 // create makes a tenant without settings. The call of the API would replace those of one that exists.
 func create(v *frame.Visit, f *frame.Form) error {
 	name := strings.TrimSpace(f.Value("tenant"))
-	path := "/v1/tenants/" + url.PathEscape(name)
-	err := v.Get(path, nil, &tenantData{})
+	path := "/v1/tenants/" + name
+	err := frame.Fault("tenant", "must have 1 to 64 letters, digits, dots, colons, _ or -")
+	if config.IsTenant(name) {
+		err = v.Get(path, nil, &tenantData{})
+	}
 	switch {
-	case name == "" || err == nil:
-		message := "exists already"
-		if name == "" {
-			message = "is required"
-		}
-		err = frame.Fault("tenant", "%s", message)
+	case err == nil:
+		err = frame.Fault("tenant", "exists already")
 	case frame.StatusOf(err) == http.StatusNotFound:
 		err = v.Do("PUT "+path, f, frame.Object{"name": strings.TrimSpace(f.Value("name"))}, nil)
 	}
@@ -125,12 +125,13 @@ func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
 	if p.Unavailable, err = v.TryGet("/v1/usage", url.Values{"tenant": {x.Tenant.Tenant}}, &p.Usage); err != nil {
 		return err
 	}
-	keys, err := frame.ReadRows[wire.TenantKey](v, oneAPI+"/keys", nil)
+	most := url.Values{"limit": {"100"}}
+	keys, err := frame.ReadRows[wire.TenantKey](v, oneAPI+"/keys", most)
 	if err != nil {
 		return err
 	}
 	p.Keys = slices.DeleteFunc(keys.Data, func(k wire.TenantKey) bool { return !k.RevokedAt.IsZero() })
-	links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", nil)
+	links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", most)
 	p.Links = links.Data
 	if err != nil {
 		return err
