@@ -205,8 +205,28 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 	kept = unmask(o, next.Secrets(), shown.Secrets(), opened.Secrets())
 	if in.checkSettings(o, next.Validate); in.Err == nil {
 		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
+		if next.Ordering != nil {
+			in.warnPath(o.Param("ordering.by"), next.Ordering.By)
+		}
+		if next.Kafka != nil {
+			in.warnPath(o.Param("kafka.key"), next.Kafka.Key)
+		}
+		if next.SQS != nil {
+			in.warnPath(o.Param("sqs.group"), next.SQS.Group)
+		}
 	}
 	return kept
+}
+
+// warnPath warns of a source, such as body:$.id|header:X-Id, with a path that probably finds nothing.
+func (in *endpointInput) warnPath(param, source string) {
+	for part := range strings.SplitSeq(source, "|") {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(part), "body:"); ok {
+			if doubt := event.PathDoubt(path); doubt != "" {
+				in.Warn(param, doubt)
+			}
+		}
+	}
 }
 
 // unmask puts the present secrets in place of their masks and returns the paths of those.

@@ -106,6 +106,7 @@ func (in *endpointInput) provider(o *frame.Object, e *config.Endpoint) {
 		} else if commaBetween.MatchString(source) {
 			o.Fail("type_source", "separates alternatives with a comma; separate them with | instead")
 		}
+		in.warnPath("type_source", source)
 		e.TypeSource = &source
 		return
 	} else if ok {
@@ -127,6 +128,7 @@ func (in *endpointInput) dedup(next *config.Dedup, e *config.Endpoint) {
 		} else if _, err := event.ParseDedupKey(next.Key); err != nil {
 			in.Fail("dedup.key", "is not valid: %v", err)
 		}
+		in.warnPath("dedup.key", next.Key)
 	}
 	e.Dedup = next
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,6 +23,8 @@ type Batches struct {
 	Wait  time.Duration // from the first event of a batch until it leaves
 	Bytes int           // of a batch, unless its only event is larger
 	Count int           // of its events; 0: no bound
+	// Halve sends the halves of a batch that was refused for its content: one event costs those beside it no attempt.
+	Halve bool
 
 	mu   sync.Mutex // guards next
 	next *Batch     // gathers; nil: the next event begins another one
@@ -31,11 +34,14 @@ type Batches struct {
 type Batch struct {
 	Lines    bytes.Buffer  // one JSON object each
 	Count    int           // of lines
+	Half     string        // which events of a batch these are: "", or such as -1-50
 	Farthest http.Header   // of the event with the most hops
 	Attempt  event.Attempt // what all attempts have in common: set by the function that sends the batch
 	result   Result
+	first    int           // of its events, among those of the whole batch
+	answered []*Batch      // by event of the whole batch: the last request that had it
 	full     chan struct{} // closed when it has a size or count at which it leaves
-	sent     chan struct{} // closed when Attempt and result are set
+	sent     chan struct{} // closed when answered is complete
 }
 
 // Send adds an event to a batch, calls send for a batch that begins with it, and returns when the batch was sent. The
@@ -43,10 +49,10 @@ type Batch struct {
 func (x *Batches) Send(
 	ctx context.Context, m Message, header http.Header, line []byte, send func(*Batch) Result,
 ) Result {
-	b, begins := x.join(line, header)
-	if begins {
+	b, index := x.join(line, header)
+	if index == 0 {
 		x.gather(ctx, b)
-		b.result = send(b)
+		x.send(b, send)
 		close(b.sent)
 	}
 	select {
@@ -55,6 +61,7 @@ func (x *Batches) Send(
 		m.Attempt.ErrorMessage = "the node stopped before the batch was sent"
 		return Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
 	}
+	b = b.answered[index]
 	own := *m.Attempt
 	*m.Attempt = b.Attempt
 	m.Attempt.ID, m.Attempt.StartedAt, m.Attempt.Trigger, m.Attempt.Trace = own.ID, own.StartedAt, own.Trigger, own.Trace
@@ -67,27 +74,72 @@ func (x *Batches) Send(
 	return result
 }
 
-// join adds a line to the batch that gathers, or begins one.
-func (x *Batches) join(line []byte, header http.Header) (b *Batch, begins bool) {
+// maxRequests is how many requests an attempt of a batch makes: enough to find two or three events of 200 that a receiver
+// refuses.
+const maxRequests = 32
+
+// send sends a batch, and after a refusal of its content the halves of it, those of the halves, and so on.
+func (x *Batches) send(b *Batch, send func(*Batch) Result) {
+	b.answered = make([]*Batch, b.Count)
+	parts := []*Batch{b}
+	for requests := 1; len(parts) > 0; requests++ {
+		part := parts[0]
+		parts = parts[1:]
+		part.result = send(part)
+		for i := range part.Count {
+			b.answered[part.first+i] = part
+		}
+		if x.Halve && part.Count > 1 && refusesContent(part.Attempt.Code) && requests+len(parts)+2 <= maxRequests {
+			parts = append(b.halves(part), parts...)
+		}
+	}
+}
+
+// refusesContent reports whether a status is about what was sent (RFC 9110, 15.5).
+func refusesContent(status int) bool {
+	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge ||
+		status == http.StatusUnprocessableEntity
+}
+
+// halves are two batches with the events of a part of b.
+func (b *Batch) halves(part *Batch) []*Batch {
+	lines, halves := bytes.SplitAfter(part.Lines.Bytes(), []byte{'\n'}), make([]*Batch, 2)
+	for i, from := range []int{0, part.Count / 2} {
+		n := part.Count / 2
+		if i == 1 {
+			n = part.Count - from
+		}
+		h := &Batch{Count: n, Farthest: b.Farthest, first: part.first + from,
+			Half: fmt.Sprintf("-%d-%d", part.first+from+1, part.first+from+n)}
+		for _, line := range lines[from : from+n] {
+			h.Lines.Write(line)
+		}
+		halves[i] = h
+	}
+	return halves
+}
+
+// join adds a line to the batch that gathers, or begins one, and returns its place.
+func (x *Batches) join(line []byte, header http.Header) (b *Batch, index int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if b = x.next; b != nil && b.Lines.Len()+len(line) > x.Bytes {
 		close(b.full)
 		b = nil
 	}
-	if begins = b == nil; begins {
+	if b == nil {
 		b = &Batch{full: make(chan struct{}), sent: make(chan struct{}), Farthest: header}
 	}
 	if hopsOf(header) > hopsOf(b.Farthest) {
 		b.Farthest = header
 	}
 	b.Lines.Write(line)
-	b.Count++
+	index, b.Count = b.Count, b.Count+1
 	if x.next = b; b.Lines.Len() >= x.Bytes || b.Count == x.Count {
 		x.next = nil
 		close(b.full)
 	}
-	return b, begins
+	return b, index
 }
 
 func hopsOf(h http.Header) int { return event.Hops(h[headerHops]) }
@@ -154,7 +206,7 @@ type line struct {
 	Attempt     int               `json:"attempt"`
 	Headers     map[string]string `json:"headers"`
 	Body        json.RawMessage   `json:"body,omitempty"`        // JSON
-	BodyEncoded []byte            `json:"body_base64,omitempty"` // any other
+	BodyEncoded *[]byte           `json:"body_base64,omitempty"` // any other
 }
 
 // Line is the event in JSON, with those headers and a line break.
@@ -165,8 +217,9 @@ func Line(m Message, header http.Header) []byte {
 	for name, values := range header {
 		x.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
 	}
-	if x.Body = m.Content.Body; !json.Valid(x.Body) {
-		x.Body, x.BodyEncoded = nil, m.Content.Body
+	if x.Body = m.Content.Body; !web.IsPortable(x.Body) { // one that a parser refuses would cost all events beside it
+		encoded := append([]byte{}, x.Body...)
+		x.Body, x.BodyEncoded = nil, &encoded
 	}
 	return web.Encode(x)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // value is a JSON value. It is text until an operation looks inside; then it is a container. The zero value marks what
@@ -213,7 +214,7 @@ func (s *scan) check() string {
 			}
 		case '"':
 			end := i + stringEnd(s.text[i:])
-			if loneSurrogate(s.text[i:end]) {
+			if web.LoneSurrogate(s.text[i:end]) {
 				return "a string holds half of a surrogate pair at byte " + strconv.Itoa(i) + ", which is no character"
 			}
 			if n := len(s.first); n > 0 && s.first[n-1] >= 0 && s.isName(end) {
@@ -270,41 +271,6 @@ func (s *scan) closeContainer() (name string, twice bool) {
 		}
 	}
 	return "", false
-}
-
-// loneSurrogate reports whether a JSON string has the escape of one half of a surrogate pair without the other.
-func loneSurrogate(text string) bool {
-	for {
-		i := strings.IndexByte(text, '\\')
-		if i < 0 {
-			return false
-		}
-		if text[i+1] != 'u' {
-			text = text[i+2:]
-			continue
-		}
-		unit := hex4(text[i+2:])
-		text = text[i+6:]
-		switch {
-		case unit < 0xd800 || unit > 0xdfff:
-		case unit >= 0xdc00 || !strings.HasPrefix(text, `\u`):
-			return true
-		default:
-			if low := hex4(text[2:]); low < 0xdc00 || low > 0xdfff {
-				return true
-			}
-			text = text[6:]
-		}
-	}
-}
-
-// hex4 reads the four digits of an escape in a valid JSON string.
-func hex4(text string) uint64 {
-	n, err := strconv.ParseUint(text[:4], 16, 32)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // maxExcerpt is how much of a text an error or a diff shows, in bytes.

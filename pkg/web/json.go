@@ -1,9 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -99,6 +102,54 @@ func validUTF8(b []byte) (n int) {
 	return n
 }
 
+// portableDepth is how deep JSON may be nested inside other JSON that every parser has to read: System.Text.Json takes 64
+// levels, of which an event in a batch has three.
+const portableDepth = 60
+
+// IsPortable reports whether every parser reads b as JSON: UTF-8 (RFC 8259, 8.1), syntax, nesting up to 60 levels, no half
+// of a surrogate pair, and no number beyond a float64 (RFC 8259, 6). encoding/json.Valid takes more.
+func IsPortable(b []byte) bool {
+	s := scanner{b: b, maxDepth: portableDepth - 1, floats: true}
+	s.skipSpace()
+	return utf8.Valid(b) && s.skipValue(0) == nil && s.expectEnd() == nil &&
+		!(bytes.Contains(b, []byte(`\u`)) && LoneSurrogate(string(b)))
+}
+
+// LoneSurrogate reports whether valid JSON has the escape of one half of a surrogate pair without the other.
+func LoneSurrogate(text string) bool {
+	for {
+		i := strings.IndexByte(text, '\\')
+		if i < 0 {
+			return false
+		}
+		if text[i+1] != 'u' {
+			text = text[i+2:]
+			continue
+		}
+		unit := hex4(text[i+2:])
+		text = text[i+6:]
+		switch {
+		case unit < 0xd800 || unit > 0xdfff:
+		case unit >= 0xdc00 || !strings.HasPrefix(text, `\u`):
+			return true
+		default:
+			if low := hex4(text[2:]); low < 0xdc00 || low > 0xdfff {
+				return true
+			}
+			text = text[6:]
+		}
+	}
+}
+
+// hex4 reads the four digits of an escape in valid JSON.
+func hex4(text string) uint64 {
+	n, err := strconv.ParseUint(text[:4], 16, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // nameSet is the set of member names of one object; it is nil while the object has less than maxLinearSearch members.
 type nameSet map[string]struct{}
 
@@ -184,7 +235,8 @@ var errNotString = errors.New("decode string: not a JSON string")
 type scanner struct {
 	b        []byte
 	pos      int
-	maxDepth int // how deep containers may be nested
+	maxDepth int  // how deep containers may be nested
+	floats   bool // numbers must fit a float64
 }
 
 func (s *scanner) syntaxError(reason string) error {
@@ -371,6 +423,7 @@ func escapeLen(b []byte) int {
 }
 
 func (s *scanner) skipNumber() error {
+	start := s.pos
 	if s.peek() == '-' {
 		s.pos++
 	}
@@ -395,6 +448,11 @@ func (s *scanner) skipNumber() error {
 		}
 		if !s.skipDigits() {
 			return s.syntaxError("expected a digit")
+		}
+	}
+	if s.floats {
+		if _, err := strconv.ParseFloat(string(s.b[start:s.pos]), 64); err != nil {
+			return s.syntaxError("number is too large")
 		}
 	}
 	return nil

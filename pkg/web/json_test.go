@@ -353,3 +353,14 @@ func BenchmarkParseObject1MiB(b *testing.B) {
 		})
 	}
 }
+
+// What other parsers refuse is not portable, though encoding/json takes it (but for the last).
+func TestIsPortable(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for _, text := range []string{`{"a":[1,-2.5e3,"\\ud83d\\ude00","\u00e9",null,true]} `, "7", deep(60), `"\\\\ud83d"`} {
+		is.Equal(t, web.IsPortable([]byte(text)), true, "%s", text)
+	}
+	for _, text := range []string{"\"\xf6\"", `"\ud83d"`, `["\ude00\ud83d"]`, "1e400", "[-1e999]", deep(61), "", "{} {}", `"\u12`} {
+		is.Equal(t, web.IsPortable([]byte(text)), false, "%s", text)
+	}
+}

@@ -204,10 +204,10 @@ const maxBatchAnswer = 1 << 10
 
 func newBatches(now func() time.Time, b *kinds.HTTPBatch) *destination.Batches {
 	return &destination.Batches{Now: now, Wait: time.Duration(b.Seconds) * time.Second, Count: b.Events,
-		Bytes: b.Bytes - 1} // an array has a byte more than lines
+		Bytes: b.Bytes - 1, Halve: true} // an array has a byte more than lines
 }
 
-// sendInBatch adds the event to a batch and returns when it was answered. The answer decides for all events of a batch.
+// sendInBatch adds the event to a batch and returns when it was answered. The answer decides for all events of a request.
 func (t *target) sendInBatch(ctx context.Context, m destination.Message) destination.Result {
 	header := m.EventHeader(&destination.Opened{}) // those of the destination are the request's
 	line := destination.Line(m, header)
@@ -221,7 +221,7 @@ func (t *target) sendInBatch(ctx context.Context, m destination.Message) destina
 		m := m
 		m.Attempt, m.Content = &b.Attempt, destination.Content{Body: b.Array()}
 		b.Attempt.StartedAt = t.kind.Now()
-		result := t.request(ctx, m, http.MethodPost, b.Header(name, m.Work, m.Content.Body,
+		result := t.request(ctx, m, http.MethodPost, b.Header(name+b.Half, m.Work, m.Content.Body,
 			&t.Opened, t.kind.userAgent, b.Attempt.StartedAt))
 		if b.Count > 1 && len(b.Attempt.ResponseBody) > maxBatchAnswer {
 			b.Attempt.ResponseBody, b.Attempt.Truncated = b.Attempt.ResponseBody[:maxBatchAnswer], true

@@ -15,12 +15,14 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -682,7 +684,7 @@ func TestBatchesOfEvents(t *testing.T) {
 	for _, want := range []struct {
 		status int
 		class  destination.Class
-	}{{200, destination.Delivered}, {503, destination.Retryable}, {400, destination.Final}} {
+	}{{200, destination.Delivered}, {503, destination.Retryable}, {404, destination.Final}} {
 		status, bodies = want.status, nil
 		var all sync.WaitGroup
 		for i := range 30 {
@@ -713,6 +715,76 @@ func TestBatchesOfEvents(t *testing.T) {
 		if len(events) != 30 || count[`{"a":[1,2]}`] != 15 || count["no\nJSON"] != 15 {
 			t.Errorf("%v", count)
 		}
+	}
+}
+
+// A receiver that refuses one event gets the others without it; each request has a webhook-id of its own. What no parser
+// may refuse is in JSON, whatever else is in base64.
+func TestOneEventSpoilsNoBatch(t *testing.T) {
+	names := map[string]bool{}
+	got := map[string]int{}
+	x := batches(t, kinds.HTTPBatch{Events: 30, Seconds: 30}, func(w http.ResponseWriter, r *http.Request, body []byte) {
+		var events []struct {
+			Body    json.RawMessage
+			Encoded *[]byte `json:"body_base64"`
+		}
+		if err := json.Unmarshal(body, &events); err != nil || !utf8.Valid(body) || names[r.Header.Get("Webhook-Id")] {
+			t.Errorf("%v: %q", err, body)
+		}
+		if names[r.Header.Get("Webhook-Id")] = true; bytes.Contains(body, []byte("refused")) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		for _, e := range events {
+			if e.Encoded != nil {
+				got["base64 "+string(*e.Encoded)]++
+			}
+			got[string(e.Body)]++
+		}
+	})
+	bodies := []string{"", "J\xf6rg", `"J` + "\xf6" + `rg"`, `"\ud83d"`, "1e400", strings.Repeat("[", 61) + strings.Repeat("]", 61)}
+	delivered := make([]bool, 30)
+	var all sync.WaitGroup
+	for i := range delivered {
+		all.Go(func() {
+			body := `"refused"`
+			if i != 17 {
+				body = append(slices.Clone(bodies), strconv.Itoa(i))[min(i, len(bodies))]
+			}
+			a, r := x.Send(body)
+			if delivered[i] = r.Class == destination.Delivered; delivered[i] != (a.Code == 200) {
+				t.Errorf("%v: answered %d", r.Class, a.Code)
+			}
+		})
+	}
+	all.Wait()
+	for i, ok := range delivered {
+		is.Equal(t, ok, i != 17, "event %d", i)
+	}
+	for i, body := range bodies {
+		is.Equal(t, got["base64 "+body], 1, "body %d in base64", i)
+	}
+	is.Equal(t, got["29"], 1, "the last event")
+	if len(names) > 13 {
+		t.Errorf("%d requests", len(names))
+	}
+
+	// A receiver that refuses everything gets no request for each event.
+	requests := 0
+	x = batches(t, kinds.HTTPBatch{Events: 200, Seconds: 30}, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		requests++
+		w.WriteHeader(http.StatusBadRequest)
+	})
+	for range 200 {
+		all.Go(func() {
+			if a, r := x.Send("{}"); a.Code != 400 || r.Class != destination.Final {
+				t.Errorf("%d %v", a.Code, r.Class)
+			}
+		})
+	}
+	all.Wait()
+	if requests < 2 || requests > 32 {
+		t.Errorf("%d requests", requests)
 	}
 }
 

@@ -281,9 +281,12 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 }
 
 // childEnvironment is the environment of this process without the relay's settings: there are secrets among them, and
-// the engine gets what it needs as flags.
+// the engine gets what it needs as flags. Its time zone is UTC: ClickHouse does not start with a TZ such as
+// CET-1CEST,M3.5.0,M10.5.0/3, which POSIX allows.
 func childEnvironment() []string {
-	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "RELAY_") })
+	return append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "RELAY_") || strings.HasPrefix(entry, "TZ=")
+	}), "TZ=UTC")
 }
 
 // waitForPing reports whether the engine answers a ping before ctx ends. One request suffices: its connection waits in
