@@ -61,14 +61,25 @@ type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
 
+// closedIdle is net/http's error, which it does not export, for a kept connection that the server had closed before it read
+// the request. Only that costs no attempt: after any other error the server may have processed the request.
+const closedIdle = "http: server closed idle connection"
+
 // roundTrip sends a request with an access token, if the target has them. When the destination refuses a token, it
 // sends the request once more with a new one: the destination has not processed the first.
 func (t *target) roundTrip(
 	ctx context.Context, hooks *httptrace.ClientTrace, method string, body []byte, header http.Header,
 ) (http.Header, *http.Response, error) {
 	traced := httptrace.WithClientTrace(ctx, hooks)
-	if t.tokens == nil {
+	send := func(header http.Header) (*http.Response, error) {
 		resp, err := t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
+		if err != nil && strings.HasSuffix(err.Error(), closedIdle) {
+			resp, err = t.transport.RoundTrip(newRequest(traced, t.url, method, body, header.Clone()))
+		}
+		return resp, err
+	}
+	if t.tokens == nil {
+		resp, err := send(header)
 		return header, resp, err
 	}
 	token, err := t.tokens.get(ctx, "")
@@ -76,7 +87,7 @@ func (t *target) roundTrip(
 		return header, nil, tokenError{err}
 	}
 	header["Authorization"] = []string{token}
-	resp, err := t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
+	resp, err := send(header)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized {
 		return header, resp, err
 	}
@@ -87,7 +98,7 @@ func (t *target) roundTrip(
 	readBody(resp)
 	header = header.Clone() // the first request may still be written
 	header["Authorization"] = []string{next}
-	resp, err = t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
+	resp, err = send(header)
 	return header, resp, err
 }
 

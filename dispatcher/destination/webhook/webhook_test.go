@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -314,6 +315,44 @@ func TestOneAttemptIsOneRequest(t *testing.T) {
 			t.Fatalf("second attempt: %+v", attempt)
 		}
 		is.Equal(t, requests.Load(), 2, "body %q … requests for two attempts", body)
+	}
+}
+
+// closing is a transport whose connection the server closes between two requests.
+type closing struct {
+	http.RoundTripper
+	failures []error
+}
+
+func (c *closing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(c.failures) == 0 {
+		return c.RoundTripper.RoundTrip(r)
+	}
+	err := c.failures[0]
+	c.failures = c.failures[1:]
+	return nil, err
+}
+
+// A request that the receiver cannot have read costs no attempt. One that it may have read does.
+func TestClosedIdleConnectionCostsNoAttempt(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	c := &closing{}
+	x := desttest.New(t, desttest.Loopback(), kinds.Settings{}, func(r *desttest.Rig) destination.Kind {
+		c.RoundTripper = r.Transport
+		return New(Deps{Transport: c, Keyring: r.Keyring, Now: time.Now, Version: "test"})
+	})
+	x.Dest.URL = server.URL
+	x.Open()
+	idle := errors.New(closedIdle)
+	for _, want := range []struct {
+		failures []error
+		code     int
+	}{{[]error{idle}, 200}, {[]error{idle, idle}, 0}, {[]error{io.EOF}, 0}} {
+		c.failures = slices.Clone(want.failures)
+		a, _ := x.Send("x")
+		is.Equal(t, a.Code, want.code, "after %v", want.failures)
+		is.Equal(t, len(c.failures), 0, "requests are missing")
 	}
 }
 
