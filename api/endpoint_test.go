@@ -681,9 +681,11 @@ func TestPathsOfFiltersThatAreProbablyWrongHaveAWarning(t *testing.T) {
 	}
 	queue := `"sqs":{"queue_url":"https://sqs.eu-central-1.amazonaws.com/1/a","access_key_id":"a","secret_access_key":"b",
 		"group":"body:$.items[0].id"}`
-	warned := c.do("POST", "/v1/endpoints", `{"type_source":"header:X-Type|body:$.items[0].type","dedup":{"key":"body:$.a[*]"},
+	warned := c.do("POST", "/v1/endpoints", `{"type_source":"header:X-Type|body:$.items[0].type",
+		"dedup":{"key":"body:$.a[*]"},
 		"destinations":[{"url":"https://a.example","ordering":{"by":"body:$.items[0].id"}},{`+queue+`}]}`).want(201)
-	for i, param := range []string{"type_source", "dedup.key", "destinations[0].ordering.by", "destinations[1].sqs.group"} {
+	for i, param := range []string{"type_source", "dedup.key", "destinations[0].ordering.by",
+		"destinations[1].sqs.group"} {
 		if !strings.Contains(string(warned.raw), `"param":"`+param+`"`) || warned.get(fmt.Sprintf("warnings.%d", i)) == nil {
 			t.Errorf("no warning of %s: %s", param, warned.raw)
 		}

@@ -1,8 +1,8 @@
 // Package dashboard serves the pages under /app and their files under /static.
 //
 // The pages lie in areas, each a package that exports its routes, templates and lists: overview, endpoints, events,
-// jobs, fixtures, tenants, leaks and account. Areas know frame, which is what every page needs, and model, which is what several
-// of them show of an endpoint, an event or an alert. They do not know each other.
+// jobs, fixtures, tenants, leaks and account. Areas know frame, which is what every page needs, and model, which is
+// what several of them show of an endpoint, an event or an alert. They do not know each other.
 //
 // A page is a handler, a line in the table of routes of its area and a template. To add one:
 //

@@ -50,14 +50,15 @@ func TestTenants(t *testing.T) {
 		"DELETE /v1/tenants/customer:1/portal_links/pls_1"} {
 		r.api.on(call, http.StatusOK, oneTenant)
 	}
-	r.api.on("POST /v1/tenants/customer:1/portal_links", http.StatusCreated, `{"id":"pls_2","url":"https://a.example/link/once",
-		"can":["view"],"opened_at":null,"ends_at":"2026-08-21T22:34:36.123Z"}`)
+	r.api.on("POST /v1/tenants/customer:1/portal_links", http.StatusCreated, `{"id":"pls_2",
+		"url":"https://a.example/link/once","can":["view"],"opened_at":null,"ends_at":"2026-08-21T22:34:36.123Z"}`)
 	for _, x := range []struct {
 		path, call, body, to string
 		form                 url.Values
 	}{
 		{"/app/tenants/customer:1", "PUT /v1/tenants/customer:1", `{"allowance_events":2000,"limits":{"destinations":null,` +
-			`"endpoints":5,"events_per_second":null},"metadata":{"plan":"gold"},"name":"Example \u003cb\u003eLtd\u003c/b\u003e","portal":` +
+			`"endpoints":5,"events_per_second":null},"metadata":{"plan":"gold"},` +
+			`"name":"Example \u003cb\u003eLtd\u003c/b\u003e","portal":` +
 			`{"color":"#0b6e4f","logo_url":"","title":""}}`, "/app/tenants/customer:1", form},
 		{"/app/tenants", "PUT /v1/tenants/new", `{"name":"New"}`, "/app/tenants/new",
 			url.Values{"tenant": {" new "}, "name": {"New"}}},

@@ -74,8 +74,8 @@ func (x *Batches) Send(
 	return result
 }
 
-// maxRequests is how many requests an attempt of a batch makes: enough to find two or three events of 200 that a receiver
-// refuses.
+// maxRequests is how many requests an attempt of a batch makes: enough to find two or three events of 200 that a
+// receiver refuses.
 const maxRequests = 32
 
 // send sends a batch, and after a refusal of its content the halves of it, those of the halves, and so on.

@@ -18,12 +18,12 @@ import (
 )
 
 // If every node read the heartbeats of all others, N nodes would read 2N² records a second, and N² after each change.
-// So nodes send heartbeats and messages to a topic that one node reads, the aggregator. It tells all nodes what it has read
-// by digests in the topic nodes: one every half second, and soon after news. A digest has the same size for any number
-// of nodes, unless one of them came, left or changed.
+// So nodes send heartbeats and messages to a topic that one node reads, the aggregator. It tells all nodes what it has
+// read by digests in the topic nodes: one every half second, and soon after news. A digest has the same size for any
+// number of nodes, unless one of them came, left or changed.
 //
-// Any node may be the aggregator: what a digest says is true, whoever read it. Nodes that see no digest for a second become
-// aggregators; of several the one with the lowest id goes on.
+// Any node may be the aggregator: what a digest says is true, whoever read it. Nodes that see no digest for a second
+// become aggregators; of several the one with the lowest id goes on.
 //
 // Before digestLevel nodes of the previous version may run, which read and write heartbeats in the topic nodes. Until
 // then heartbeats go to both topics and digests are not used. Whoever uses digests has applied the record that raised
@@ -151,8 +151,8 @@ func (p *peers) outranks(boot string, now time.Time, life time.Duration) bool {
 	return p.aggregator != "" && p.aggregator < boot && now.Sub(p.aggregatorAt) < life
 }
 
-// runAggregator makes this node the aggregator while there is no other. A node that does not reach the brokers leaves it to
-// others.
+// runAggregator makes this node the aggregator while there is no other. A node that does not reach the brokers leaves
+// it to others.
 func (l membership) runAggregator(ctx context.Context) error {
 	pause, silence := l.timing.HeartbeatInterval/10, 2*l.timing.HeartbeatInterval
 	for wait.For(ctx, pause+rand.N(pause)) == nil {

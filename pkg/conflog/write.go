@@ -422,8 +422,8 @@ func (l *Log) WaitForPeers(ctx context.Context, res WriteResult) {
 
 // Barrier waits until no node can act on the configuration from before the record: every living node has announced a
 // position after it, or all leases from before it have expired (5.5 s). A node is living while its heartbeats arrive.
-// When this node, or the aggregator whose digest it has read, reads this node's own heartbeat with that position, it has
-// also read all heartbeats before it.
+// When this node, or the aggregator whose digest it has read, reads this node's own heartbeat with that position, it
+// has also read all heartbeats before it.
 func (l *Log) Barrier(ctx context.Context, res WriteResult) error {
 	limited, cancel := context.WithDeadline(ctx, res.appliedAt.Add(l.timing.BarrierTimeout))
 	defer cancel()

@@ -102,12 +102,12 @@ func validUTF8(b []byte) (n int) {
 	return n
 }
 
-// portableDepth is how deep JSON may be nested inside other JSON that every parser has to read: System.Text.Json takes 64
-// levels, of which an event in a batch has three.
+// portableDepth is how deep JSON may be nested inside other JSON that every parser has to read: System.Text.Json takes
+// 64 levels, of which an event in a batch has three.
 const portableDepth = 60
 
-// IsPortable reports whether every parser reads b as JSON: UTF-8 (RFC 8259, 8.1), syntax, nesting up to 60 levels, no half
-// of a surrogate pair, and no number beyond a float64 (RFC 8259, 6). encoding/json.Valid takes more.
+// IsPortable reports whether every parser reads b as JSON: UTF-8 (RFC 8259, 8.1), syntax, nesting up to 60 levels, no
+// half of a surrogate pair, and no number beyond a float64 (RFC 8259, 6). encoding/json.Valid takes more.
 func IsPortable(b []byte) bool {
 	s := scanner{b: b, maxDepth: portableDepth - 1, floats: true}
 	s.skipSpace()

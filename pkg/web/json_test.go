@@ -360,7 +360,8 @@ func TestIsPortable(t *testing.T) {
 	for _, text := range []string{`{"a":[1,-2.5e3,"\\ud83d\\ude00","\u00e9",null,true]} `, "7", deep(60), `"\\\\ud83d"`} {
 		is.Equal(t, web.IsPortable([]byte(text)), true, "%s", text)
 	}
-	for _, text := range []string{"\"\xf6\"", `"\ud83d"`, `["\ude00\ud83d"]`, "1e400", "[-1e999]", deep(61), "", "{} {}", `"\u12`} {
+	for _, text := range []string{"\"\xf6\"", `"\ud83d"`, `["\ude00\ud83d"]`, "1e400", "[-1e999]", deep(61), "",
+		"{} {}", `"\u12`} {
 		is.Equal(t, web.IsPortable([]byte(text)), false, "%s", text)
 	}
 }

@@ -207,7 +207,8 @@ func newBatches(now func() time.Time, b *kinds.HTTPBatch) *destination.Batches {
 		Bytes: b.Bytes - 1, Halve: true} // an array has a byte more than lines
 }
 
-// sendInBatch adds the event to a batch and returns when it was answered. The answer decides for all events of a request.
+// sendInBatch adds the event to a batch and returns when it was answered. An answer decides for all events of its
+// request.
 func (t *target) sendInBatch(ctx context.Context, m destination.Message) destination.Result {
 	header := m.EventHeader(&destination.Opened{}) // those of the destination are the request's
 	line := destination.Line(m, header)

@@ -757,8 +757,8 @@ func TestBatchesOfEvents(t *testing.T) {
 	}
 }
 
-// A receiver that refuses one event gets the others without it; each request has a webhook-id of its own. What no parser
-// may refuse is in JSON, whatever else is in base64.
+// A receiver that refuses one event gets the others without it; each request has a webhook-id of its own. What no
+// parser may refuse is in JSON, whatever else is in base64.
 func TestOneEventSpoilsNoBatch(t *testing.T) {
 	names := map[string]bool{}
 	got := map[string]int{}
@@ -781,7 +781,8 @@ func TestOneEventSpoilsNoBatch(t *testing.T) {
 			got[string(e.Body)]++
 		}
 	})
-	bodies := []string{"", "J\xf6rg", `"J` + "\xf6" + `rg"`, `"\ud83d"`, "1e400", strings.Repeat("[", 61) + strings.Repeat("]", 61)}
+	bodies := []string{"", "J\xf6rg", `"J` + "\xf6" + `rg"`, `"\ud83d"`, "1e400",
+		strings.Repeat("[", 61) + strings.Repeat("]", 61)}
 	delivered := make([]bool, 30)
 	var all sync.WaitGroup
 	for i := range delivered {

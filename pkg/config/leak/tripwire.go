@@ -15,8 +15,8 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Tripwire is a honeytoken that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it has
-// found it. Its secrets are shown once, and only their hashes are stored.
+// Tripwire is a honeytoken that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it
+// has found it. Its secrets are shown once, and only their hashes are stored.
 type Tripwire struct {
 	entity.Meta
 	Domain    string `json:"domain"`         // dom_…

@@ -166,8 +166,8 @@ func TestLockedDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// TestRelativeDirectory: a relative data directory is resolved against the working directory of the process. Its time zone,
-// which may be one that ClickHouse does not know, is not the engine's.
+// TestRelativeDirectory: a relative data directory is resolved against the working directory of the process. Its time
+// zone, which may be one that ClickHouse does not know, is not the engine's.
 func TestRelativeDirectory(t *testing.T) {
 	t.Setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
 	library := kit.ChdbLibrary(t)
