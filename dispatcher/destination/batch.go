@@ -23,8 +23,9 @@ type Batches struct {
 	Wait  time.Duration // from the first event of a batch until it leaves
 	Bytes int           // of a batch, unless its only event is larger
 	Count int           // of its events; 0: no bound
-	// Halve sends the halves of a batch that was refused for its content: one event costs those beside it no attempt.
-	Halve bool
+	// Halve is for how long the halves of a batch are sent that was refused for its content, so that one refused event
+	// does not fail the others; 0: they are not.
+	Halve time.Duration
 
 	mu   sync.Mutex // guards next
 	next *Batch     // gathers; nil: the next event begins another one
@@ -34,14 +35,13 @@ type Batches struct {
 type Batch struct {
 	Lines    bytes.Buffer  // one JSON object each
 	Count    int           // of lines
-	Half     string        // which events of a batch these are: "", or such as -1-50
+	Half     string        // suffix of webhook-id: which events of the whole batch these are, such as -1-50; "": all
 	Farthest http.Header   // of the event with the most hops
 	Attempt  event.Attempt // what all attempts have in common: set by the function that sends the batch
 	result   Result
-	first    int           // of its events, among those of the whole batch
-	answered []*Batch      // by event of the whole batch: the last request that had it
+	first    int           // index of its first event in the whole batch
+	answers  []chan *Batch // by event of the whole batch: gets the last request that contained it
 	full     chan struct{} // closed when it has a size or count at which it leaves
-	sent     chan struct{} // closed when answered is complete
 }
 
 // Send adds an event to a batch, calls send for a batch that begins with it, and returns when the batch was sent. The
@@ -49,19 +49,21 @@ type Batch struct {
 func (x *Batches) Send(
 	ctx context.Context, m Message, header http.Header, line []byte, send func(*Batch) Result,
 ) Result {
-	b, index := x.join(line, header)
+	b, index, waits := x.join(line, header)
 	if index == 0 {
 		x.gather(ctx, b)
 		x.send(b, send)
-		close(b.sent)
 	}
 	select {
-	case <-b.sent:
+	case b = <-waits:
 	case <-ctx.Done(): // the node stops
-		m.Attempt.ErrorMessage = "the node stopped before the batch was sent"
-		return Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
+		select {
+		case b = <-waits:
+		default:
+			m.Attempt.ErrorMessage = "the node stopped before the batch was sent"
+			return Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
+		}
 	}
-	b = b.answered[index]
 	own := *m.Attempt
 	*m.Attempt = b.Attempt
 	m.Attempt.ID, m.Attempt.StartedAt, m.Attempt.Trigger, m.Attempt.Trace = own.ID, own.StartedAt, own.Trigger, own.Trace
@@ -74,28 +76,56 @@ func (x *Batches) Send(
 	return result
 }
 
-// maxRequests is how many requests an attempt of a batch makes: enough to find two or three events of 200 that a
-// receiver refuses.
+// maxRequests is how many requests a batch makes: enough to isolate two events of 200 that a receiver refuses, or one
+// of 1,000.
 const maxRequests = 32
 
-// send sends a batch, and after a refusal of its content the halves of it, those of the halves, and so on.
+// send sends a batch, and after a refusal of its content the halves of it, those of the halves, and so on. Each event
+// has its answer as soon as no smaller request follows. After any other failure nothing more is sent.
 func (x *Batches) send(b *Batch, send func(*Batch) Result) {
-	b.answered = make([]*Batch, b.Count)
-	parts := []*Batch{b}
+	began, parts, delivered := x.Now(), []*Batch{b}, false
 	for requests := 1; len(parts) > 0; requests++ {
 		part := parts[0]
+		inTime := x.Now().Sub(began) < x.Halve
+		if requests > 1 && !inTime { // the answer of the larger batch stands, but may be due to an event of another half
+			for _, rest := range parts {
+				rest.retry()
+				b.answer(rest)
+			}
+			return
+		}
 		parts = parts[1:]
 		part.result = send(part)
-		for i := range part.Count {
-			b.answered[part.first+i] = part
-		}
-		if x.Halve && part.Count > 1 && refusesContent(part.Attempt.Code) && requests+len(parts)+2 <= maxRequests {
+		delivered = delivered || part.result.Class == Delivered
+		refused := refusesContent(part.Attempt.Code) && part.Attempt.RetryAfter == 0 && !part.result.Disable
+		switch {
+		case refused && part.Count > 1 && x.Halve > 0 && requests+len(parts)+2 <= maxRequests:
 			parts = append(b.halves(part), parts...)
+			continue
+		case refused && part.Count > 1 && delivered:
+			part.retry() // most of its events are good: they meet others
+		case !refused && part.result.Class != Delivered: // the receiver hangs, or asks to wait
+			for _, rest := range parts {
+				rest.Attempt, rest.result = part.Attempt, part.result
+				b.answer(rest)
+			}
+			parts = nil
 		}
+		b.answer(part)
 	}
 }
 
-// refusesContent reports whether a status is about what was sent (RFC 9110, 15.5).
+// retry makes the result one that is retried, if the policy allows another attempt.
+func (b *Batch) retry() { b.result.Class, b.result.Reason = Retryable, "" }
+
+// answer gives the events of a part of b its result.
+func (b *Batch) answer(part *Batch) {
+	for _, waits := range b.answers[part.first : part.first+part.Count] {
+		waits <- part
+	}
+}
+
+// refusesContent reports whether a status rejects the content of the request (RFC 9110, 15.5).
 func refusesContent(status int) bool {
 	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge ||
 		status == http.StatusUnprocessableEntity
@@ -110,7 +140,7 @@ func (b *Batch) halves(part *Batch) []*Batch {
 			n = part.Count - from
 		}
 		h := &Batch{Count: n, Farthest: b.Farthest, first: part.first + from,
-			Half: fmt.Sprintf("-%d-%d", part.first+from+1, part.first+from+n)}
+			Half: fmt.Sprintf("-%d-%d", part.first+from+1, part.first+from+n), Attempt: part.Attempt, result: part.result}
 		for _, line := range lines[from : from+n] {
 			h.Lines.Write(line)
 		}
@@ -119,8 +149,8 @@ func (b *Batch) halves(part *Batch) []*Batch {
 	return halves
 }
 
-// join adds a line to the batch that gathers, or begins one, and returns its place.
-func (x *Batches) join(line []byte, header http.Header) (b *Batch, index int) {
+// join adds a line to the batch that gathers, or begins one, and returns its place and what gets its answer.
+func (x *Batches) join(line []byte, header http.Header) (b *Batch, index int, waits chan *Batch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if b = x.next; b != nil && b.Lines.Len()+len(line) > x.Bytes {
@@ -128,18 +158,19 @@ func (x *Batches) join(line []byte, header http.Header) (b *Batch, index int) {
 		b = nil
 	}
 	if b == nil {
-		b = &Batch{full: make(chan struct{}), sent: make(chan struct{}), Farthest: header}
+		b = &Batch{full: make(chan struct{}), Farthest: header}
 	}
 	if hopsOf(header) > hopsOf(b.Farthest) {
 		b.Farthest = header
 	}
 	b.Lines.Write(line)
-	index, b.Count = b.Count, b.Count+1
+	index, b.Count, waits = b.Count, b.Count+1, make(chan *Batch, 1)
+	b.answers = append(b.answers, waits)
 	if x.next = b; b.Lines.Len() >= x.Bytes || b.Count == x.Count {
 		x.next = nil
 		close(b.full)
 	}
-	return b, index
+	return b, index, waits
 }
 
 func hopsOf(h http.Header) int { return event.Hops(h[headerHops]) }
@@ -217,7 +248,7 @@ func Line(m Message, header http.Header) []byte {
 	for name, values := range header {
 		x.Headers[strings.ToLower(name)] = strings.Join(values, ", ")
 	}
-	if x.Body = m.Content.Body; !web.IsPortable(x.Body) { // one that a parser refuses would cost all events beside it
+	if x.Body = m.Content.Body; !web.IsPortable(x.Body) { // the receiver's parser would reject the whole batch
 		encoded := append([]byte{}, x.Body...)
 		x.Body, x.BodyEncoded = nil, &encoded
 	}

@@ -78,7 +78,7 @@ func (k *Kind) Open(e *config.Endpoint, d *config.Destination) (destination.Targ
 	u.Fragment, u.User = "", nil
 	t := &target{Opened: opened, kind: k, url: u, urlText: u.String(), transport: k.Transport}
 	if b := d.HTTPBatch; b != nil {
-		t.batches, t.maxBatch = newBatches(k.Now, b), b.Bytes
+		t.batches, t.maxBatch = newBatches(k.Now, b, t.Timeout), b.Bytes
 	}
 	if d.Auth == nil {
 		return t, nil
@@ -202,9 +202,9 @@ func statusMessage(status int) string {
 // maxBatchAnswer is how much of the answer to a batch each of its attempts records.
 const maxBatchAnswer = 1 << 10
 
-func newBatches(now func() time.Time, b *kinds.HTTPBatch) *destination.Batches {
+func newBatches(now func() time.Time, b *kinds.HTTPBatch, timeout time.Duration) *destination.Batches {
 	return &destination.Batches{Now: now, Wait: time.Duration(b.Seconds) * time.Second, Count: b.Events,
-		Bytes: b.Bytes - 1, Halve: true} // an array has a byte more than lines
+		Bytes: b.Bytes - 1, Halve: timeout} // an array has a byte more than lines
 }
 
 // sendInBatch adds the event to a batch and returns when it was answered. An answer decides for all events of its

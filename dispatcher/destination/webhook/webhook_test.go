@@ -828,6 +828,64 @@ func TestOneEventSpoilsNoBatch(t *testing.T) {
 	}
 }
 
+// After a refusal the halves are not sent to a receiver that then asks to wait.
+func TestHalvesStopAtAnotherFailure(t *testing.T) {
+	requests := 0
+	x := batches(t, kinds.HTTPBatch{Events: 30, Seconds: 30}, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		requests++
+		w.WriteHeader([]int{http.StatusBadRequest, http.StatusServiceUnavailable}[min(requests, 2)-1])
+	})
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			if a, r := x.Send("{}"); a.Code != 503 || r.Class != destination.Retryable {
+				t.Errorf("%d %v", a.Code, r.Class)
+			}
+		})
+	}
+	all.Wait()
+	is.Equal(t, requests, 2, "requests")
+}
+
+// Events of a half that was delivered do not wait for the others, but for the one that sends. Those whose halves are not
+// sent in time are retried.
+func TestHalvesThatAreNotSentInTime(t *testing.T) {
+	x := batches(t, kinds.HTTPBatch{Events: 8, Seconds: 30}, func(w http.ResponseWriter, r *http.Request, _ []byte) {
+		switch name := r.Header.Get("Webhook-Id"); {
+		case strings.HasSuffix(name, "-1-4"):
+			return
+		case strings.HasSuffix(name, "-5-8"):
+			time.Sleep(900 * time.Millisecond)
+		case strings.HasSuffix(name, "-5-6"):
+			time.Sleep(300 * time.Millisecond)
+		case strings.Count(name, "-") > 0:
+			t.Errorf("%s was sent", name)
+		}
+		w.WriteHeader(http.StatusBadRequest)
+	})
+	x.Dest.TimeoutSeconds = 1
+	x.Open()
+	var delivered, early, retried atomic.Int64
+	began := time.Now()
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			switch a, r := x.Send("{}"); {
+			case a.Code == 200 && r.Class == destination.Delivered:
+				if delivered.Add(1); time.Since(began) < 900*time.Millisecond {
+					early.Add(1)
+				}
+			case a.Code == 400 && r.Class == destination.Retryable:
+				retried.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if delivered.Load() != 4 || early.Load() < 3 || retried.Load() != 4 {
+		t.Errorf("%d delivered, %d of them at once, %d retried", delivered.Load(), early.Load(), retried.Load())
+	}
+}
+
 // No request is larger than its bound. An event that alone is larger fails, and is not retried.
 func TestBatchesAreBounded(t *testing.T) {
 	var mu sync.Mutex
