@@ -75,6 +75,11 @@ func TestTenants(t *testing.T) {
 	made := b.post("/app/tenants/customer:1/links", url.Values{"nonce": {page.nonce()}, "can": {"test", "replay"}}).
 		want(200, "https://a.example/link/once")
 	is.Has(t, made.body, "data-once", "the link stays in the page")
+	r.api.responses["POST /v1/tenants/customer:1/portal_links"] = func(apiCall) (int, http.Header, string) {
+		return 201, http.Header{"Idempotent-Replayed": {"true"}}, `{"url":"https://a.example/link/once"}`
+	}
+	made = b.post("/app/tenants/customer:1/links", url.Values{"nonce": {page.nonce()}}).want(200, "was sent before")
+	is.Lacks(t, made.body, "/link/once", "the link is shown again")
 
 	before := len(r.api.calls)
 	b.post("/app/tenants/customer:1/delete", url.Values{"nonce": {page.nonce()}, "confirm": {"no"}}).

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
@@ -42,7 +43,7 @@ type tenantData struct{ wire.Tenant }
 
 var read = frame.ReadAt[tenantData](oneAPI)
 
-// Title is the name for people, or the one of the API.
+// Title is the display name, or the id.
 func (x *tenantData) Title() string { return cmp.Or(x.Name, x.Tenant.Tenant) }
 
 // Path is the page of the tenant.
@@ -68,7 +69,7 @@ func list(v *frame.Visit, f *frame.Form) error {
 	return v.Page("tenants", listData{rows, f})
 }
 
-// create makes a tenant without settings. The call of the API would replace those of one that exists.
+// create creates a tenant. It checks first that there is none: PUT would replace its settings.
 func create(v *frame.Visit, f *frame.Form) error {
 	name := strings.TrimSpace(f.Value("tenant"))
 	path := "/v1/tenants/" + name
@@ -89,12 +90,14 @@ func create(v *frame.Visit, f *frame.Form) error {
 type tenantPage struct {
 	*tenantData
 	Usage       wire.Usage
-	Unavailable string // why the usage could not be read
-	Keys        []wire.TenantKey
+	Unavailable string           // why the usage could not be read
+	Keys        []wire.TenantKey // that work, of the newest 100
+	MoreKeys    bool             // there are older ones
 	Links       []wire.PortalLink
 	Form        *frame.Form
 	Link        *frame.Form
 	New         wire.PortalLink // the link that this request has made; its URL is shown this once
+	Repeated    bool            // the form was sent before
 }
 
 // Percent is the part of the allowance that is used, as a whole number.
@@ -113,7 +116,7 @@ func show(v *frame.Visit, x *tenantData) error {
 	return showPage(v, x, &tenantPage{Form: frame.EditForm(fields.Values(x))})
 }
 
-// showPage shows a tenant with the forms of p; those that p does not have are new.
+// showPage shows a tenant with the forms of p; those that p lacks are created empty.
 func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
 	p.tenantData = x
 	if p.Form == nil {
@@ -130,7 +133,10 @@ func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
 	if err != nil {
 		return err
 	}
-	p.Keys = slices.DeleteFunc(keys.Data, func(k wire.TenantKey) bool { return !k.RevokedAt.IsZero() })
+	p.MoreKeys = keys.NextCursor != ""
+	p.Keys = slices.DeleteFunc(keys.Data, func(k wire.TenantKey) bool {
+		return !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !v.Now().Before(time.Time(k.ExpiresAt))
+	})
 	links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", most)
 	p.Links = links.Data
 	if err != nil {
@@ -168,5 +174,10 @@ func remove(v *frame.Visit, f *frame.Form, x *tenantData) error {
 func link(v *frame.Visit, f *frame.Form, x *tenantData) error {
 	p := &tenantPage{Link: f}
 	return v.Ask("POST "+oneAPI+"/portal_links", f, frame.Object{"can": append([]string{}, f.Values["can"]...)}, &p.New,
-		func() error { return showPage(v, x, p) }, func() error { p.Link = nil; return showPage(v, x, p) })
+		func() error { return showPage(v, x, p) }, func() error {
+			if p.Link, p.Repeated = nil, v.Replayed; p.Repeated {
+				p.New.URL = ""
+			}
+			return showPage(v, x, p)
+		})
 }

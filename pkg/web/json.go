@@ -103,11 +103,12 @@ func validUTF8(b []byte) (n int) {
 }
 
 // portableDepth is how deep JSON may be nested inside other JSON that every parser has to read: System.Text.Json takes
-// 64 levels, of which an event in a batch has three.
+// 64 levels, of which a batch has two around each body.
 const portableDepth = 60
 
-// IsPortable reports whether every parser reads b as JSON: UTF-8 (RFC 8259, 8.1), syntax, nesting up to 60 levels, no
-// half of a surrogate pair, and no number beyond a float64 (RFC 8259, 6). encoding/json.Valid takes more.
+// IsPortable reports whether common parsers read b as JSON: UTF-8 (RFC 8259, 8.1), syntax, nesting up to 60 levels, no
+// unpaired surrogate, and no number beyond a float64 (RFC 8259, 6). It is stricter than encoding/json.Valid, and takes
+// duplicate names.
 func IsPortable(b []byte) bool {
 	s := scanner{b: b, maxDepth: portableDepth - 1, floats: true}
 	s.skipSpace()
@@ -115,7 +116,7 @@ func IsPortable(b []byte) bool {
 		!(bytes.Contains(b, []byte(`\u`)) && LoneSurrogate(string(b)))
 }
 
-// LoneSurrogate reports whether valid JSON has the escape of one half of a surrogate pair without the other.
+// LoneSurrogate reports whether valid JSON contains an unpaired surrogate escape.
 func LoneSurrogate(text string) bool {
 	for {
 		i := strings.IndexByte(text, '\\')

@@ -61,8 +61,8 @@ type tokenError struct{ error }
 
 func (e tokenError) Unwrap() error { return e.error }
 
-// closedIdle is net/http's error, which it does not export, for a kept connection that the server had closed before it
-// read the request. Only that costs no attempt: after any other error the server may have processed the request.
+// closedIdle is net/http's error, which it does not export, for a reused connection that the server closed before it
+// read the request. Only this error is safe to repeat: after any other the server may have processed the request.
 const closedIdle = "http: server closed idle connection"
 
 // roundTrip sends a request with an access token, if the target has them. When the destination refuses a token, it

@@ -847,8 +847,8 @@ func TestHalvesStopAtAnotherFailure(t *testing.T) {
 	is.Equal(t, requests, 2, "requests")
 }
 
-// Events of a half that was delivered do not wait for the others, but for the one that sends. Those whose halves are not
-// sent in time are retried.
+// Events of a half that was delivered wait for no other, but for the one whose delivery sends. Those whose halves are
+// not sent in time are retried.
 func TestHalvesThatAreNotSentInTime(t *testing.T) {
 	x := batches(t, kinds.HTTPBatch{Events: 8, Seconds: 30}, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 		switch name := r.Header.Get("Webhook-Id"); {
