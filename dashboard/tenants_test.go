@@ -28,7 +28,7 @@ func answerTenants(r *rig) *rig {
 	return r
 }
 
-// The pages of tenants show what a customer has used and may use, and change it without clearing what was left alone.
+// The pages of tenants show the usage and limits of a customer. A form keeps the fields that were not edited.
 func TestTenants(t *testing.T) {
 	r := answerTenants(newRig(t))
 	r.api.on("GET /v1/usage", http.StatusOK,

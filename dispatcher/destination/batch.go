@@ -95,6 +95,7 @@ func (x *Batches) send(b *Batch, send func(*Batch) Result) {
 			return
 		}
 		parts = parts[1:]
+		part.Attempt = event.Attempt{} // a half began with that of the larger batch
 		part.result = send(part)
 		delivered = delivered || part.result.Class == Delivered
 		refused := refusesContent(part.Attempt.Code) && part.Attempt.RetryAfter == 0 && !part.result.Disable

@@ -22,7 +22,7 @@ import (
 // read by digests in the topic nodes: one every half second, and soon after news. A digest has the same size for any
 // number of nodes, unless one of them came, left or changed.
 //
-// Any node may be the aggregator: what a digest says is true, whoever read it. Nodes that see no digest for a second
+// Any node may be the aggregator: a digest is correct, whichever node wrote it. Nodes that see no digest for a second
 // become aggregators; of several the one with the lowest id goes on.
 //
 // Before digestLevel nodes of the previous version may run, which read and write heartbeats in the topic nodes. Until

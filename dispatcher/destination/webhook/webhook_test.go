@@ -792,8 +792,8 @@ func TestOneEventSpoilsNoBatch(t *testing.T) {
 				body = append(slices.Clone(bodies), strconv.Itoa(i))[min(i, len(bodies))]
 			}
 			a, r := x.Send(body)
-			if delivered[i] = r.Class == destination.Delivered; delivered[i] != (a.Code == 200) {
-				t.Errorf("%v: answered %d", r.Class, a.Code)
+			if delivered[i] = r.Class == destination.Delivered; delivered[i] != (a.Code == 200 && a.ErrorMessage == "") {
+				t.Errorf("%v: answered %d, %s", r.Class, a.Code, a.ErrorMessage)
 			}
 		})
 	}
@@ -828,23 +828,30 @@ func TestOneEventSpoilsNoBatch(t *testing.T) {
 	}
 }
 
-// After a refusal the halves are not sent to a receiver that then asks to wait.
+// After a refusal the halves are not sent to a receiver that then asks to wait, or hangs up.
 func TestHalvesStopAtAnotherFailure(t *testing.T) {
-	requests := 0
-	x := batches(t, kinds.HTTPBatch{Events: 30, Seconds: 30}, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
-		requests++
-		w.WriteHeader([]int{http.StatusBadRequest, http.StatusServiceUnavailable}[min(requests, 2)-1])
-	})
-	var all sync.WaitGroup
-	for range 30 {
-		all.Go(func() {
-			if a, r := x.Send("{}"); a.Code != 503 || r.Class != destination.Retryable {
-				t.Errorf("%d %v", a.Code, r.Class)
+	for _, status := range []int{http.StatusServiceUnavailable, 0} {
+		var requests atomic.Int64
+		x := batches(t, kinds.HTTPBatch{Events: 30, Seconds: 30}, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+			if requests.Add(1) == 1 {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			} else if status == 0 {
+				panic(http.ErrAbortHandler)
 			}
+			w.WriteHeader(status)
 		})
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				if a, r := x.Send("{}"); a.Code != status || r.Class != destination.Retryable {
+					t.Errorf("%d %v", a.Code, r.Class)
+				}
+			})
+		}
+		all.Wait()
+		is.Equal(t, requests.Load(), 2, "requests")
 	}
-	all.Wait()
-	is.Equal(t, requests, 2, "requests")
 }
 
 // Events of a half that was delivered wait for no other, but for the one whose delivery sends. Those whose halves are

@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Tripwire is a honeytoken that nobody has a reason to use: an API key, an ingest URL, or a file with both. Who uses it
+// Tripwire is a honeytoken: an API key, an ingest URL, or a file with both, which has no legitimate use. Who uses it
 // has found it. Its secrets are shown once, and only their hashes are stored.
 type Tripwire struct {
 	entity.Meta
