@@ -220,19 +220,62 @@ func TestEngineSettings(t *testing.T) {
 	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	conn := connect(t, child.Socket())
 	for query, want := range map[string]string{
-		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":         "1",
-		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_part_directory'":       "1",
-		"SELECT value FROM system.settings WHERE name = 'async_insert'":                          "0",
-		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'":        fmt.Sprint(2 << 30),
-		"SELECT value FROM system.server_settings WHERE name = 'mark_cache_size'":                fmt.Sprint(64 << 20),
-		"SELECT value FROM system.server_settings WHERE name = 'background_pool_size'":           "2",
-		"SELECT value FROM system.server_settings WHERE name = 'compiled_expression_cache_size'": fmt.Sprint(32 << 20),
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":                "1",
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_part_directory'":              "1",
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'max_suspicious_broken_parts_bytes'": fmt.Sprint(1 << 50),
+		"SELECT value FROM system.settings WHERE name = 'async_insert'":                                 "0",
+		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'":               fmt.Sprint(2 << 30),
+		"SELECT value FROM system.server_settings WHERE name = 'mark_cache_size'":                       fmt.Sprint(64 << 20),
+		"SELECT value FROM system.server_settings WHERE name = 'background_pool_size'":                  "2",
+		"SELECT value FROM system.server_settings WHERE name = 'compiled_expression_cache_size'":        fmt.Sprint(32 << 20),
 	} {
 		var got string
 		if err := conn.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
 			t.Errorf("%s: %q, want %q, %v", query, got, want, err)
 		}
 	}
+}
+
+// TestFullDiskLosesNothing fills the disk while rows are inserted and merged. The engine does not notice that it cannot
+// write; every acknowledged row is there afterwards.
+func TestFullDiskLosesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "size=200m"); err != nil {
+		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
+	}
+	t.Cleanup(func() { is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
+	child, stop := startChild(t, cfg)
+	conn := connect(t, child.Socket())
+	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
+	var acknowledged uint64
+	filler := filepath.Join(dir, "filler")
+	const rounds = 300
+	for round := 0; child.Restarts() < 3; round++ {
+		if round == rounds {
+			t.Fatalf("after %d rounds the engine was started again %d times", rounds, child.Restarts())
+		}
+		fill := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=64k") // until the disk is full
+		must.Do(t, fill.Start())
+		ended := make(chan struct{})
+		go func() { _ = fill.Wait(); close(ended) }()
+		for full := false; !full; {
+			select {
+			case <-ended:
+				full = true
+			default:
+			}
+			if conn.Exec(t.Context(), fmt.Sprintf("INSERT INTO default.t SELECT %d", acknowledged)) == nil {
+				acknowledged++
+			}
+			_ = conn.Exec(t.Context(), "OPTIMIZE TABLE default.t FINAL")
+		}
+		must.Do(t, os.Remove(filler))
+	}
+	stop()
+	child, _ = startChild(t, cfg)
+	n := count(t, connect(t, child.Socket()), "SELECT uniqExact(n) FROM default.t WHERE n < ?", acknowledged)
+	must.Equal(t, n, acknowledged, "rows that were acknowledged")
 }
 
 // TestBrokenPartsAreDetached: without fsync a power cut may leave many incomplete parts. The engine still starts, and

@@ -159,8 +159,10 @@ func serverSettings(cfg Config, users string) string {
 		// After a power cut, parts that were not synced are detached, however many there are; with more than a hundred
 		// in a table the engine would otherwise not start.
 		set("max_suspicious_broken_parts", 1_000_000)
-		set("max_suspicious_broken_parts_bytes", 1<<50)
 	}
+	// A merge that could not write may leave a part of any size (see lostWrite); with one above 1 GiB the engine would
+	// not start.
+	set("max_suspicious_broken_parts_bytes", 1<<50)
 	// These thresholds count free merge slots and must fit the pool of 2 threads (4 slots); with the defaults of 8 and
 	// 20 every merge would be kept small.
 	set("number_of_free_entries_in_pool_to_lower_max_size_of_merge", 2)
