@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 )
 
@@ -81,6 +82,10 @@ func TestTenants(t *testing.T) {
 	made = b.post("/app/tenants/customer:1/links", url.Values{"nonce": {page.nonce()}}).want(200, "was sent before")
 	is.Lacks(t, made.body, "/link/once", "the link is shown again")
 
+	r.people.person.Scope = config.Read
+	main := b.get("/app/tenants/customer:1").want(200, "Maximum endpoints</dt><dd>5", "plan").main()
+	is.Lacks(t, main, "<form", "what a reader sees")
+	r.people.person.Scope = config.ReadWrite
 	before := len(r.api.calls)
 	b.post("/app/tenants/customer:1/delete", url.Values{"nonce": {page.nonce()}, "confirm": {"no"}}).
 		wantRedirect("/app/tenants/customer:1")

@@ -2,7 +2,8 @@
 // the event stream and sends each event once, one after the other.
 //
 // The position in the stream is in a state file. It is written after each copy, so that a program that was killed goes
-// on after the last event that it has copied; the one that it was copying is copied again.
+// on after the last event that it has copied; the one that it was copying is copied again. A program that is stopped
+// waits for the answer a few seconds.
 package listen
 
 import (
@@ -130,9 +131,6 @@ func (l *Listener) follow(ctx context.Context, connected func()) error {
 		if err := l.handle(ctx, item, connected); err != nil {
 			return err
 		}
-		if ctx.Err() != nil { // what was not answered is copied again
-			return ctx.Err()
-		}
 		if item.id != "" && item.id != l.cursor {
 			l.cursor = item.id
 			if err := l.writeState(); err != nil {
@@ -188,24 +186,34 @@ func (l *Listener) handle(ctx context.Context, x item, connected func()) error {
 				return err
 			}
 		}
-		l.copy(ctx, &e, false)
+		return l.copy(ctx, &e, false)
 	}
 	return nil
 }
 
 // Repeat sends a copy again.
-func (l *Listener) Repeat(ctx context.Context, c Copy) { l.copy(ctx, c.Event, true) }
+func (l *Listener) Repeat(ctx context.Context, c Copy) { _ = l.copy(ctx, c.Event, true) }
 
-func (l *Listener) copy(ctx context.Context, e *wire.StreamEvent, again bool) {
+// copy sends an event to the target. An error means that ctx has ended and that there was no answer soon after: the event
+// will be copied again.
+func (l *Listener) copy(ctx context.Context, e *wire.StreamEvent, again bool) error {
+	const grace = 5 * time.Second
+	ended := ctx
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ended, func() { time.AfterFunc(grace, cancel) })()
 	c := Copy{At: time.Now(), Event: e, Again: again}
 	if e.Method == "" {
 		c.Fault = "it was erased before it could be copied"
 	} else {
 		c.Status, c.Fault = l.target.send(ctx, e)
 	}
-	if c.Took = time.Since(c.At); ctx.Err() == nil {
-		l.view.Copied(c)
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	c.Took = time.Since(c.At)
+	l.view.Copied(c)
+	return nil
 }
 
 // state is the content of the state file.

@@ -134,3 +134,25 @@ func TestRefusals(t *testing.T) {
 	cancel()
 	is.OK(t, l.Run(ctx, &Plain{Out: t.Output(), Err: t.Output()}), "ended by its person")
 }
+
+// A program that is stopped while it copies an event waits for the answer, and goes on after that event.
+func TestStopWhileCopying(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = w.Write([]byte("event: ready\ndata: {}\n\nid: c1\nevent: event\ndata: {\"id\":\"evt_1\",\"method\":\"POST\"}\n\n"))
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer service.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	local := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		cancel()
+		time.Sleep(50 * time.Millisecond) // for a request that is not waited for
+	}))
+	defer local.Close()
+	l := must.Get(New(Options{BaseURL: service.URL, Key: "k", Endpoint: "ep_1", Target: local.URL}))(t)
+	view := &Plain{Out: t.Output(), Err: t.Output()}
+	must.Do(t, l.Run(ctx, view))
+	is.Has(t, view.Summary(), "1 answered with 2xx", "")
+	is.Equal(t, l.cursor, "c1", "goes on after")
+}
