@@ -552,7 +552,7 @@ func TestRecoveryWaitsForPreparation(t *testing.T) {
 			t.Helper()
 			memory := &jobsInMemory{Control: configuration, now: time.Now,
 				ep: &config.Endpoint{ID: "ep_1", Account: configuration.Account().ID}}
-			c := newClient(t, withConfig(memory))
+			c := newClient(t, withConfig(memory), func(cfg *api.Config, _ *api.Deps) { cfg.PreparationWait = 0 })
 			timer := time.AfterFunc(ready, func() { memory.set(jobs.RecoveryReady) })
 			defer timer.Stop()
 			began := time.Now()

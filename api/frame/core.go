@@ -27,17 +27,19 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// PreparationWait is how long the answer to a new job waits for the job to become ready, and how long CatchUp waits for
-// the configuration log.
-const PreparationWait = 2 * time.Second
+// DefaultPreparationWait is Core.PreparationWait unless something else is set, and how long CatchUp waits for the
+// configuration log.
+const DefaultPreparationWait = 2 * time.Second
 
 // Core is shared by the handlers of all resources: the clock, request bodies, and the lookup of what a path names.
 type Core struct {
 	MaxBody       int64
 	RetentionDays int
-	Clock         func() time.Time
-	IDs           *id.Generator
-	ConfigReader  ConfigReader
+	// PreparationWait is how long the answer to a new job waits for the job to become ready.
+	PreparationWait time.Duration
+	Clock           func() time.Time
+	IDs             *id.Generator
+	ConfigReader    ConfigReader
 	// Waiting is the room for repeats that wait for the first call with their Idempotency-Key, and for replays that wait
 	// for another replay.
 	Waiting *wait.Room
@@ -157,10 +159,10 @@ func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
 }
 
 // CatchUp waits until this node has applied the configuration log up to now. A load balancer may send each request
-// to another node, and a client must not see an older state than before. After PreparationWait (2 s) the node
+// to another node, and a client must not see an older state than before. After DefaultPreparationWait the node
 // answers with what it has.
 func (c *Core) CatchUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, PreparationWait)
+	ctx, cancel := context.WithTimeout(ctx, DefaultPreparationWait)
 	defer cancel()
 	_ = c.ConfigReader.Sync(ctx)
 }

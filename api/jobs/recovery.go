@@ -135,9 +135,9 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*jobs.Reco
 	return job, err
 }
 
-// awaitPrepared waits up to frame.PreparationWait for a new job to become ready, and returns its newest state.
+// awaitPrepared waits up to PreparationWait for a new job to become ready, and returns its newest state.
 func (a *recoveries) awaitPrepared(ctx context.Context, job *jobs.Recovery) *jobs.Recovery {
-	timeout := time.NewTimer(frame.PreparationWait)
+	timeout := time.NewTimer(a.PreparationWait)
 	defer timeout.Stop()
 	for {
 		changed := a.config.RecoveriesChanged()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -49,7 +50,7 @@ type tally struct {
 	// statement for the number of rows that are counted and the time of the oldest one.
 	counted, oldest ch.SQL
 
-	counting sync.Mutex // held while spans are counted
+	counting *semaphore.Weighted // of 1; held while spans are counted, for up to countTimeout a statement
 
 	mu      sync.Mutex         // guards dirty and recount
 	dirty   map[time.Time]bool // the spans with rows that were stored since the span was last counted
@@ -143,8 +144,10 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 // countOld counts spans that have ended. A required recount comes first, because recountStart reads the last counted
 // span.
 func (t *tally) countOld(ctx context.Context, conn driver.Conn, spans []time.Time) (left []time.Time, err error) {
-	t.counting.Lock()
-	defer t.counting.Unlock()
+	if err := t.counting.Acquire(ctx, 1); err != nil {
+		return spans, err
+	}
+	defer t.counting.Release(1)
 	if t.needsRecount() {
 		if err := t.countDirty(ctx, conn, time.Now()); err != nil {
 			return spans, err
@@ -154,8 +157,10 @@ func (t *tally) countOld(ctx context.Context, conn driver.Conn, spans []time.Tim
 }
 
 func (t *tally) countAll(ctx context.Context, conn driver.Conn, now time.Time) error {
-	t.counting.Lock()
-	defer t.counting.Unlock()
+	if err := t.counting.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer t.counting.Release(1)
 	return t.countDirty(ctx, conn, now)
 }
 
@@ -227,7 +232,7 @@ func (t *tally) countSpans(ctx context.Context, conn driver.Conn, spans []time.T
 // destinations are summed per hour from usage_minute, where a row inserted twice counts twice; it keeps 35 days: a
 // request that is stored later than that is not counted.
 func hoursOfEvents() *tally {
-	return &tally{length: time.Hour, spansOf: (*batch).usageHours, count: countRange,
+	return &tally{counting: semaphore.NewWeighted(1), length: time.Hour, spansOf: (*batch).usageHours, count: countRange,
 		counted: "SELECT count(), max(t) FROM usage_hour WHERE t <= ",
 		// The row of a probe has no account, and its time is 1970.
 		oldest: "SELECT count(), min(ts) FROM events WHERE account != ''",

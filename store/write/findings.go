@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
@@ -130,7 +131,7 @@ func sendersTable() *table[*senderRow] {
 // daysOfFindings counts the usage of findings by the UTC day: one for each finding and source with a billed hit. Reads
 // count today and yesterday themselves (schema.LiveFindings).
 func daysOfFindings() *tally {
-	return &tally{length: 24 * time.Hour, spansOf: (*batch).findingDays, count: countFindings,
+	return &tally{counting: semaphore.NewWeighted(1), length: 24 * time.Hour, spansOf: (*batch).findingDays, count: countFindings,
 		counted: "SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
 		oldest:  "SELECT count(), toDateTime(min(day), 'UTC') FROM findings_hits WHERE account != ''",
 		dirty:   make(map[time.Time]bool)}

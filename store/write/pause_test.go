@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -88,4 +89,13 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 			t.Errorf("a stop ends the pause with %v, want DeadlineExceeded", err)
 		}
 	})
+}
+
+// Nobody waits longer than asked for the counts of another, whose statement may hang for a minute.
+func TestCountWaitsForItsContext(t *testing.T) {
+	usage := hoursOfEvents()
+	must.Do(t, usage.counting.Acquire(t.Context(), 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	is.Failed(t, usage.countAll(ctx, nil, time.Now()), "context canceled", "")
 }
