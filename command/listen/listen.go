@@ -194,8 +194,8 @@ func (l *Listener) handle(ctx context.Context, x item, connected func()) error {
 // Repeat sends a copy again.
 func (l *Listener) Repeat(ctx context.Context, c Copy) { _ = l.copy(ctx, c.Event, true) }
 
-// copy sends an event to the target. An error means that ctx has ended and that there was no answer soon after: the event
-// will be copied again.
+// copy sends an event to the target. An error means that ctx has ended and that there was no answer soon after: the
+// event will be copied again.
 func (l *Listener) copy(ctx context.Context, e *wire.StreamEvent, again bool) error {
 	const grace = 5 * time.Second
 	ended := ctx

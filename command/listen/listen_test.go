@@ -139,7 +139,8 @@ func TestRefusals(t *testing.T) {
 func TestStopWhileCopying(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = w.Write([]byte("event: ready\ndata: {}\n\nid: c1\nevent: event\ndata: {\"id\":\"evt_1\",\"method\":\"POST\"}\n\n"))
+		_, _ = w.Write([]byte("event: ready\ndata: {}\n\n" +
+			"id: c1\nevent: event\ndata: {\"id\":\"evt_1\",\"method\":\"POST\"}\n\n"))
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))

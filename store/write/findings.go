@@ -131,7 +131,8 @@ func sendersTable() *table[*senderRow] {
 // daysOfFindings counts the usage of findings by the UTC day: one for each finding and source with a billed hit. Reads
 // count today and yesterday themselves (schema.LiveFindings).
 func daysOfFindings() *tally {
-	return &tally{counting: semaphore.NewWeighted(1), length: 24 * time.Hour, spansOf: (*batch).findingDays, count: countFindings,
+	return &tally{counting: semaphore.NewWeighted(1), length: 24 * time.Hour,
+		spansOf: (*batch).findingDays, count: countFindings,
 		counted: "SELECT count(), max(t) FROM usage_day WHERE endpoint = '' AND t <= ",
 		oldest:  "SELECT count(), toDateTime(min(day), 'UTC') FROM findings_hits WHERE account != ''",
 		dirty:   make(map[time.Time]bool)}
