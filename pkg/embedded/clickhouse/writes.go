@@ -13,11 +13,12 @@ import (
 var errLostWrite = errors.New("the engine could not write to its disk, which is full or faulty; " +
 	"what it wrote since is not acknowledged")
 
-// lostWrite returns errLostWrite if a write to a file has failed since the start. libchdb counts such a write and goes on
-// as if it had succeeded, because chDB has taken ClickHouse's exception out (src/IO/WriteBufferFromFileDescriptor.cpp):
-// it acknowledges inserts whose files are empty, and replaces parts by a merge that cannot be read. The parts that were merged are kept for eight minutes (old_parts_lifetime), and a start finds the
-// broken part and reads them again. So nothing is lost if nothing is acknowledged after the failure and the process
-// ends soon.
+// lostWrite returns errLostWrite if a write to a file has failed since the start. libchdb counts such a write and goes
+// on as if it had succeeded, because chDB has taken ClickHouse's exception out
+// (src/IO/WriteBufferFromFileDescriptor.cpp): it acknowledges inserts whose files are empty, and replaces parts by a
+// merge that cannot be read. The parts that were merged are kept for eight minutes (old_parts_lifetime), and a start
+// finds the broken part and reads them again. So nothing is lost if nothing is acknowledged after the failure and the
+// process ends soon.
 func (s *session) lostWrite() error {
 	out, err := s.exec("SELECT sum(value) FROM system.events WHERE event = 'WriteBufferFromFileDescriptorWriteFailed'",
 		"TabSeparated", nil)
