@@ -236,14 +236,32 @@ func TestEngineSettings(t *testing.T) {
 	}
 }
 
-// TestFullDiskLosesNothing fills the disk while rows are inserted and merged. The engine does not notice that it cannot
-// write; every acknowledged row is there afterwards.
-func TestFullDiskLosesNothing(t *testing.T) {
+// smallDisk is a directory on a file system of the given size.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "size=200m"); err != nil {
+	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
 		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
 	}
 	t.Cleanup(func() { is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	return dir
+}
+
+// A backup that does not fit its disk fails.
+func TestBackupToAFullDisk(t *testing.T) {
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
+	cfg.Env = append(cfg.Env, "ENGINE_TEST_BACKUPS="+smallDisk(t, "1m"))
+	child, _ := startChild(t, cfg)
+	must.Do(t, child.Exec(t.Context(), "CREATE TABLE default.t (s String) ENGINE = MergeTree ORDER BY tuple() AS "+
+		"SELECT randomString(100) FROM numbers(20000)"))
+	err := child.Exec(t.Context(), "BACKUP TABLE default.t TO Disk('backups', 'a')")
+	is.Failed(t, err, "could not write to its disk", "")
+}
+
+// TestFullDiskLosesNothing fills the disk while rows are inserted and merged. The engine does not notice that it cannot
+// write; every acknowledged row is there afterwards.
+func TestFullDiskLosesNothing(t *testing.T) {
+	dir := smallDisk(t, "200m")
 	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
 	child, stop := startChild(t, cfg)
 	conn := connect(t, child.Socket())
