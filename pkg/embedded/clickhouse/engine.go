@@ -160,7 +160,7 @@ func serverSettings(cfg Config, users string) string {
 		// in a table the engine would otherwise not start.
 		set("max_suspicious_broken_parts", 1_000_000)
 	}
-	// A merge that could not write may leave a part of any size (see lostWrite); with one above 1 GiB the engine would
+	// A merge that could not write may leave a part of any size (see failures); with one above 1 GiB the engine would
 	// not start.
 	set("max_suspicious_broken_parts_bytes", 1<<50)
 	// These thresholds count free merge slots and must fit the pool of 2 threads (4 slots); with the defaults of 8 and

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -116,14 +117,18 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 	return f.runBuffered(s, q, out)
 }
 
-// write runs a statement that does not only read. It is acknowledged only if no write to a file was lost.
+// write runs a statement that does not only read. It is acknowledged only if nothing was lost; see failures.
 func (f *front) write(s *session, q *request, out *response) error {
 	if q.readsOnly {
 		return newException(codeReadonly, "READONLY", "GET may only read; send this statement with POST")
 	}
 	if q.insert == nil {
+		before, err := s.failures()
+		if err != nil {
+			return err
+		}
 		result, err := s.exec(q.query, q.format, q.params)
-		if err := cmp.Or(err, s.lostWrite()); err != nil {
+		if err := cmp.Or(err, s.lost(before.reads)); err != nil {
 			return err
 		}
 		return writeResult(result, q, out)
@@ -131,7 +136,7 @@ func (f *front) write(s *session, q *request, out *response) error {
 	buffer := f.buffers.Get().(*[]byte)
 	defer f.buffers.Put(buffer)
 	written, err := s.insert(q.query, q.format, q.params, q.insert, *buffer)
-	if err := cmp.Or(err, s.lostWrite()); err != nil {
+	if err := cmp.Or(err, s.lost(math.MaxInt)); err != nil {
 		return err
 	}
 	out.summary(0, written)
