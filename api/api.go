@@ -71,13 +71,13 @@ type Config struct {
 	RetentionDays  int    // days for which events can be read
 	Version        string // version of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
-	AllowedHosts   []string // host names that requests may use, besides the base URL's
+	AllowedHosts   []string               // host names that requests may use, besides the base URL's
+	KeepAlive      time.Duration          // longest time without data in an event stream; 0 = 15 s
+	AlertDomains   notify.Domains         // mail domains that alerts may be sent to
+	Pages          map[string][]byte      // public HTML pages of other stages, by path
+	Style          func() (string, error) // CSS of the reference; nil: none
 	// How long the answer to a new job waits for the job to become ready; 0 = 2 s.
 	PreparationWait time.Duration
-	KeepAlive       time.Duration          // longest time without data in an event stream; 0 = 15 s
-	AlertDomains    notify.Domains         // mail domains that alerts may be sent to
-	Pages           map[string][]byte      // public HTML pages of other stages, by path
-	Style           func() (string, error) // CSS of the reference; nil: none
 	// Requests per second for one API key, on all nodes together; 0 = no limit.
 	RateRead, RateWrite, RateSend int
 	// ClaimLife is how long a call with an Idempotency-Key may run before its claim may be taken over; 0 =

@@ -501,7 +501,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		receipts: map[id.ID][]*event.Receipt{}}
 	log := &bytes.Buffer{}
 	cfg := api.Config{BaseURL: baseURL, Style: dashboard.Style, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
-		AllowedHosts: []string{"Example.com"}, PreparationWait: 50 * time.Millisecond} // nobody prepares jobs
+		AllowedHosts: []string{"Example.com"}, PreparationWait: 50 * time.Millisecond} // no test here prepares jobs
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
 		Keyring: keyring(), Recovery: f,

@@ -32,7 +32,8 @@ In a terminal it shows the newest events: r sends the chosen one again, f choose
 line for each event.
 
 The position is kept in a file. After a kill, a sleep or an outage it goes on after the last event that was copied.
-One that was being copied is copied again.
+On Ctrl-C it waits up to 5 s for an answer. After a kill, the event in progress is
+copied again.
 
   --types TYPES     Copy only events of these types, with commas between them: order.*,invoice.paid
   --from-now        Leave out what came since the last time

@@ -27,9 +27,11 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// DefaultPreparationWait is Core.PreparationWait unless something else is set, and how long CatchUp waits for the
-// configuration log.
-const DefaultPreparationWait = 2 * time.Second
+const (
+	// DefaultPreparationWait is the default of Core.PreparationWait.
+	DefaultPreparationWait = 2 * time.Second
+	catchUpWait            = 2 * time.Second
+)
 
 // Core is shared by the handlers of all resources: the clock, request bodies, and the lookup of what a path names.
 type Core struct {
@@ -159,10 +161,10 @@ func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
 }
 
 // CatchUp waits until this node has applied the configuration log up to now. A load balancer may send each request
-// to another node, and a client must not see an older state than before. After DefaultPreparationWait the node
+// to another node, and a client must not see an older state than before. After 2 s the node
 // answers with what it has.
 func (c *Core) CatchUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, DefaultPreparationWait)
+	ctx, cancel := context.WithTimeout(ctx, catchUpWait)
 	defer cancel()
 	_ = c.ConfigReader.Sync(ctx)
 }

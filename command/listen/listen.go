@@ -2,8 +2,8 @@
 // the event stream and sends each event once, one after the other.
 //
 // The position in the stream is in a state file. It is written after each copy, so that a program that was killed goes
-// on after the last event that it has copied; the one that it was copying is copied again. A program that is stopped
-// waits for the answer a few seconds.
+// on after the last event that it has copied; the one that it was copying is copied again. On Ctrl-C it waits up to
+// 5 s for the answer.
 package listen
 
 import (
@@ -137,6 +137,9 @@ func (l *Listener) follow(ctx context.Context, connected func()) error {
 				return &Refusal{Message: err.Error()}
 			}
 		}
+		if ctx.Err() != nil { // further events may be in the buffer
+			return ctx.Err()
+		}
 	}
 }
 
@@ -198,18 +201,17 @@ func (l *Listener) Repeat(ctx context.Context, c Copy) { _ = l.copy(ctx, c.Event
 // event will be copied again.
 func (l *Listener) copy(ctx context.Context, e *wire.StreamEvent, again bool) error {
 	const grace = 5 * time.Second
-	ended := ctx
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ended, func() { time.AfterFunc(grace, cancel) })()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
 	c := Copy{At: time.Now(), Event: e, Again: again}
 	if e.Method == "" {
 		c.Fault = "it was erased before it could be copied"
 	} else {
-		c.Status, c.Fault = l.target.send(ctx, e)
+		c.Status, c.Fault = l.target.send(sending, e)
 	}
-	if ctx.Err() != nil {
-		return ctx.Err()
+	if sending.Err() != nil {
+		return sending.Err()
 	}
 	c.Took = time.Since(c.At)
 	l.view.Copied(c)

@@ -135,12 +135,13 @@ func TestRefusals(t *testing.T) {
 	is.OK(t, l.Run(ctx, &Plain{Out: t.Output(), Err: t.Output()}), "ended by its person")
 }
 
-// A program that is stopped while it copies an event waits for the answer, and goes on after that event.
+// A program that is stopped while it copies an event waits for the answer, and copies no other. It goes on after it.
 func TestStopWhileCopying(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write([]byte("event: ready\ndata: {}\n\n" +
-			"id: c1\nevent: event\ndata: {\"id\":\"evt_1\",\"method\":\"POST\"}\n\n"))
+			"id: c1\nevent: event\ndata: {\"id\":\"evt_1\",\"method\":\"POST\"}\n\n" +
+			"id: c2\nevent: event\ndata: {\"id\":\"evt_2\",\"method\":\"POST\"}\n\n"))
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}))
@@ -148,7 +149,7 @@ func TestStopWhileCopying(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	local := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		cancel()
-		time.Sleep(50 * time.Millisecond) // for a request that is not waited for
+		time.Sleep(50 * time.Millisecond) // long enough for Ctrl-C to end the request if nobody waited
 	}))
 	defer local.Close()
 	l := must.Get(New(Options{BaseURL: service.URL, Key: "k", Endpoint: "ep_1", Target: local.URL}))(t)

@@ -50,7 +50,7 @@ type tally struct {
 	// statement for the number of rows that are counted and the time of the oldest one.
 	counted, oldest ch.SQL
 
-	counting *semaphore.Weighted // of 1; held while spans are counted, for up to countTimeout a statement
+	counting *semaphore.Weighted // weight 1; held while counting: each statement takes up to countTimeout
 
 	mu      sync.Mutex         // guards dirty and recount
 	dirty   map[time.Time]bool // the spans with rows that were stored since the span was last counted

@@ -91,7 +91,7 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 	})
 }
 
-// Nobody waits longer than asked for the counts of another, whose statement may hang for a minute.
+// A count stops waiting for another one, whose statement may hang for a minute, when its context ends.
 func TestCountWaitsForItsContext(t *testing.T) {
 	usage := hoursOfEvents()
 	must.Do(t, usage.counting.Acquire(t.Context(), 1))

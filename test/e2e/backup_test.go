@@ -261,9 +261,9 @@ func TestBackupFaults(t *testing.T) {
 	send(300)
 	refused := func(to, words string) {
 		t.Helper()
-		for began := time.Now(); ; { // a merge may have met the full disk, then the store starts again
+		for began := time.Now(); ; { // a merge may have failed on the full disk; then ClickHouse restarts
 			out, code := runToEnd(t, p.command("backup", to, "--data-dir", dir))
-			if said := strings.Contains(out, words); said && code == command.ExitRefused {
+			if fits := strings.Contains(out, words); fits && code == command.ExitRefused {
 				return
 			} else if code != command.ExitRefused || time.Since(began) > arrival {
 				t.Fatalf("relay backup %s ended with %d, want %q: %s", to, code, words, out)

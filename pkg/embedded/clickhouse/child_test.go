@@ -247,6 +247,48 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
+// A definition that a failed write has left empty is that of before the statement; a new one, or a mutation, is gone.
+// With hardly any room, statements that write one are refused, and those that make room are not.
+func TestDefinitionsOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "100m")
+	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
+	child, stop := startChild(t, cfg)
+	conn := connect(t, child.Socket())
+	mustExec(t, conn, "CREATE DATABASE d")
+	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, s String) ENGINE = MergeTree PARTITION BY n ORDER BY n")
+	mustExec(t, conn, "INSERT INTO d.t SELECT number, '' FROM numbers(3)")
+	mustExec(t, conn, "ALTER TABLE d.t ADD COLUMN c UInt8")
+	mustExec(t, conn, "CREATE DATABASE e")
+	stop()
+	empty := func(pattern, name string) {
+		found := must.Get(filepath.Glob(filepath.Join(cfg.Data, pattern)))(t)
+		must.Equal(t, len(found), 1, "%s: %q", pattern, found)
+		path := filepath.Join(filepath.Dir(found[0]), name)
+		_ = os.Remove(path) // the engine replaces files
+		must.Do(t, os.WriteFile(path, nil, 0o600))
+	}
+	empty("db/store/*/*/t.sql", "t.sql")
+	empty("db/store/*/*/t.sql", "u.sql")
+	empty("db/metadata/e.sql", "e.sql")
+	empty("db/store/*/*/format_version.txt", "mutation_9.txt")
+
+	child, _ = startChild(t, cfg)
+	conn = connect(t, child.Socket())
+	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 3)
+	mustExec(t, conn, "CREATE TABLE d.u (n UInt64) ENGINE = MergeTree ORDER BY n")
+	mustExec(t, conn, "CREATE DATABASE IF NOT EXISTS e")
+	filler := filepath.Join(dir, "filler")
+	_ = exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=64k").Run() // until the disk is full
+	must.Do(t, os.Truncate(filler, must.Get(os.Stat(filler))(t).Size()-4<<20))
+	for _, refused := range []string{"CREATE TABLE d.v (n UInt64) ENGINE = MergeTree ORDER BY n",
+		" alter TABLE d.t ADD COLUMN e UInt8", "ALTER TABLE d.t DELETE WHERE n = 1", "DELETE FROM d.t WHERE n = 1"} {
+		is.Failed(t, conn.Exec(t.Context(), refused), "MiB of the disk are free", refused)
+	}
+	mustExec(t, conn, "ALTER TABLE d.t DROP PARTITION 1")
+	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 2)
+	is.Equal(t, child.Restarts(), 0, "restarts")
+}
+
 // A backup that does not fit its disk fails.
 func TestBackupToAFullDisk(t *testing.T) {
 	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
@@ -258,8 +300,8 @@ func TestBackupToAFullDisk(t *testing.T) {
 	is.Failed(t, err, "could not write to its disk", "")
 }
 
-// TestFullDiskLosesNothing fills the disk while rows are inserted and merged. The engine does not notice that it cannot
-// write; every acknowledged row is there afterwards.
+// TestFullDiskLosesNothing fills the disk while rows are inserted and merged. libchdb does not report the writes
+// that fail; every acknowledged row is there afterwards.
 func TestFullDiskLosesNothing(t *testing.T) {
 	dir := smallDisk(t, "200m")
 	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
@@ -271,7 +313,7 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	const rounds = 300
 	for round := 0; child.Restarts() < 3; round++ {
 		if round == rounds {
-			t.Fatalf("after %d rounds the engine was started again %d times", rounds, child.Restarts())
+			t.Fatalf("after %d rounds the engine was restarted %d times", rounds, child.Restarts())
 		}
 		fill := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=64k") // until the disk is full
 		must.Do(t, fill.Start())

@@ -9,8 +9,9 @@
 // Guarantees:
 //   - An insert is answered only after the engine has finished it, and with Config.Fsync only after its parts are on
 //     disk. async_insert is off and cannot be turned on by a request.
-//   - When a write to a file has failed, on a full disk for example, nothing more is acknowledged and the process ends;
-//     its next start reads the parts that are whole: TestFullDiskLosesNothing.
+//   - When a write to a file has failed, on a full disk for example, no later write is acknowledged and the process
+//     ends; the next start reads the parts and definitions that are intact: TestFullDiskLosesNothing,
+//     TestDefinitionsOnAFullDisk.
 //   - Requests are isolated: each runs on a connection of its own, so a SET, a USE or a broken statement never
 //     affects another request.
 //   - At most Config.Sessions statements run at once, the others wait; only a ping (SELECT 1) has a slot of its own.
@@ -108,8 +109,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	defer stop(nil)
 	watch.Go(func() { stop(engine.watchWrites(watched)) })
 	err = s.serve(watched, listener, engine)
-	if lost := context.Cause(watched); ctx.Err() == nil && lost != nil {
-		err = errors.Join(lost, err)
+	if cause := context.Cause(watched); ctx.Err() == nil && cause != nil {
+		err = errors.Join(cause, err)
 	}
 	return err
 }

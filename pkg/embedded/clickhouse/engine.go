@@ -28,6 +28,7 @@ type engine struct {
 	version       string
 	zone          string
 	host          string
+	failedAtStart int // writes that the start has lost, see countStart
 }
 
 // lockFile is the name of the lock file in the data directory.
@@ -56,9 +57,12 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 			err = errors.Join(err, e.close())
 		}
 	}()
+	if err := repairDefinitions(cfg.Data); err != nil {
+		return nil, fmt.Errorf("repair the definitions of tables: %w", err)
+	}
 	settings, users := filepath.Join(cfg.Data, "config.xml"), filepath.Join(cfg.Data, "users.xml")
-	err = os.WriteFile(settings, []byte(serverSettings(cfg, users)), 0o600)
-	if err := errors.Join(err, os.WriteFile(users, []byte(userSettings(cfg)), 0o600)); err != nil {
+	err = writeIfNew(settings, serverSettings(cfg, users))
+	if err := errors.Join(err, writeIfNew(users, userSettings(cfg))); err != nil {
 		return nil, fmt.Errorf("write engine settings: %w", err)
 	}
 	if e.lib, err = load(path); err != nil {
@@ -77,7 +81,15 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if e.anchorSession, err = e.lib.open(e.args); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
 	}
-	return e, errors.Join(e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
+	return e, errors.Join(e.countStart(cfg.Data), e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
+}
+
+// writeIfNew writes a file unless it has the text: on a full disk the engine must be able to start again.
+func writeIfNew(path, text string) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
 }
 
 // readTableFunctions asks the engine for its table functions, so that those of a newer library are refused too.
@@ -265,6 +277,7 @@ const (
 	codeNoDataToInsert = 108
 	codeUnknownSetting = 115
 	codeTooManyBytes   = 307
+	codeNotEnoughSpace = 243
 	codeCannotReadAll  = 33
 	codeStdException   = 1001
 	codeNotImplemented = 48

@@ -33,6 +33,8 @@ type front struct {
 	log     *slog.Logger
 	engine  *engine
 	buffers sync.Pool
+
+	defining sync.Mutex // held while definitions are kept
 }
 
 func newFront(cfg Config, log *slog.Logger, engine *engine, address net.Addr) http.Handler {
@@ -123,12 +125,12 @@ func (f *front) write(s *session, q *request, out *response) error {
 		return newException(codeReadonly, "READONLY", "GET may only read; send this statement with POST")
 	}
 	if q.insert == nil {
-		before, err := s.failures()
-		if err != nil {
+		before, err := f.engine.failures()
+		if err := cmp.Or(err, f.beforeDefinition(q.query)); err != nil {
 			return err
 		}
 		result, err := s.exec(q.query, q.format, q.params)
-		if err := cmp.Or(err, s.lost(before.reads)); err != nil {
+		if err := cmp.Or(err, f.engine.checkFailures(before.reads)); err != nil {
 			return err
 		}
 		return writeResult(result, q, out)
@@ -136,7 +138,7 @@ func (f *front) write(s *session, q *request, out *response) error {
 	buffer := f.buffers.Get().(*[]byte)
 	defer f.buffers.Put(buffer)
 	written, err := s.insert(q.query, q.format, q.params, q.insert, *buffer)
-	if err := cmp.Or(err, s.lost(math.MaxInt)); err != nil {
+	if err := cmp.Or(err, f.engine.checkFailures(math.MaxInt)); err != nil {
 		return err
 	}
 	out.summary(0, written)
