@@ -14,8 +14,9 @@ import (
 )
 
 // A failed write (see failures) leaves the file of a definition empty: that of a table or database, or of a mutation.
-// Unlike a part that is broken, such a file keeps the engine from starting. So the definitions of before an ALTER are
-// kept as links, in a directory of their own, and statements that write one are refused when there is hardly any room.
+// Unlike a part that is broken, such a file keeps the engine from starting. So the definitions at the start and before
+// an ALTER are kept as links, in a directory of their own, and statements that write one are refused when there is
+// hardly any room.
 
 const (
 	keptDefinitions = "definitions"
@@ -95,12 +96,29 @@ func keepDefinition(path, link string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Link(path, link)
+	return linkOrCopy(path, link)
+}
+
+// linkOrCopy makes a file that does not exist. Some file systems have no links, such as those of shared folders.
+func linkOrCopy(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o600)
 }
 
 // repairDefinitions makes a data directory one that the engine can open: it brings back definitions whose files are
-// empty, and removes those that were new, which nobody was told of.
+// empty, and removes those that have no link: they are newer than the last start, and nobody was told of them. Of a
+// directory that has no links yet this is not known.
 func repairDefinitions(data string) error {
+	if _, err := os.Stat(filepath.Join(data, keptDefinitions)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	definitions, mutations, err := definitionFiles(data)
 	if err != nil {
 		return err
@@ -114,7 +132,7 @@ func repairDefinitions(data string) error {
 			err = os.Remove(path)
 		}
 		if err == nil {
-			err = os.Link(keptName(data, path), path)
+			err = linkOrCopy(keptName(data, path), path)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/eventrelay/relay/pkg/private"
 )
 
@@ -80,6 +82,9 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	}
 	if e.anchorSession, err = e.lib.open(e.args); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
+	}
+	if err := keepDefinitions(cfg.Data); err != nil && !errors.Is(err, unix.ENOSPC) {
+		return nil, fmt.Errorf("keep the definitions of tables: %w", err)
 	}
 	return e, errors.Join(e.countStart(cfg.Data), e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
 }

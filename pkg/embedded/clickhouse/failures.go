@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -65,6 +66,9 @@ func (e *engine) checkFailures(reads int) error {
 // disk the engine would otherwise end again and again.
 func (e *engine) countStart(data string) error {
 	status, err := os.Stat(filepath.Join(data, "db", "status"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err == nil && status.Size() == 0 {
 		e.failedAtStart = 1
 	}
