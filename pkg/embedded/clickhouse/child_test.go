@@ -287,6 +287,26 @@ func TestDefinitionsOnAFullDisk(t *testing.T) {
 	mustExec(t, conn, "ALTER TABLE d.t DROP PARTITION 1")
 	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 2)
 	is.Equal(t, child.Restarts(), 0, "restarts")
+	// A start that cannot write db/status, because another program takes all room, is no reason for the next one.
+	f := must.Get(os.OpenFile(filler, os.O_APPEND|os.O_WRONLY, 0))(t)
+	defer f.Close()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for block := make([]byte, 64<<10); ; time.Sleep(time.Millisecond) {
+			select {
+			case <-ended:
+				return
+			default:
+				_, _ = f.Write(block)
+			}
+		}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	must.Do(t, syscall.Kill(child.PID(), syscall.SIGKILL))
+	time.Sleep(2500 * time.Millisecond)
+	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 2)
+	is.Equal(t, child.Restarts(), 1, "restarts")
 }
 
 // A backup that does not fit its disk fails.
