@@ -83,7 +83,7 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if e.anchorSession, err = e.lib.open(e.args); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
 	}
-	if err := keepDefinitions(cfg.Data); err != nil && !errors.Is(err, unix.ENOSPC) {
+	if err := keepDefinitions(cfg.Data); err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
 		return nil, fmt.Errorf("keep the definitions of tables: %w", err)
 	}
 	return e, errors.Join(e.countStart(cfg.Data), e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
