@@ -149,7 +149,7 @@ func TestStopWhileCopying(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	local := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		cancel()
-		time.Sleep(50 * time.Millisecond) // long enough for Ctrl-C to end the request if nobody waited
+		time.Sleep(50 * time.Millisecond) // time for a cancelled request to fail
 	}))
 	defer local.Close()
 	l := must.Get(New(Options{BaseURL: service.URL, Key: "k", Endpoint: "ep_1", Target: local.URL}))(t)

@@ -234,12 +234,7 @@ func TestBackupFaults(t *testing.T) {
 	skipShort(t)
 	small := func(options string) string {
 		dir := t.TempDir()
-		if err := syscall.Mount("relay-test", dir, "tmpfs", 0, options); err != nil {
-			kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
-		}
-		t.Cleanup(func() {
-			is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
-		})
+		kit.SmallDisk(t, dir, options)
 		return filepath.Join(dir, "full")
 	}
 	dir, above := small("size=1g"), t.TempDir()

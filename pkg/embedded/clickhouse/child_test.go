@@ -238,12 +238,8 @@ func TestEngineSettings(t *testing.T) {
 
 // smallDisk is a directory on a file system of the given size.
 func smallDisk(t *testing.T, size string) string {
-	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "mode=0700,size="+size); err != nil {
-		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
-	}
-	t.Cleanup(func() { is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH)) })
+	kit.SmallDisk(t, dir, "mode=0700,size="+size)
 	return dir
 }
 

@@ -24,7 +24,7 @@ const (
 	leastRoom = 8 << 20
 )
 
-// definitionFiles are the files of tables and databases of a data directory, relative to it, and those of mutations.
+// definitionFiles returns the paths of the definitions of tables and databases in a data directory, and of mutations.
 func definitionFiles(data string) (definitions, mutations []string, err error) {
 	for _, pattern := range []string{"db/metadata/*.sql", "db/store/*/*/*.sql", "db/store/*/*/mutation_*.txt"} {
 		found, err := filepath.Glob(filepath.Join(globEscape.Replace(data), pattern))
@@ -112,9 +112,9 @@ func linkOrCopy(from, to string) error {
 	return os.WriteFile(to, text, 0o600)
 }
 
-// repairDefinitions makes a data directory one that the engine can open: it brings back definitions whose files are
-// empty, and removes those that have no link: they are newer than the last start, and nobody was told of them. Of a
-// directory that has no links yet this is not known.
+// repairDefinitions replaces empty definitions, with which the engine does not start, by their links. It removes those
+// without a link: they are newer than the last start, and were not acknowledged. In a directory that has no links yet
+// an empty definition may be older, and stays.
 func repairDefinitions(data string) error {
 	if _, err := os.Stat(filepath.Join(data, keptDefinitions)); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -125,20 +125,30 @@ func repairDefinitions(data string) error {
 	}
 	for _, path := range append(definitions, mutations...) {
 		now, err := os.Stat(path)
-		if err == nil && now.Size() > 0 {
-			continue
+		if err == nil && now.Size() == 0 {
+			err = repairDefinition(path, keptName(data, path))
 		}
-		if err == nil {
-			err = os.Remove(path)
-		}
-		if err == nil {
-			err = linkOrCopy(keptName(data, path), path)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// repairDefinition replaces the file in one step: a kill in between must not leave the table without a definition.
+func repairDefinition(path, link string) error {
+	next := filepath.Join(filepath.Dir(link), "next")
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a start that was killed
+		return err
+	}
+	err := linkOrCopy(link, next)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Remove(path)
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(next, path)
 }
 
 // definingVerbs begin statements that write a definition, but for those that dropsPattern matches: they make room.
