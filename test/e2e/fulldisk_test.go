@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -27,12 +26,7 @@ func TestFullDiskAnswers503(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
 	dir := t.TempDir()
-	if err := syscall.Mount("relay-test", dir, "tmpfs", 0, "size=256m"); err != nil {
-		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
-	}
-	t.Cleanup(func() {
-		is.OK(t, syscall.Unmount(dir, syscall.MNT_DETACH))
-	})
+	kit.SmallDisk(t, dir, "size=256m")
 	p := startDevProcess(t, dir)
 	ep, in, _ := p.endpoint(map[string]any{
 		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
@@ -134,12 +128,7 @@ func TestFullDiskOfTheStore(t *testing.T) {
 	tables := filepath.Join(dir, "clickhouse")
 	// a non-empty directory that others can enter is refused
 	must.Do(t, os.MkdirAll(tables, 0o700))
-	if err := syscall.Mount("relay-test", tables, "tmpfs", 0, "size=64m"); err != nil {
-		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
-	}
-	t.Cleanup(func() {
-		is.OK(t, syscall.Unmount(tables, syscall.MNT_DETACH))
-	})
+	kit.SmallDisk(t, tables, "size=64m")
 	dest := newSink(t, nil)
 	p := startDevProcess(t, dir)
 	endpoint, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}})

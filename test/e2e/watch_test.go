@@ -200,10 +200,7 @@ func startWatched(t *testing.T) *watched {
 	w.node = c.node("a")
 	w.node.adminAt = fmt.Sprintf("127.0.0.1:%d", kit.FreePort(t))
 	w.node.args = append(w.node.args, "--admin-listen", w.node.adminAt)
-	if err := syscall.Mount("relay-test", w.node.dir, "tmpfs", 0, "size=16m"); err != nil {
-		kit.SkipMissing(t, "cannot mount a small file system to fill: %v", err)
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(w.node.dir, syscall.MNT_DETACH) })
+	kit.SmallDisk(t, w.node.dir, "size=16m")
 	w.node.start()
 	w.monitor = startMonitor(t, w.node.adminAt)
 	released := make(chan struct{})

@@ -2,9 +2,11 @@ package clickhouse
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -21,4 +23,19 @@ func TestDocumentedBackupDisk(t *testing.T) {
 			t.Errorf("%s is not in both the settings and the page", element)
 		}
 	}
+}
+
+// An empty definition of a data directory that has no links may be that of an old table, with rows.
+func TestUnknownDefinitionStays(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "db", "metadata", "a.sql")
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, nil, 0o600))
+	must.Do(t, repairDefinitions(dir))
+	_, err := os.Stat(path)
+	must.Do(t, err)
+	must.Do(t, keepDefinitions(dir))
+	must.Do(t, repairDefinitions(dir))
+	_, err = os.Stat(path)
+	is.Failed(t, err, "no such file", "a new one")
 }

@@ -173,6 +173,9 @@ func onOwnThread(f func()) {
 	})
 }
 
+// steady is how long a process must have run for the next pause to be short again.
+const steady = time.Minute
+
 func (c *Child) run(ctx context.Context) (err error) {
 	if err := lowerPriority(); err != nil {
 		c.log.LogAttrs(ctx, slog.LevelWarn, "cannot lower the priority of embedded clickhouse",
@@ -186,12 +189,16 @@ func (c *Child) run(ctx context.Context) (err error) {
 	pauses := wait.Backoff{First: c.cfg.FirstPause, Longest: c.cfg.LongestPause}
 	try, failures := 0, 0
 	for {
+		began := time.Now()
 		answered, cause := c.runProcess(ctx, file)
 		if ctx.Err() != nil {
 			return cause
 		}
+		if time.Since(began) > steady {
+			try = 0
+		}
 		if answered {
-			try, failures = 0, 0
+			failures = 0
 		} else if failures++; failures >= c.cfg.StartAttempts && !c.wasReady() {
 			return fmt.Errorf("embedded clickhouse failed to start %d times: %w", failures, cause)
 		}
@@ -281,9 +288,12 @@ func (c *Child) command(ctx context.Context, listener *os.File, stderr io.Writer
 }
 
 // childEnvironment is the environment of this process without the relay's settings: there are secrets among them, and
-// the engine gets what it needs as flags.
+// the engine gets what it needs as flags. Its time zone is UTC: ClickHouse does not start with a TZ such as
+// CET-1CEST,M3.5.0,M10.5.0/3, which POSIX allows.
 func childEnvironment() []string {
-	return slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "RELAY_") })
+	return append(slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		return strings.HasPrefix(entry, "RELAY_") || strings.HasPrefix(entry, "TZ=")
+	}), "TZ=UTC")
 }
 
 // waitForPing reports whether the engine answers a ping before ctx ends. One request suffices: its connection waits in

@@ -166,8 +166,10 @@ func TestLockedDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// TestRelativeDirectory: a relative data directory is resolved against the working directory of the process.
+// TestRelativeDirectory: a relative data directory is resolved against the working directory of the process. Its time
+// zone, which may be one that ClickHouse does not know, is not the engine's.
 func TestRelativeDirectory(t *testing.T) {
+	t.Setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
 	library := kit.ChdbLibrary(t)
 	t.Chdir(t.TempDir())
 	child, _ := startChild(t, childConfig("data", library))
@@ -218,19 +220,138 @@ func TestEngineSettings(t *testing.T) {
 	child, _ := startChild(t, childConfig(t.TempDir(), kit.ChdbLibrary(t)))
 	conn := connect(t, child.Socket())
 	for query, want := range map[string]string{
-		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":         "1",
-		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_part_directory'":       "1",
-		"SELECT value FROM system.settings WHERE name = 'async_insert'":                          "0",
-		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'":        fmt.Sprint(2 << 30),
-		"SELECT value FROM system.server_settings WHERE name = 'mark_cache_size'":                fmt.Sprint(64 << 20),
-		"SELECT value FROM system.server_settings WHERE name = 'background_pool_size'":           "2",
-		"SELECT value FROM system.server_settings WHERE name = 'compiled_expression_cache_size'": fmt.Sprint(32 << 20),
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_after_insert'":                "1",
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'fsync_part_directory'":              "1",
+		"SELECT value FROM system.merge_tree_settings WHERE name = 'max_suspicious_broken_parts_bytes'": fmt.Sprint(1 << 50),
+		"SELECT value FROM system.settings WHERE name = 'async_insert'":                                 "0",
+		"SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'":               fmt.Sprint(2 << 30),
+		"SELECT value FROM system.server_settings WHERE name = 'mark_cache_size'":                       fmt.Sprint(64 << 20),
+		"SELECT value FROM system.server_settings WHERE name = 'background_pool_size'":                  "2",
+		"SELECT value FROM system.server_settings WHERE name = 'compiled_expression_cache_size'":        fmt.Sprint(32 << 20),
 	} {
 		var got string
 		if err := conn.QueryRow(t.Context(), query).Scan(&got); err != nil || got != want {
 			t.Errorf("%s: %q, want %q, %v", query, got, want, err)
 		}
 	}
+}
+
+// smallDisk is a directory on a file system of the given size.
+func smallDisk(t *testing.T, size string) string {
+	dir := t.TempDir()
+	kit.SmallDisk(t, dir, "mode=0700,size="+size)
+	return dir
+}
+
+// A definition that a failed write has left empty is that of before the statement; a new one, or a mutation, is gone.
+// With hardly any room, statements that write one are refused, and those that make room are not.
+func TestDefinitionsOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t, "100m")
+	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
+	child, stop := startChild(t, cfg)
+	conn := connect(t, child.Socket())
+	mustExec(t, conn, "CREATE DATABASE d")
+	mustExec(t, conn, "CREATE TABLE d.t (n UInt64, s String) ENGINE = MergeTree PARTITION BY n ORDER BY n")
+	mustExec(t, conn, "INSERT INTO d.t SELECT number, '' FROM numbers(3)")
+	mustExec(t, conn, "ALTER TABLE d.t ADD COLUMN c UInt8")
+	mustExec(t, conn, "CREATE DATABASE e")
+	stop()
+	empty := func(pattern, name string) {
+		found := must.Get(filepath.Glob(filepath.Join(cfg.Data, pattern)))(t)
+		must.Equal(t, len(found), 1, "%s: %q", pattern, found)
+		path := filepath.Join(filepath.Dir(found[0]), name)
+		_ = os.Remove(path) // the engine replaces files
+		must.Do(t, os.WriteFile(path, nil, 0o600))
+	}
+	empty("db/store/*/*/t.sql", "t.sql")
+	empty("db/store/*/*/t.sql", "u.sql")
+	empty("db/metadata/e.sql", "e.sql")
+	empty("db/store/*/*/format_version.txt", "mutation_9.txt")
+
+	child, _ = startChild(t, cfg)
+	conn = connect(t, child.Socket())
+	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 3)
+	mustExec(t, conn, "CREATE TABLE d.u (n UInt64) ENGINE = MergeTree ORDER BY n")
+	mustExec(t, conn, "CREATE DATABASE IF NOT EXISTS e")
+	filler := filepath.Join(dir, "filler")
+	_ = exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=64k").Run() // until the disk is full
+	must.Do(t, os.Truncate(filler, must.Get(os.Stat(filler))(t).Size()-4<<20))
+	for _, refused := range []string{"CREATE TABLE d.v (n UInt64) ENGINE = MergeTree ORDER BY n",
+		" alter TABLE d.t ADD COLUMN e UInt8", "ALTER TABLE d.t DELETE WHERE n = 1", "DELETE FROM d.t WHERE n = 1"} {
+		is.Failed(t, conn.Exec(t.Context(), refused), "MiB of the disk are free", refused)
+	}
+	mustExec(t, conn, "ALTER TABLE d.t DROP PARTITION 1")
+	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 2)
+	is.Equal(t, child.Restarts(), 0, "restarts")
+	// A start that cannot write db/status, because another program takes all room, is no reason for the next one.
+	f := must.Get(os.OpenFile(filler, os.O_APPEND|os.O_WRONLY, 0))(t)
+	defer f.Close()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for block := make([]byte, 64<<10); ; time.Sleep(time.Millisecond) {
+			select {
+			case <-ended:
+				return
+			default:
+				_, _ = f.Write(block)
+			}
+		}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	must.Do(t, syscall.Kill(child.PID(), syscall.SIGKILL))
+	time.Sleep(2500 * time.Millisecond)
+	must.Equal(t, count(t, conn, "SELECT count() FROM d.t"), 2)
+	is.Equal(t, child.Restarts(), 1, "restarts")
+}
+
+// A backup that does not fit its disk fails.
+func TestBackupToAFullDisk(t *testing.T) {
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
+	cfg.Env = append(cfg.Env, "ENGINE_TEST_BACKUPS="+smallDisk(t, "1m"))
+	child, _ := startChild(t, cfg)
+	must.Do(t, child.Exec(t.Context(), "CREATE TABLE default.t (s String) ENGINE = MergeTree ORDER BY tuple() AS "+
+		"SELECT randomString(100) FROM numbers(20000)"))
+	err := child.Exec(t.Context(), "BACKUP TABLE default.t TO Disk('backups', 'a')")
+	is.Failed(t, err, "could not write to its disk", "")
+}
+
+// TestFullDiskLosesNothing fills the disk while rows are inserted and merged. libchdb does not report the writes
+// that fail; every acknowledged row is there afterwards.
+func TestFullDiskLosesNothing(t *testing.T) {
+	dir := smallDisk(t, "200m")
+	cfg := childConfig(filepath.Join(dir, "data"), kit.ChdbLibrary(t))
+	child, stop := startChild(t, cfg)
+	conn := connect(t, child.Socket())
+	mustExec(t, conn, "CREATE TABLE default.t (n UInt64) ENGINE = MergeTree ORDER BY n")
+	var acknowledged uint64
+	filler := filepath.Join(dir, "filler")
+	const rounds = 300
+	for round := 0; child.Restarts() < 3; round++ {
+		if round == rounds {
+			t.Fatalf("after %d rounds the engine was restarted %d times", rounds, child.Restarts())
+		}
+		fill := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=64k") // until the disk is full
+		must.Do(t, fill.Start())
+		ended := make(chan struct{})
+		go func() { _ = fill.Wait(); close(ended) }()
+		for full := false; !full; {
+			select {
+			case <-ended:
+				full = true
+			default:
+			}
+			if conn.Exec(t.Context(), fmt.Sprintf("INSERT INTO default.t SELECT %d", acknowledged)) == nil {
+				acknowledged++
+			}
+			_ = conn.Exec(t.Context(), "OPTIMIZE TABLE default.t FINAL")
+		}
+		must.Do(t, os.Remove(filler))
+	}
+	stop()
+	child, _ = startChild(t, cfg)
+	n := count(t, connect(t, child.Socket()), "SELECT uniqExact(n) FROM default.t WHERE n < ?", acknowledged)
+	must.Equal(t, n, acknowledged, "rows that were acknowledged")
 }
 
 // TestBrokenPartsAreDetached: without fsync a power cut may leave many incomplete parts. The engine still starts, and

@@ -9,6 +9,9 @@
 // Guarantees:
 //   - An insert is answered only after the engine has finished it, and with Config.Fsync only after its parts are on
 //     disk. async_insert is off and cannot be turned on by a request.
+//   - When a write to a file has failed, on a full disk for example, no later write is acknowledged and the process
+//     ends; the next start reads the parts and definitions that are intact: TestFullDiskLosesNothing,
+//     TestDefinitionsOnAFullDisk.
 //   - Requests are isolated: each runs on a connection of its own, so a SET, a USE or a broken statement never
 //     affects another request.
 //   - At most Config.Sessions statements run at once, the others wait; only a ping (SELECT 1) has a slot of its own.
@@ -40,6 +43,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -99,7 +103,16 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	s.addr = listenName(s.cfg.Listen, listener.Addr())
 	s.log.LogAttrs(ctx, slog.LevelInfo, "embedded clickhouse is ready",
 		slog.String("address", s.Addr()), slog.String("version", engine.version), slog.Duration("took", time.Since(began)))
-	return s.serve(ctx, listener, engine)
+	watched, stop := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer stop(nil)
+	watch.Go(func() { stop(engine.watchWrites(watched)) })
+	err = s.serve(watched, listener, engine)
+	if cause := context.Cause(watched); ctx.Err() == nil && cause != nil {
+		err = errors.Join(cause, err)
+	}
+	return err
 }
 
 func (s *Server) serve(ctx context.Context, listener net.Listener, engine *engine) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -62,4 +63,43 @@ func TestConfined(t *testing.T) {
 	mustExec(t, conn, "ALTER TABLE default.t ATTACH PARTITION 1")
 	is.Equal(t, count(t, conn, "SELECT count() FROM default.t WHERE toTimeZone(now(), 'Asia/Tokyo') > 0"), 2000, "rows")
 	mustExec(t, conn, "DROP TABLE default.t SYNC")
+}
+
+// failReads makes each preadv2(2) fail with EIO but those from the beginning of a file.
+func failReads() error {
+	const number, position = 0, 16 + 3*8 // offsets in seccomp_data, seccomp(2)
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: number},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PREADV2, Jf: 2},
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: position},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 0, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EIO)},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// A file that cannot be read is not left out of a backup.
+func TestBackupOfAFaultyDisk(t *testing.T) {
+	cfg := childConfig(t.TempDir(), kit.ChdbLibrary(t))
+	cfg.Env = append(cfg.Env, "ENGINE_TEST_BACKUPS="+t.TempDir(), "ENGINE_TEST_FAIL_READS=1")
+	child, _ := startChild(t, cfg)
+	must.Do(t, child.Exec(t.Context(), "CREATE TABLE default.t (s String) ENGINE = MergeTree ORDER BY tuple() AS "+
+		"SELECT randomString(100) FROM numbers(20000)"))
+	backUp := func(n int) error {
+		return child.Exec(t.Context(), fmt.Sprintf("BACKUP TABLE default.t TO Disk('backups', '%d')", n))
+	}
+	must.Do(t, backUp(0))
+	must.Do(t, syscall.Kill(child.PID(), syscall.SIGUSR1))
+	var err error
+	for n := 1; err == nil && n < 100; n++ { // the signal takes a moment
+		err = backUp(n)
+	}
+	is.Failed(t, err, "could not read from its disk", "")
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/eventrelay/relay/pkg/private"
 )
 
@@ -28,6 +30,7 @@ type engine struct {
 	version       string
 	zone          string
 	host          string
+	failedAtStart int // writes that the start has lost, see countStart
 }
 
 // lockFile is the name of the lock file in the data directory.
@@ -56,9 +59,12 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 			err = errors.Join(err, e.close())
 		}
 	}()
+	if err := repairDefinitions(cfg.Data); err != nil {
+		return nil, fmt.Errorf("repair the definitions of tables: %w", err)
+	}
 	settings, users := filepath.Join(cfg.Data, "config.xml"), filepath.Join(cfg.Data, "users.xml")
-	err = os.WriteFile(settings, []byte(serverSettings(cfg, users)), 0o600)
-	if err := errors.Join(err, os.WriteFile(users, []byte(userSettings(cfg)), 0o600)); err != nil {
+	err = writeIfNew(settings, serverSettings(cfg, users))
+	if err := errors.Join(err, writeIfNew(users, userSettings(cfg))); err != nil {
 		return nil, fmt.Errorf("write engine settings: %w", err)
 	}
 	if e.lib, err = load(path); err != nil {
@@ -77,7 +83,18 @@ func openEngine(ctx context.Context, cfg Config) (_ *engine, err error) {
 	if e.anchorSession, err = e.lib.open(e.args); err != nil {
 		return nil, fmt.Errorf("open data directory %s: %w", cfg.Data, err)
 	}
-	return e, errors.Join(e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
+	if err := keepDefinitions(cfg.Data); err != nil && !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EDQUOT) {
+		return nil, fmt.Errorf("keep the definitions of tables: %w", err)
+	}
+	return e, errors.Join(e.countStart(cfg.Data), e.readServerInfo(), e.readTableFunctions(cfg.Backups != ""))
+}
+
+// writeIfNew writes a file unless it has the text: on a full disk the engine must be able to start again.
+func writeIfNew(path, text string) error {
+	if old, err := os.ReadFile(path); err == nil && string(old) == text {
+		return nil
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
 }
 
 // readTableFunctions asks the engine for its table functions, so that those of a newer library are refused too.
@@ -159,8 +176,10 @@ func serverSettings(cfg Config, users string) string {
 		// After a power cut, parts that were not synced are detached, however many there are; with more than a hundred
 		// in a table the engine would otherwise not start.
 		set("max_suspicious_broken_parts", 1_000_000)
-		set("max_suspicious_broken_parts_bytes", 1<<50)
 	}
+	// A merge that could not write may leave a part of any size (see failures); with one above 1 GiB the engine would
+	// not start.
+	set("max_suspicious_broken_parts_bytes", 1<<50)
 	// These thresholds count free merge slots and must fit the pool of 2 threads (4 slots); with the defaults of 8 and
 	// 20 every merge would be kept small.
 	set("number_of_free_entries_in_pool_to_lower_max_size_of_merge", 2)
@@ -263,6 +282,7 @@ const (
 	codeNoDataToInsert = 108
 	codeUnknownSetting = 115
 	codeTooManyBytes   = 307
+	codeNotEnoughSpace = 243
 	codeCannotReadAll  = 33
 	codeStdException   = 1001
 	codeNotImplemented = 48

@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -31,6 +33,8 @@ type front struct {
 	log     *slog.Logger
 	engine  *engine
 	buffers sync.Pool
+
+	defining sync.Mutex // held while definitions are kept
 }
 
 func newFront(cfg Config, log *slog.Logger, engine *engine, address net.Addr) http.Handler {
@@ -105,13 +109,8 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 		}
 	}
 	reads := q.insert == nil && s.readOnly(q.query)
-	switch {
-	case q.readsOnly && !reads:
-		return newException(codeReadonly, "READONLY", "GET may only read; send this statement with POST")
-	case q.insert != nil:
-		return f.insert(s, q, out)
-	case !reads:
-		return f.runBuffered(s, q, out)
+	if !reads {
+		return f.write(s, q, out)
 	}
 	defer f.killOnDisconnect(ctx, mark)()
 	if streamable(q) {
@@ -120,11 +119,26 @@ func (f *front) run(ctx context.Context, q *request, out *response) error {
 	return f.runBuffered(s, q, out)
 }
 
-func (f *front) insert(s *session, q *request, out *response) error {
+// write runs a statement that does not only read. It is acknowledged only if nothing was lost; see failures.
+func (f *front) write(s *session, q *request, out *response) error {
+	if q.readsOnly {
+		return newException(codeReadonly, "READONLY", "GET may only read; send this statement with POST")
+	}
+	if q.insert == nil {
+		before, err := f.engine.failures()
+		if err := cmp.Or(err, f.beforeDefinition(q.query)); err != nil {
+			return err
+		}
+		result, err := s.exec(q.query, q.format, q.params)
+		if err := cmp.Or(err, f.engine.checkFailures(before.reads)); err != nil {
+			return err
+		}
+		return writeResult(result, q, out)
+	}
 	buffer := f.buffers.Get().(*[]byte)
 	defer f.buffers.Put(buffer)
 	written, err := s.insert(q.query, q.format, q.params, q.insert, *buffer)
-	if err != nil {
+	if err := cmp.Or(err, f.engine.checkFailures(math.MaxInt)); err != nil {
 		return err
 	}
 	out.summary(0, written)

@@ -55,7 +55,7 @@ func TestKeyAndBackups(t *testing.T) {
 	mustExec(t, conn, "RESTORE TABLE default.t AS default.t3 FROM File('"+filepath.Join(backups, "one")+"')")
 	for _, target := range []string{
 		"File('" + filepath.Join(dir, "out") + "')", "File('../out')", "Disk('default', 'out')", "Disk('backups', '../out')",
-		"S3('http://127.0.0.1:9/bucket/out')",
+		"S3('http://127.0.0.1:9/bucket/out')", "File('three') ASYNC", "File('four') SETTINGS async=1",
 	} {
 		if err := conn.Exec(t.Context(), "BACKUP TABLE default.t TO "+target); err == nil {
 			t.Errorf("BACKUP to %s succeeded", target)

@@ -72,6 +72,16 @@ func runEngine() int {
 	if dir := os.Getenv("ENGINE_TEST_OUTSIDE"); dir != "" {
 		reachOutside(dir)
 	}
+	if os.Getenv("ENGINE_TEST_FAIL_READS") != "" {
+		asked := make(chan os.Signal, 1)
+		signal.Notify(asked, syscall.SIGUSR1)
+		go func() {
+			<-asked
+			if err := failReads(); err != nil {
+				panic(err)
+			}
+		}()
+	}
 	server, err := clickhouse.New(cfg, clickhouse.Deps{Log: log})
 	if err == nil {
 		err = server.Run(ctx)

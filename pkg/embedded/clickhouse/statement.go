@@ -157,6 +157,8 @@ func (c *checker) checkToken() error {
 	called := c.next.kind == symbolToken && c.next.text == "("
 	switch {
 	case c.namesBackup(lower, called):
+	case c.isBackup() && lower == "async" && t.kind == wordToken: // whether it failed would not be known; see failures
+		return denied("backups in the background (ASYNC)")
 	case slices.Contains(forbiddenWords, lower),
 		slices.ContainsFunc(forbiddenPrefixes, func(s string) bool { return strings.HasPrefix(lower, s) }):
 		return denied("%s", t.text)
