@@ -258,9 +258,6 @@ const (
 // TestCrashPoints kills a dispatcher between each pair of {send, follow-up acknowledged, outcome acknowledged, commit}
 // and starts another one. Every event ends as delivered, and only what was not committed is repeated.
 func TestCrashPoints(t *testing.T) {
-	if !crash.Built {
-		t.Skip("needs the tag faults: the step faults of test/run.sh runs it")
-	}
 	if os.Getenv(envBroker) != "" {
 		t.Skip("this is the process that is to die")
 	}
@@ -323,6 +320,7 @@ func TestCrashChild(t *testing.T) {
 	if broker == "" {
 		t.Skip("TestCrashPoints runs it")
 	}
+	crash.Enable()
 	w := newWorldOn(t, stream.Config{Brokers: []string{broker}}, loopback(t), 1)
 	w.endpoint(os.Getenv(envSink))
 	w.start(testConfig())

@@ -9,13 +9,12 @@ times=${1:-10}
 export GORACE="atexit_sleep_ms=10 ${GORACE:-}"
 sed -n 1,20p bin/slowest.txt | awk -F '\t' '
 	{
-		group = $3 " " ($5 == "raced" || $5 == "whole_race") " " ($5 == "faults")
+		group = $3 " " ($5 == "raced" || $5 == "whole_race")
 		tests[group] = tests[group] (tests[group] ? "|" : "") $4
 	}
-	END { for (group in tests) print group, tests[group] }' | sort | while read -r package race faults tests; do
+	END { for (group in tests) print group, tests[group] }' | sort | while read -r package race tests; do
 	flags=(-vet=off -count="$times" -timeout 4h)
 	[ "$race" = 0 ] || flags+=(-race)
-	[ "$faults" = 0 ] || flags+=(-tags faults)
 	echo "== $package $tests"
 	CGO_ENABLED=$race RELAY_TEST_WITH=processes go test "${flags[@]}" -run "^($tests)\$" "$package"
 done

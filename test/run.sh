@@ -240,13 +240,6 @@ whole_race() {
 
 in_containers() { RELAY_TEST_WITH=$(await_images) tests -run "$contained" ./test/kit; }
 
-# faults tests a build with crash points, which the release does not have. Only one package has files with the tag: to vet
-# those that import it, vet would read all of their dependencies.
-faults() {
-	go vet -tags faults ./pkg/crash
-	tests -tags faults -run '^Test(FaultsAreBuiltIn|CrashPoints)$' ./pkg/crash ./dispatcher
-}
-
 # The tests of the modules beside the relay's. The chart's takes 3 minutes of CPU time to compile where it was never compiled,
 # and 10 s afterwards.
 modules() {
@@ -293,7 +286,7 @@ if [ -n "$detector" ]; then
 fi
 steps+=("formatting, vet, linters: lint")
 [ -z "$containers" ] || steps+=("tests on engines as containers: in_containers")
-steps+=("crash points: faults" "the Helm chart and other modules: modules")
+steps+=("the Helm chart and other modules: modules")
 [ ! -x bin/contract/schemathesis/bin/schemathesis ] || steps+=("schemathesis: test/contract/schemathesis.sh")
 [ ! -f bin/contract/generators/venv/requirements.txt ] || steps+=("clients of stock generators: test/contract/generators.sh")
 steps+=("clients generated from the API's document: test/contract/client.sh")

@@ -127,7 +127,6 @@ func TestApprovedOnceThroughKills(t *testing.T) {
 			t.Parallel()
 			site := newWebsite(t)
 			p := newDevProcess(t, nodeDir(t), "RELAY_DNS_SERVER="+site.dns.Address)
-			p.binary = buildRelay(t, "faults")
 			p.start()
 			changes := p.agentChanges(site)
 			for i := range changes {

@@ -32,7 +32,6 @@ func TestClockSteps(t *testing.T) {
 		return http.StatusOK
 	})
 	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, "RELAY_FAULT_CLOCK="+clock)
-	p.binary = buildRelay(t, "faults")
 	p.start()
 	ep, _, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL},
 		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 2, "max_attempts": 50, "jitter": 0}})

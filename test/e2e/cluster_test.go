@@ -294,7 +294,7 @@ func brokersRestarted(t *testing.T, c *cluster, nodes []*process, brokers *kit.B
 // but delivers what its partitions hold. After it is killed the others deliver the rest. No retry is early or late.
 func nodeWithWrongClock(t *testing.T, c *cluster, nodes []*process, seed uint64, offset string) {
 	odd := c.node("odd")
-	odd.binary, odd.env = buildRelay(t, "faults"), append(odd.env, "RELAY_FAULT_CLOCK="+offset)
+	odd.env = append(odd.env, "RELAY_FAULT_CLOCK="+offset)
 	odd.start()
 	c.awaitBalanced(len(nodes) + 1)
 	dest := newTally(t, func(h hit) int {

@@ -117,9 +117,6 @@ func sessionsOnThreeNodes(t *testing.T, c *cluster) {
 	const base = "http://relay.test"
 	start := func(name string, env ...string) client {
 		p := c.node(name, "--roles", "api")
-		if env != nil {
-			p.binary = buildRelay(t, "faults")
-		}
 		p.env = append(append(p.env, "RELAY_BASE_URL="+base), env...)
 		p.url = "http://" + net.JoinHostPort(p.host.Addr.String(), "8080")
 		p.start()

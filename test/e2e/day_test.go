@@ -40,7 +40,6 @@ func TestDaysOnOneMachine(t *testing.T) {
 	dest := newNumberedSink(t)
 	p := newProcess(t, dir, []string{"serve", "--data-dir", dir}, "RELAY_FAULT_CLOCK="+clock, "RELAY_RETENTION_DAYS=1",
 		"RELAY_LOG_KEEP_MINUTES=15")
-	p.binary = buildRelay(t, "faults")
 	p.start()
 	ep, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL},
 		"dedup": map[string]any{"key": "body:$.n", "window_seconds": 86400}})

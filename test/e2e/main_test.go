@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/command"
 	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/test/kit"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		crash.Enable()
 		ctx, stop := command.UntilSignal(context.Background())
 		if len(os.Args) > 2 && os.Args[1] == "engine" && os.Args[2] == "kafka" {
 			if err := kafka.Main(ctx, os.Args[3:], os.Stdout, os.Stderr); err != nil {

@@ -22,7 +22,6 @@ func TestTiersSurviveAKill(t *testing.T) {
 		return http.StatusOK
 	})
 	p := newDevProcess(t, t.TempDir(), allowHTTP)
-	p.binary = buildRelay(t, "faults")
 	p.start()
 	delays := map[int64]time.Duration{} // by event
 	accepted := map[int64]bool{}

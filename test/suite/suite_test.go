@@ -122,20 +122,19 @@ func TestTestsThatNoStepRanAreFound(t *testing.T) {
 		"go.mod":          goMod,
 		"DESIGN.md":       "",
 		"a/a_test.go":     testFile("a", "TestRan:", "TestSkipped:", "Testimony:", "TestMain:"),
-		"a/faults.go":     "package a\n",
-		"a/f_test.go":     "//go:build faults\n\n" + testFile("a", "TestWithFaults:"),
+		"a/f_test.go":     testFile("a", "TestAlso:"),
 		"a/other_test.go": "//go:build plan9\n\n" + testFile("a", "TestElsewhere:"),
 	}
 	const header, record = "| invariant | test |\n|---|---|\n", "0.10\tpass\texample.test/m/a\tTestRan\ts\n" +
-		"0.10\tskip\texample.test/m/a\tTestSkipped\ts\n" + "0.10\tpass\texample.test/m/a\tTestWithFaults\ts\n"
+		"0.10\tskip\texample.test/m/a\tTestSkipped\ts\n" + "0.10\tpass\texample.test/m/a\tTestAlso\ts\n"
 	for _, c := range []struct {
 		name, table, records string
 		strict               bool
 		want                 string // "": no fault
 	}{
-		{"all ran", "| what holds | `a.TestRan`, `TestWith…` |\n", record, true, ""},
+		{"all ran", "| what holds | `a.TestRan`, `TestAl…` |\n", record, true, ""},
 		{"a test is in no step", "| what holds | `TestRan` |\n",
-			strings.ReplaceAll(record, "TestWithFaults", "TestRan"), false, "no step ran TestWithFaults in a\n"},
+			strings.ReplaceAll(record, "TestAlso", "TestRan"), false, "no step ran TestAlso in a\n"},
 		{"an invariant's test is skipped", "| what holds | `TestSkipped` |\n", record, false, ""},
 		{"and may not be", "| what holds | `TestSkipped` |\n", record, true, "names TestSkipped for an invariant"},
 		{"the test is in another package", "| what holds | `b.TestRan` |\n", record, false, "names TestRan for an invariant"},

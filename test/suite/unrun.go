@@ -23,9 +23,6 @@ type testID struct{ dir, name string }
 // faultsShown bounds how many faults are printed.
 const faultsShown = 50
 
-// buildTags are the tags with which some step runs tests.
-var buildTags = []string{"faults"}
-
 // checkAllRan fails if a test function of the module below root is not in the records, or if no test of an invariant
 // passed. A test of an invariant may be skipped, unless strict is set, but not left out.
 func checkAllRan(root, records string, strict bool, out io.Writer) error {
@@ -103,8 +100,6 @@ func modulePath(root string) (string, error) {
 
 // declaredTests are the tests and fuzz targets of all packages that build on this machine.
 func declaredTests(root string) (tests []testID, err error) {
-	here := build.Default
-	here.BuildTags = buildTags
 	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -116,7 +111,7 @@ func declaredTests(root string) (tests []testID, err error) {
 		if !strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		if match, err := here.MatchFile(filepath.Dir(name), d.Name()); err != nil || !match {
+		if match, err := build.Default.MatchFile(filepath.Dir(name), d.Name()); err != nil || !match {
 			return err
 		}
 		dir, err := filepath.Rel(root, filepath.Dir(name))
