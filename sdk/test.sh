@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests the product's JavaScript: tests without a browser on every installed version of Node.js, then the pages of
-# bin/relay in Chromium. `sdk/test.sh install` installs the dependencies, `sdk/test.sh browser` prints the browser's path.
+# Tests the product's JavaScript: tests without a browser on the system's Node.js, on the oldest and on the newest (those
+# between: make torture PART=sdk), then the pages of bin/relay in Chromium. `sdk/test.sh install` installs the dependencies, `sdk/test.sh browser` prints the browser's path.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -21,7 +21,7 @@ fi
 
 mapfile -t files < <(find . -name node_modules -prune -o -path ./browser -prune -o -path ./ts -prune -o -name '*.test.mjs' -print | sort)
 nodes=(node)
-for node in node_modules/node{18,22,24,26}/bin/node; do
+for node in node_modules/node{18,26}/bin/node; do
 	[ -x "$node" ] && nodes+=("$node")
 done
 for node in "${nodes[@]}"; do

@@ -92,6 +92,8 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			"Not enough privileges", "relay migrate --print-grants"},
 		"a writer may not write": {rights("RELAY_CLICKHOUSE_URL: INSERT ON relay.*"), StateFail,
 			"users of ClickHouse lack rights", "relay migrate --print-grants"},
+		"Redis is nearly full": {checkRedis(healthy, limit.Settings{Eviction: "noeviction", Memory: 0.8}), StateWarn,
+			"uses 80 %", "maxmemory"},
 		"Redis evicts": {checkRedis(healthy, limit.Settings{Eviction: "allkeys-lru"}), StateWarn,
 			"allkeys-lru", "noeviction"},
 		"Redis forgets": {checkRedis(healthy, limit.Settings{Eviction: "noeviction", Volatile: true}),

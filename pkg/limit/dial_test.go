@@ -200,6 +200,10 @@ func TestReadSettings(t *testing.T) {
 	set("maxmemory-policy", "noeviction")
 	set("save", "60 1")
 	read(Settings{Eviction: "noeviction"})
+	set("maxmemory", "100mb")
+	if full := must.Get(ReadSettings(t.Context(), cfg))(t).Memory; full <= 0 || full >= 0.5 {
+		t.Errorf("an empty Redis uses %v of 100 MB", full)
+	}
 	must.Do(t, client.Do(t.Context(), "ACL", "SETUSER", "limited", "on", ">pw", "~*", "+ping").Err())
 	cfg.URL = "redis://limited:pw@" + engine.Addr
 	read(Settings{})

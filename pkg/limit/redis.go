@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -209,8 +210,9 @@ func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
 
 // Settings of Redis that decide what it loses.
 type Settings struct {
-	Eviction string // maxmemory-policy; empty if it could not be read
-	Volatile bool   // neither save nor appendonly: a restart loses all keys
+	Eviction string  // maxmemory-policy; empty if it could not be read
+	Volatile bool    // neither save nor appendonly: a restart loses all keys
+	Memory   float64 // how much of maxmemory is used, 0 to 1; 0 without a limit
 }
 
 // ReadSettings reads settings of Redis. What it does not show, because of its ACL or because it is another program that
@@ -223,10 +225,15 @@ func ReadSettings(ctx context.Context, cfg Config) (s Settings, err error) {
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	if info, err := client.Info(ctx, "memory").Result(); err == nil {
+		values := map[string]string{}
 		for line := range strings.Lines(info) {
-			if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok {
-				s.Eviction = policy
-			}
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			values[name] = value
+		}
+		s.Eviction = values["maxmemory_policy"]
+		used, _ := strconv.ParseFloat(values["used_memory"], 64)
+		if most, _ := strconv.ParseFloat(values["maxmemory"], 64); most > 0 {
+			s.Memory = used / most
 		}
 	}
 	save, saveErr := client.ConfigGet(ctx, "save").Result()
