@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Tests the product's JavaScript: tests without a browser on the system's Node.js, on the oldest and on the newest (those
-# between: make torture PART=sdk), then the pages of bin/relay in Chromium. `sdk/test.sh install` installs the dependencies, `sdk/test.sh browser` prints the browser's path.
+# between: make torture PART=sdk), then the pages of bin/relay in Chromium. `sdk/test.sh install` installs the
+# dependencies, `sdk/test.sh browser` prints the browser's path.
 set -euo pipefail
 cd "$(dirname "$0")"
 
