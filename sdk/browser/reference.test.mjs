@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { mkdir } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { checkAccessible, checkWidths } from './checks.mjs'
+import { all, checkAccessible, checkWidths } from './checks.mjs'
 import { browserPath, openBrowser, openPage } from './chromium.mjs'
 import { startRelay } from './relay.mjs'
 
@@ -101,8 +101,11 @@ test('the reference is accessible, and fits every window', { skip }, async () =>
       await route.fulfill({ response, headers })
     })
     await page.goto(relay.url + path)
-    await checkAccessible(page, `${path}, ${colorScheme}`)
     await checkWidths(page, path, '.langs')
+    if (!all) { // all operations come from one template
+      await page.evaluate(() => [...document.querySelectorAll('.op')].slice(12).forEach((operation) => operation.remove()))
+    }
+    await checkAccessible(page, `${path}, ${colorScheme}`)
     await page.close()
   }
 })
