@@ -281,8 +281,8 @@ func checkRedis(c Check, s limit.Settings) Check {
 	const memoryWarn = 0.8
 	switch {
 	case s.Memory >= memoryWarn:
-		c = warn("give Redis more memory (maxmemory); once it is full, repeated events are accepted again, and each node limits "+
-			"rates on its own", "Redis uses %.0f %% of its memory", 100*s.Memory)
+		c = warn("give Redis more memory (maxmemory); once it is full, repeated events are accepted again, and each "+
+			"node limits rates on its own", "Redis uses %.0f %% of its memory", 100*s.Memory)
 	case s.Eviction != "" && s.Eviction != "noeviction":
 		c = warn("set maxmemory-policy noeviction in Redis, and give it memory enough",
 			"Redis removes keys when its memory is full (%s): events may be accepted twice and limits exceeded", s.Eviction)

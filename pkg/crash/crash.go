@@ -1,8 +1,9 @@
 // Package crash has the faults of tests. RELAY_FAULT_CRASH=<point>[:n] kills the process when the named point is passed
-// for the nth time, the first unless given: so tests show what a killed process leaves. RELAY_FAULT_CLOCK moves the clock.
+// for the nth time, the first unless given: so tests show what a killed process leaves. RELAY_FAULT_CLOCK moves the
+// clock.
 //
-// Both do nothing until Enable is called, which only programs of tests do. A release does not contain Enable, because the
-// linker leaves out what nothing calls: e2e.TestReleaseHasNoFaults.
+// Both do nothing until Enable is called, which only programs of tests do. A release does not contain Enable, because
+// the linker leaves out what nothing calls: e2e.TestReleaseHasNoFaults.
 package crash
 
 import (
