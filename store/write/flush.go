@@ -314,7 +314,7 @@ func (l *lane) setUnavailable(ctx context.Context, s *shard, cause error) {
 			slog.Int("shard", s.number))
 		return
 	}
-	l.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse inserts fail, records stay in Kafka until they succeed",
+	l.log.LogAttrs(ctx, slog.LevelWarn, "clickhouse inserts fail, records stay in the log until they succeed",
 		slog.String("group", l.name), slog.Int("shard", s.number), slog.Any("error", cause))
 }
 
