@@ -39,6 +39,7 @@ API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is 
 Members are those of POST /v1/endpoints. What the file does not name stays as it is. --dry-run shows the differences,
 has the service validate all of them (with a key that may write), and changes nothing. --prune deletes the endpoints
 that the file does not name, and the destinations, headers and metadata that it does not name where it names others.
+Endpoints of tenants have tenant: NAME; --prune leaves tenants alone that the file does not name.
 
 Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either, so
 --dry-run sees a changed one only by its last four characters. Otherwise secrets are sent in each run, and the service
@@ -58,8 +59,15 @@ type applyFlags struct {
 func applyCommand(ctx context.Context, c call) int {
 	var f applyFlags
 	flags := flag.NewFlagSet("relay apply", flag.ContinueOnError)
-	flags.StringVar(&f.file, "f", "", "")
-	flags.StringVar(&f.file, "file", "", "")
+	oneFile := func(name string) error {
+		if f.file != "" {
+			return errors.New("it is given twice; put all endpoints into one file")
+		}
+		f.file = name
+		return nil
+	}
+	flags.Func("f", "", oneFile)
+	flags.Func("file", "", oneFile)
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
 	flags.BoolVar(&f.prune, "prune", false, "")
 	flags.BoolVar(&f.asJSON, "json", false, "")
@@ -150,7 +158,11 @@ func printChange(w io.Writer, x *apply.Change) {
 		if x.ID != "" {
 			id = " (" + x.ID + ")"
 		}
-		line("%s endpoint %s%s", x.Action, x.Name, id)
+		of := ""
+		if x.Tenant != "" {
+			of = " of tenant " + x.Tenant
+		}
+		line("%s endpoint %s%s%s", x.Action, x.Name, of, id)
 	}
 	for _, f := range x.Fields {
 		if x.Action == apply.Create {

@@ -14,6 +14,16 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
+// The last of two files would count, and with --prune the endpoints of the first would be deleted.
+func TestApplyTakesOneFile(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := Program{Version: "1.2.3"}.Run(t.Context(), []string{"apply", "-f", "a.yaml", "--file", "b.yaml"},
+		func(string) string { return "" }, &stdout, &stderr)
+	if code != ExitMisused || !strings.Contains(stderr.String(), "given twice") {
+		t.Errorf("two files: %d %s", code, stderr.String())
+	}
+}
+
 // Names in a file, and those that the service has, hide nothing from who reads the differences in a terminal: they are
 // often somebody else's.
 func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package apply creates, updates and deletes endpoints to match a YAML file, over the API: configuration as code.
 //
-// Endpoints are recognised by their names, destinations by their names or URLs, so that applying a file twice changes
-// nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune. Each change
+// Endpoints are recognised by their tenants and names, destinations by their names or URLs, so that applying a file twice
+// changes nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune. Each change
 // is conditional: if somebody else has changed the endpoint since it was compared, the service refuses it.
 //
 // Secrets stand in the file as references, env:NAME or file:PATH, and are never shown. The service does not show
@@ -30,6 +30,7 @@ type Options struct {
 	FileName     string // for messages
 	DryRun       bool   // compare, have the service validate, and change nothing
 	// Prune deletes endpoints that the file does not name, and destinations, headers and metadata of those that it names.
+	// Endpoints of tenants stay, unless the file names the tenant or the key is the tenant's.
 	Prune   bool
 	Sources Sources
 	// Show is called with each change, with Done after it was made. An endpoint that stays as it is counts as one.
@@ -98,16 +99,22 @@ func validate(ctx context.Context, c *client, f *file, o Options, changes []*Cha
 
 // plan compares all endpoints. Faults are reported together, before anything is changed.
 func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error) {
+	own, err := c.tenant(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ids, err := c.endpointIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
+	tenants := map[string]bool{own: true} // those that the file is about
 	var changes []*Change
 	var faults []error
 	for i, e := range f.endpoints {
-		name := e.text("name")
-		found := ids[name]
-		delete(ids, name)
+		of := target{cmp.Or(e.text("tenant"), own), e.text("name")}
+		found := ids[of]
+		delete(ids, of)
+		tenants[of.tenant] = true
 		if len(found) == 0 {
 			changes = append(changes, create(i, e))
 			continue
@@ -118,7 +125,7 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		}
 		change, err := update(i, e, have, tag, o.Prune)
 		if len(found) > 1 {
-			err = fmt.Errorf("%d endpoints of the service have the name %q: %s; rename or delete all but one", len(found), name,
+			err = fmt.Errorf("%d endpoints of the service have the name %q: %s; rename or delete all but one", len(found), of.name,
 				strings.Join(found, ", "))
 		}
 		if err != nil {
@@ -127,16 +134,15 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		}
 		changes = append(changes, change)
 	}
-	if !o.Prune {
-		ids = nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(ids)) {
-		for _, id := range ids[name] {
+	maps.DeleteFunc(ids, func(of target, _ []string) bool { return !o.Prune || !tenants[of.tenant] })
+	for _, of := range slices.SortedFunc(maps.Keys(ids), target.compare) {
+		for _, id := range ids[of] {
 			_, tag, err := c.endpoint(ctx, id)
 			if err != nil {
 				return nil, err
 			}
-			changes = append(changes, &Change{Action: Delete, Name: name, ID: id, Fields: []Field{}, tag: tag, index: -1})
+			changes = append(changes, &Change{
+				Action: Delete, Name: of.name, Tenant: of.tenant, ID: id, Fields: []Field{}, tag: tag, index: -1})
 		}
 	}
 	return changes, errors.Join(faults...)
@@ -154,7 +160,7 @@ func (x *Change) make(ctx context.Context, c *client) error {
 	x.Done, x.ID = true, cmp.Or(x.ID, a.ID)
 	if x.Action == Unchanged && x.hidden && a.tag != x.tag {
 		x.Action = Update
-		x.Fields = []Field{{"secrets", "(a secret with the same last four characters)", "(as the file refers to it)"}}
+		x.Fields = []Field{{"secrets", "(others, which the service does not show)", "(as the file refers to them)"}}
 	}
 	return nil
 }

@@ -24,6 +24,7 @@ type service struct {
 	changed bool             // somebody changes each endpoint between reading and writing
 	old     bool             // it cannot validate
 	warned  []string         // by Options.Warn
+	tenant  string           // of the key
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +53,17 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 					"type": "basic", "username": "a", "password": "****et-1"}},
 				map[string]any{"id": "dst_2", "name": nil, "url": "https://b.example/capability"}}}
 	}
+	ofTenant := func(n int, name string) map[string]any {
+		e := endpoint(n)
+		e["name"], e["tenant"] = name, "acme"
+		return e
+	}
 	w.Header().Set("ETag", `"1"`)
 	switch {
+	case r.URL.Path == "/v1/me":
+		_ = json.NewEncoder(w).Encode(map[string]any{"tenant": s.tenant})
+	case r.URL.Path == "/v1/endpoints/ep_3":
+		_ = json.NewEncoder(w).Encode(ofTenant(3, "e1"))
 	case strings.HasSuffix(r.URL.Path, "/validate"):
 		if s.old { // it knows no such path
 			w.WriteHeader(http.StatusNotFound)
@@ -66,7 +76,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error":{"type":"conflict","message":"has changed","param":"if-match"}}`)
 	case r.URL.Path == "/v1/endpoints" && r.Method == http.MethodGet:
-		_ = json.NewEncoder(w).Encode(map[string]any{"data": []any{endpoint(1), endpoint(2)}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": []any{
+			endpoint(1), ofTenant(3, "e1"), ofTenant(4, "e4"), endpoint(2)}})
 	case r.Method == http.MethodPost:
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": "ep_9", "warnings": []any{
 			map[string]any{"param": "destinations[0].url", "message": "resolves to a private address"}}})
@@ -123,6 +134,60 @@ func TestNothingIsDeletedWithoutPrune(t *testing.T) {
 		`"verification":{"secret":"planted-secret-1"}}|DELETE /v1/endpoints/ep_2 `
 	if got := strings.Join(s.calls, "|"); got != want || strings.Contains(out, "capability") {
 		t.Errorf("%s, want %s\n%s", got, want, out)
+	}
+}
+
+// A tenant chooses the names of its endpoints: none of them is taken for one of the account, or of another tenant.
+func TestEndpointsOfTenants(t *testing.T) {
+	const other = "endpoints:\n  - {name: e1, description: x}\n  - {name: e2, tenant: globex}\n"
+	for _, c := range []struct{ key, text, want string }{
+		{"", other, "PATCH /v1/endpoints/ep_1|POST /v1/endpoints|DELETE /v1/endpoints/ep_2"},
+		{"", "endpoints:\n  - {name: e1, tenant: acme, description: x}\n  - {name: e1}\n",
+			"PATCH /v1/endpoints/ep_3|DELETE /v1/endpoints/ep_2|DELETE /v1/endpoints/ep_4"},
+		{"acme", "endpoints:\n  - {name: e1, description: x}\n", "PATCH /v1/endpoints/ep_3|DELETE /v1/endpoints/ep_4"},
+	} {
+		s := service{tenant: c.key}
+		out, err := s.run(t, c.text, Options{Prune: true})
+		var calls []string
+		for _, call := range s.calls {
+			calls = append(calls, strings.Join(strings.Fields(call)[:2], " "))
+		}
+		if got := strings.Join(calls, "|"); err != nil || got != c.want {
+			t.Errorf("%q with the key of %q: %v %s, want %s\n%s", c.text, c.key, err, got, c.want, out)
+		}
+	}
+}
+
+// What the service shows is compared with what it stores: values that a user chose are compared whole.
+func TestValuesThatAreTheSame(t *testing.T) {
+	value := func(text string) (v any) {
+		d := json.NewDecoder(strings.NewReader(text))
+		d.UseNumber()
+		must.Do(t, d.Decode(&v))
+		return v
+	}
+	for _, c := range []struct {
+		k          kind
+		want, have string
+		same       bool
+	}{
+		{plain, `{"a":"EUR","live":false}`, `{"a":"EUR"}`, false},
+		{plain, `{"a":"EUR"}`, `{"a":"EUR","live":null}`, false},
+		{plain, `[]`, `null`, true},
+		{plain, `{}`, `null`, true},
+		{plain, `{"n":1.0}`, `{"n":1}`, true},
+		{plain, `{"n":9007199254740993}`, `{"n":9007199254740992}`, false},
+		{operations, `{"ops":[{"op":"add","value":{"a":1,"b":false}}]}`, `{"ops":[{"op":"add","value":{"a":1}}]}`, false},
+		{operations, `{"ops":[{"op":"add","value":null}]}`, `{"ops":[{"op":"add"}]}`, false},
+		{operations, `{"ops":[{"op":"drop","required":false}]}`, `{"ops":[{"op":"drop"}]}`, true},
+		{address, `"https://bücher.example/h?shop=Müller"`, `"https://xn--bcher-kva.example/h?shop=M%C3%BCller"`, true},
+		{address, `"https://A.example:443/h"`, `"https://a.example/h"`, true},
+		{address, `"http://a.example:443/h"`, `"http://a.example/h"`, false},
+		{timestamp, `"2026-12-01"`, `"2026-12-01T00:00:00.000Z"`, true},
+	} {
+		if got := same(value(c.want), value(c.have), c.k); got != c.same {
+			t.Errorf("%s and %s: %v, want %v", c.want, c.have, got, c.same)
+		}
 	}
 }
 

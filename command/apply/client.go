@@ -59,7 +59,8 @@ type answer struct {
 	raw      []byte
 	ID       string
 	Warnings []wire.Warning
-	Data     []struct{ ID, Name string }
+	Tenant   string
+	Data     []struct{ ID, Name, Tenant string }
 	Next     string `json:"next_cursor"`
 }
 
@@ -168,16 +169,33 @@ func refusalOf(status int, raw []byte) error {
 	return &refusal{status, e.Error}
 }
 
-// endpointIDs returns the ids of all endpoints by their names.
-func (c *client) endpointIDs(ctx context.Context) (map[string][]string, error) {
-	out := map[string][]string{}
+// target is what an endpoint is recognised by: a tenant chooses the names of its own endpoints.
+type target struct{ tenant, name string }
+
+func (t target) compare(o target) int {
+	return cmp.Or(cmp.Compare(t.tenant, o.tenant), cmp.Compare(t.name, o.name))
+}
+
+// tenant returns the tenant of the key; empty for a key of the account.
+func (c *client) tenant(ctx context.Context) (string, error) {
+	a, err := c.do(ctx, http.MethodGet, "/v1/me", nil, "")
+	if err != nil {
+		return "", fmt.Errorf("cannot ask what the key may do: %w", err)
+	}
+	return a.Tenant, nil
+}
+
+// endpointIDs returns the ids of all endpoints.
+func (c *client) endpointIDs(ctx context.Context) (map[target][]string, error) {
+	out := map[target][]string{}
 	for cursor := ""; ; {
 		a, err := c.do(ctx, http.MethodGet, "/v1/endpoints?limit=100&cursor="+url.QueryEscape(cursor), nil, "")
 		if err != nil {
 			return nil, fmt.Errorf("cannot list the endpoints: %w", err)
 		}
 		for _, e := range a.Data {
-			out[e.Name] = append(out[e.Name], e.ID)
+			of := target{e.Tenant, e.Name}
+			out[of] = append(out[of], e.ID)
 		}
 		if cursor = a.Next; cursor == "" {
 			return out, nil

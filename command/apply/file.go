@@ -112,16 +112,17 @@ func (r *reader) document(root *yaml.Node) {
 		r.fail(root, "has no member endpoints: a list of endpoints")
 		return
 	}
-	names := map[string]*yaml.Node{}
+	names := map[target]*yaml.Node{}
 	for i, n := range r.items(list) {
 		e := r.entry(n, endpointShape(), fmt.Sprint(i))
 		name := e.text("name")
-		if first, twice := names[name]; name == "" {
+		of := target{e.text("tenant"), name}
+		if first, twice := names[of]; name == "" {
 			r.fail(n, "an endpoint has no name; endpoints are recognised by it")
 		} else if twice {
 			r.fail(n, "a second endpoint has the name %q of the one in line %d", name, first.Line)
 		}
-		names[name] = n
+		names[of] = n
 		r.out.endpoints = append(r.out.endpoints, e)
 	}
 }
@@ -315,6 +316,8 @@ func (r *reader) json(n *yaml.Node, depth int) any {
 		if json.Valid([]byte(n.Value)) {
 			return json.Number(n.Value)
 		}
+		r.fail(n, "the number %s has no form in JSON; write it in decimal digits, or quote it for a text", n.Value)
+		return nil
 	}
 	var v any
 	if err := n.Decode(&v); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -28,6 +29,7 @@ const (
 type Change struct {
 	Action string  `json:"action"`
 	Name   string  `json:"name"`
+	Tenant string  `json:"tenant,omitempty"`
 	ID     string  `json:"id,omitempty"`
 	Fields []Field `json:"fields"`
 	Done   bool    `json:"done"`
@@ -53,7 +55,7 @@ const absent = "(none)"
 
 // create returns the change that creates an endpoint.
 func create(index int, e *entry) *Change {
-	x := &Change{Action: Create, Name: e.text("name"), index: index}
+	x := &Change{Action: Create, Name: e.text("name"), Tenant: e.text("tenant"), index: index}
 	x.compare(e, nil, "", false)
 	x.body = maps.Clone(e.members)
 	var list []any
@@ -71,7 +73,8 @@ func create(index int, e *entry) *Change {
 
 // update returns the change that makes have, an endpoint of the service, what the entry says.
 func update(index int, e *entry, have map[string]any, tag string, prune bool) (*Change, error) {
-	x := &Change{Action: Update, Name: e.text("name"), ID: textOf(have, "id"), index: index, tag: tag}
+	x := &Change{
+		Action: Update, Name: e.text("name"), Tenant: textOf(have, "tenant"), ID: textOf(have, "id"), index: index, tag: tag}
 	x.body = x.compare(e, have, "", prune)
 	if e.destinations != nil {
 		if err := x.destinations(e.destinations, have, prune); err != nil {
@@ -279,51 +282,70 @@ func same(want, have any, k kind) bool {
 	case (k == header || k == masked) && isText && otherText:
 		return text == other || strings.HasPrefix(other, mask) && maskOf(text) == other
 	case k == timestamp && isText && otherText:
-		a, err := time.Parse(time.RFC3339, text)
-		b, otherErr := time.Parse(time.RFC3339, other)
-		return err == nil && otherErr == nil && a.Truncate(time.Millisecond).Equal(b)
+		a, err := parseTime(text)
+		b, otherErr := parseTime(other)
+		return err == nil && otherErr == nil && a.Truncate(time.Millisecond).Equal(b.Truncate(time.Millisecond))
 	}
-	return reflect.DeepEqual(comparable(want), comparable(have))
+	return reflect.DeepEqual(comparable(want, k), comparable(have, k))
 }
 
-// comparable returns a JSON value with numbers as float64, and without members whose value says nothing: the service
-// leaves them out.
-func comparable(v any) any {
+// parseTime reads a time in RFC 3339, or a day.
+func parseTime(text string) (time.Time, error) {
+	if t, err := time.Parse(time.DateOnly, text); err == nil {
+		return t, nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+// comparable returns a JSON value with numbers as float64, and nil for an empty list or object. In operations it leaves
+// out what the service leaves out: members that say nothing. All other values are the user's own.
+func comparable(v any, k kind) any {
+	const floatDigits = 15 // more do not fit a float64
 	switch v := v.(type) {
 	case json.Number:
 		f, err := v.Float64()
-		if err != nil {
+		if err != nil || len(v) > floatDigits {
 			return v.String()
 		}
 		return f
 	case []any:
+		if len(v) == 0 {
+			return nil
+		}
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = comparable(v[i])
+			out[i] = comparable(v[i], k)
 		}
 		return out
 	case map[string]any:
 		out := map[string]any{}
 		for name, x := range v {
-			if x = comparable(x); x != nil && x != false {
+			if k == operations && name == "value" {
+				out[name] = comparable(x, plain)
+			} else if x = comparable(x, k); k != operations || x != nil && x != false {
 				out[name] = x
 			}
+		}
+		if len(out) == 0 {
+			return nil
 		}
 		return out
 	}
 	return v
 }
 
-func sameURL(a, b string) bool {
-	x, errX := url.Parse(a)
-	y, errY := url.Parse(b)
-	if errX != nil || errY != nil {
-		return a == b
+func sameURL(a, b string) bool { return comparableURL(a) == comparableURL(b) }
+
+// comparableURL returns a URL as the service stores it, without a port that https:// has anyway.
+func comparableURL(raw string) string {
+	u, err := url.Parse(egress.StoredURL(raw))
+	if err != nil {
+		return raw
 	}
-	for _, u := range []*url.URL{x, y} {
-		u.Host = strings.TrimSuffix(strings.ToLower(u.Host), ":443")
+	if u.Scheme == "https" {
+		u.Host = strings.TrimSuffix(u.Host, ":443")
 	}
-	return x.String() == y.String()
+	return u.String()
 }
 
 // origin returns scheme and host of a URL; its path may be a capability.

@@ -71,6 +71,21 @@ func (p Policy) CheckURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
+// StoredURL returns a valid URL as CheckURL returns it, for comparing. Another text is returned as it is.
+func StoredURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	host, err := asciiHost(u.Hostname())
+	port, portErr := portOf(u)
+	if err != nil || portErr != nil {
+		return raw
+	}
+	u.Host, u.RawQuery = joinHost(host, u.Port(), port), escapeQuery(u.RawQuery)
+	return u.String()
+}
+
 // checkParts validates everything but host and port.
 func (p Policy) checkParts(u *url.URL, raw string) error {
 	switch {
