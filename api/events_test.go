@@ -590,12 +590,14 @@ func TestTimesOfASend(t *testing.T) {
 	}
 	f("tomorrow", nil, "deliver_at")
 	f(17, nil, "deliver_at")
+	f(strings.TrimSuffix(in(day), "Z")+"+24:00", nil, "deliver_at")
 	f(nil, in(-time.Hour), "expires_at")
 	f(in(2*day), in(day), "expires_at")
 	f(nil, "2026-13-01T00:00:00Z", "expires_at")
 	at := in(day)
 	sent := c.do("POST", send, map[string]any{"type": "a.b", "data": map[string]any{},
-		"deliver_at": at, "expires_at": in(2 * day)}, "Idempotency-Key", "one").want(202)
+		"deliver_at": strings.TrimSuffix(at, "Z"), // UTC
+		"expires_at": in(2 * day)}, "Idempotency-Key", "one").want(202)
 	if sent.text("next_attempt_at")[:19] != at[:19] || sent.text("reason") != "scheduled" {
 		t.Errorf("%s", sent.raw)
 	}

@@ -99,11 +99,7 @@ func (a *sender) sendEvent(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	s := parseSend(buf.Bytes())
-	a.match(ep, &s, "", new(int))
-	a.checkTimes(&s)
-	if s.refusal == nil && !ep.Enabled {
-		s.refusal = errDisabled()
-	}
+	a.checkNow(ep, &s, "", new(int))
 	if s.refusal != nil && (repeatable == "" || errors.Is(s.refusal, errTooFar)) {
 		return s.refusal
 	}
@@ -192,6 +188,16 @@ func parseSend(body []byte) (s parsedEvent) {
 	return s
 }
 
+// checkNow checks what may differ when the event is sent again: the schema, the time and the state of the endpoint. Its
+// parameters are those of match.
+func (a *sender) checkNow(ep *config.Endpoint, s *parsedEvent, path string, spent *int) {
+	a.match(ep, s, path, spent)
+	a.checkTimes(s)
+	if s.refusal == nil && !ep.Enabled {
+		s.refusal = errDisabled()
+	}
+}
+
 // checkTimes compares deliver_at and expires_at with the clock.
 func (a *sender) checkTimes(s *parsedEvent) {
 	now := a.Clock()
@@ -214,13 +220,12 @@ func (s *parsedEvent) timeMember(m web.Member) (at time.Time) {
 	if frame.KindOf(m.Value) == frame.KindNull {
 		return at
 	}
-	text, err := "", error(nil)
+	text := ""
 	if frame.KindOf(m.Value) == frame.KindString {
 		text, _ = web.DecodeString(m.Value)
 	}
-	at, err = time.Parse(time.RFC3339, text)
-	year := at.UTC().Year() // that of a time at the end of 9999 has five digits
-	if (err != nil || year < 1 || year > 9999) && s.refusal == nil {
+	at, ok := web.ParseTime(text)
+	if !ok && s.refusal == nil {
 		s.refusal = web.Invalid(m.Name, "must be a time such as 2026-08-21T22:24:36Z")
 	}
 	return at
