@@ -97,7 +97,7 @@ func TestApply(t *testing.T) {
 	apply(command.ExitDone, "changed 1")
 	provider = "another-planted-provider-secret"
 	apply(command.ExitDone, "unchanged 1", "--dry-run")
-	apply(command.ExitDone, "secrets: (a secret with the same last four characters)|changed 1")
+	apply(command.ExitDone, "secrets: (others, which the service does not show)|changed 1")
 
 	text = strings.Replace(text, "max_attempts: 4", "max_attempts: 400", 1)
 	for last, flags := range map[string][]string{"0 of 1 changes": nil, "nothing was done (--dry-run)": {"--dry-run"}} {
