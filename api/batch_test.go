@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/pkg/event"
@@ -253,6 +255,104 @@ func TestBatchRefusedByTheLogMayBeSentAgain(t *testing.T) {
 	c.sendOnce(target, "none", only).wantError(503, "unavailable", "")
 	full = false
 	c.sendOnce(target, "none", only).want(202).replayed(false)
+}
+
+// The repeat of a batch says of a stored event that it is stored, even if it would be refused now: its client would
+// send a refused event again, under another key.
+func TestRepeatedBatchWhoseEventsWouldBeRefusedNow(t *testing.T) {
+	var ahead atomic.Int64
+	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	const plain = `{"type":"batch.repeated","data":{}`
+	for _, x := range []struct {
+		name, event string
+		change      func(c *client, ep string)
+	}{
+		{"disabled", plain, func(c *client, ep string) { c.do("PATCH", ep, `{"enabled":false}`).want(200) }},
+		{"expired", plain + `,"expires_at":"` + soon + `"`, func(*client, string) { ahead.Store(int64(2 * time.Hour)) }},
+		{"schema", plain, func(c *client, _ string) {
+			c.do("PUT", "/v1/event_types/batch.repeated", `{"schema":{"required":["n"]}}`).want(200)
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			_, remembering := withRedis(t)
+			ahead.Store(0)
+			c := newClient(t, remembering, clockAt(&ahead))
+			c.do("PUT", "/v1/event_types/batch.repeated", `{"schema":{}}`).want(200)
+			defer c.do("DELETE", "/v1/event_types/batch.repeated", nil)
+			ep := "/v1/endpoints/" + c.endpoint(map[string]any{"validate": "reject"}).text("id")
+			target, own := ep+"/events/batch", x.event+`,"idempotency_key":"own"}`
+			body := batchOf(x.event+"}", own, own)
+			first := c.sendOnce(target, "k", body).want(202).replayed(false)
+			x.change(c, ep)
+			is.Equal(t, string(c.sendOnce(target, "k", body).want(202).replayed(true).raw), string(first.raw), "the repeat")
+			is.Equal(t, c.do("POST", target, batchOf(own)).want(202).get("data.0.id"), first.get("data.1.id"), "its own key")
+			is.Equal(t, len(c.fake.events), 2, "events")
+		})
+	}
+}
+
+func TestBatchOfStoredAndRefusedEvents(t *testing.T) {
+	_, remembering := withRedis(t)
+	var ahead atomic.Int64
+	c := newClient(t, remembering, clockAt(&ahead))
+	target := c.batchTarget()
+	soon := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	item := func(key, rest string) string {
+		return `{"type":"a.b","data":{},"idempotency_key":"` + key + `"` + rest + `}`
+	}
+	expiring := `,"expires_at":"` + soon + `"`
+	first := c.sendOnce(target, "one", batchOf(item("a", expiring))).want(202)
+	ahead.Add(int64(2 * time.Hour))
+	body := batchOf(item("a", expiring), item("b", expiring), item("c", ""), item("b", expiring))
+	var fresh any
+	for i := range 2 {
+		a := c.sendOnce(target, "two", body).want(202).replayed(i > 0)
+		if i == 0 {
+			fresh = a.get("data.2.id")
+		}
+		if a.get("data.0.id") != first.get("data.0.id") || a.get("data.1.error.param") != "events[1].expires_at" ||
+			fresh == nil || a.get("data.2.id") != fresh || a.get("data.3.error.param") != "events[3].expires_at" ||
+			len(c.fake.events) != 2 {
+			t.Errorf("%s, %d events", a.raw, len(c.fake.events))
+		}
+	}
+	// The key of the stored event is used, whatever refuses the other one. That of the refused event is free.
+	a := c.do("POST", target, batchOf(item("a", " "+expiring), item("b", ""))).want(202)
+	if a.get("data.0.error.type") != web.IdempotencyMismatch || a.get("data.1.error") != nil || len(c.fake.events) != 3 {
+		t.Errorf("%s, %d events", a.raw, len(c.fake.events))
+	}
+}
+
+func TestBatchOfADisabledEndpoint(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := c.batchTarget()
+	enable := func(enabled bool) {
+		c.do("PATCH", strings.TrimSuffix(target, "/events/batch"), map[string]any{"enabled": enabled}).want(200)
+	}
+	full := true
+	c.fake.AcceptFunc = func(_ context.Context, e *event.Event) error {
+		if full && e.Type == "a.c" {
+			return stream.ErrBufferFull
+		}
+		return nil
+	}
+	body := batchOf(`{"type":"a.b","data":{}}`, `{"type":"a.c","data":{}}`)
+	first := c.sendOnce(target, "half", body).want(202)
+	full = false
+	enable(false)
+	a := c.sendOnce(target, "half", body).want(202).replayed(true)
+	if a.get("data.0.id") != first.get("data.0.id") || a.get("data.1.error.type") != "invalid_state" ||
+		len(c.fake.events) != 1 {
+		t.Errorf("%s, %d events", a.raw, len(c.fake.events))
+	}
+	c.sendOnce(target, "none", body).wantError(400, "invalid_state", "").replayed(false)
+	c.sendOnce(target, "none", body).wantError(400, "invalid_state", "").replayed(true)
+	enable(true)
+	c.sendOnce(target, "none", body).wantError(400, "invalid_state", "").replayed(true)
+	if a := c.sendOnce(target, "half", body).want(202); a.get("data.1.error") != nil || len(c.fake.events) != 2 {
+		t.Errorf("%s, %d events", a.raw, len(c.fake.events))
+	}
 }
 
 // Several clients send the same batch at the same time: each of its events is stored once.

@@ -32,12 +32,13 @@ const (
 // batchItem is one event of a batch and the result of storing it.
 type batchItem struct {
 	parsedEvent
-	raw      []byte // the item as it was sent
-	key      string // idempotency key; empty = none
-	id       id.ID  // zero until the event is stored
-	status   event.Status
-	err      error
-	repeated bool // the key was used before: read the status of that event
+	raw        []byte // the item as it was sent
+	wellFormed bool   // so its event may be stored already, whatever refuses it now
+	key        string // idempotency key; empty = none
+	id         id.ID  // zero until the event is stored
+	status     event.Status
+	err        error
+	repeated   bool // the key was used before: read the status of that event
 }
 
 // batch is one POST …/events/batch.
@@ -90,9 +91,6 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 		}
 	}
 	refusal := b.parse(body.Bytes(), lines)
-	if refusal == nil && !ep.Enabled {
-		refusal = errDisabled()
-	}
 	if repeatable == "" {
 		if refusal != nil {
 			return refusal
@@ -207,9 +205,9 @@ func (b *batch) parseItem(x *batchItem, path string) {
 		}
 	}
 	x.validate(members)
-	b.sender.match(b.ep, &x.parsedEvent, path, &b.spent)
+	x.wellFormed = x.refusal == nil
+	b.sender.checkNow(b.ep, &x.parsedEvent, path, &b.spent)
 	b.warnings = append(b.warnings, x.warnings[:min(len(x.warnings), max(0, frame.MaxUnknownMembers-len(b.warnings)))]...)
-	b.sender.checkTimes(&x.parsedEvent)
 }
 
 // setKey reads the idempotency_key of an item; null means none.
@@ -282,6 +280,8 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	case held.State != claim.New:
 	case err == nil:
 		o.finish(w, b.r, nil)
+	case !b.ep.Enabled:
+		o.refuse(w, b.r)
 	default: // a repeat stores what is missing: each item has a claim of its own
 		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
 	}
@@ -409,7 +409,8 @@ func acquireBatchSlot(ctx context.Context, slots chan struct{}, where string) er
 			"; nothing was stored, send the batch again"}
 }
 
-// store stores the valid items. It returns an error only when the log accepted none of them.
+// store stores the valid items. It returns an error only when none is stored, because the endpoint is disabled or the
+// log accepted none of them.
 func (b *batch) store() error {
 	// Storing continues when the client leaves: the events are complete.
 	ctx := context.WithoutCancel(b.r.Context())
@@ -428,6 +429,9 @@ func (b *batch) store() error {
 		if e, ok := errors.AsType[*web.Error](x.err); ok && e.Status == http.StatusServiceUnavailable {
 			unavailable = x.err
 		}
+	}
+	if !b.ep.Enabled {
+		return errDisabled()
 	}
 	return unavailable
 }
@@ -466,8 +470,8 @@ func (x *batchItem) setResult(e *event.Event, err error) {
 	}
 }
 
-// storeWithKeys claims and stores the items with an idempotency key. It returns the items whose key an earlier item
-// of the batch uses, as index → index of that item.
+// storeWithKeys claims and stores the items with an idempotency key. An item that is refused now may be the repeat of
+// one that was stored. It returns the items whose key an earlier item of the batch uses, as index → index of that item.
 func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 	repeats, firsts := map[int]int{}, map[string]int{}
 	limited, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
@@ -477,7 +481,7 @@ func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 	unavailable := make(chan struct{}, 1)
 	for i := range b.items {
 		x := &b.items[i]
-		if x.err != nil || x.key == "" {
+		if x.key == "" || x.err != nil && !x.wellFormed {
 			continue
 		}
 		if first, ok := firsts[x.key]; ok {
@@ -500,8 +504,9 @@ func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
 	return repeats
 }
 
-// storeOnce stores an item unless its key was used before. It returns false when the limiter store failed, so a repeat
-// may be stored again. limited bounds the time that all items of a batch together wait for claims of other calls.
+// storeOnce stores an item unless its key was used before or it is refused. It returns false when the limiter store
+// failed, so a repeat may be stored again. limited bounds the time that all items of a batch together wait for claims
+// of other calls.
 func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
 	d, err := b.sender.IDs.New(b.ep.Partition)
 	if err != nil {
@@ -515,8 +520,11 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 		x.err = err
 		return true
 	case held.State == claim.Stored:
-		x.id, x.status, x.repeated = held.Event, event.Pending, true
+		x.id, x.status, x.repeated, x.err = held.Event, event.Pending, true, nil
 		return true
+	case x.err != nil: // it is checked again when it is repeated; the key stays free
+		b.sender.claims.Store.Release(ctx, o.request.Key, d)
+		return held.State == claim.New
 	}
 	e := b.template.newEvent(d, &x.parsedEvent)
 	e.IdempotencyKey = x.key
@@ -555,5 +563,7 @@ func (b *batch) copyResult(x, first *batchItem) {
 			Message: "is used by another event of this batch with different content; give each event its own key"}
 		return
 	}
-	x.id, x.status, x.err = first.id, first.status, first.err
+	if !first.id.IsZero() || x.err == nil { // otherwise it has a refusal of its own
+		x.id, x.status, x.err = first.id, first.status, first.err
+	}
 }
