@@ -1,8 +1,8 @@
 // Package apply creates, updates and deletes endpoints to match a YAML file, over the API: configuration as code.
 //
-// Endpoints are recognised by their tenants and names, destinations by their names or URLs, so that applying a file twice
-// changes nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune. Each change
-// is conditional: if somebody else has changed the endpoint since it was compared, the service refuses it.
+// Endpoints are recognised by their tenants and names, destinations by their names or URLs, so that applying a file
+// twice changes nothing. A member that the file does not name stays as it is. Nothing is deleted without Options.Prune.
+// Each change is conditional: if somebody else has changed the endpoint since it was compared, the service refuses it.
 //
 // Secrets stand in the file as references, env:NAME or file:PATH, and are never shown. The service does not show
 // secrets either, so a difference is seen only in their last four characters. Run therefore sends them with each run,
@@ -125,8 +125,8 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		}
 		change, err := update(i, e, have, tag, o.Prune)
 		if len(found) > 1 {
-			err = fmt.Errorf("%d endpoints of the service have the name %q: %s; rename or delete all but one", len(found), of.name,
-				strings.Join(found, ", "))
+			err = fmt.Errorf("%d endpoints of the service have the name %q: %s; rename or delete all but one", len(found),
+				of.name, strings.Join(found, ", "))
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s:%d:%d: %w", o.FileName, e.at.line, e.at.column, err))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -46,6 +47,8 @@ const (
 	// MaxSchemaVersions and maxVersionsBytes bound the versions of a type: the oldest are dropped.
 	MaxSchemaVersions = 10
 	maxVersionsBytes  = 240 << 10
+	// maxCompiledBytes bounds the memory of the compiled schemas, as schema.Size has it.
+	maxCompiledBytes = 128 << 20
 	// MaxEventExample is the length of an example.
 	MaxEventExample = 32 << 10
 	// MaxVersion is the largest number of a version.
@@ -118,7 +121,8 @@ func (x *EventType) Validate() error {
 		require.Text("group", x.Group, 0, MaxTypeGroup), require.Range("versions", len(x.Versions), 0, MaxSchemaVersions)}
 	before := 0
 	for i, v := range x.Versions {
-		if _, err := schema.Compile(v.Schema); err != nil {
+		// Earlier versions of the relay have saved larger patterns: events are not checked against them.
+		if _, err := schema.Compile(v.Schema); err != nil && !errors.Is(err, schema.ErrLargePatterns) {
 			errs = append(errs, fmt.Errorf("versions[%d].schema %w", i, err))
 		}
 		errs = append(errs, require.Range("version", v.Version, before+1, MaxVersion),
@@ -137,7 +141,7 @@ type catalogue struct {
 	compiled *compiledSchemas
 }
 
-// compiledSchemas keeps the newest schema of each type compiled, by the id of the type.
+// compiledSchemas keeps the newest schema of each type compiled, by the id of the type, as far as there is room.
 type compiledSchemas struct {
 	mu sync.RWMutex // guards of
 	of map[string]compiledSchema
@@ -234,9 +238,18 @@ func (c catalogue) schemaOf(x *EventType) (*schema.Schema, error) {
 	}
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
-	if cache.of == nil || len(cache.of) > MaxEventTypes { // deleted ones too
+	if cache.of == nil {
 		cache.of = map[string]compiledSchema{}
 	}
+	now, room := c.View(), maxCompiledBytes-s.Size()
+	maps.DeleteFunc(cache.of, func(id string, have compiledSchema) bool {
+		e := now.Find(entity.KindEventType, id)
+		if e == nil || e.Rev != have.rev || !e.Living() || room < have.Size() {
+			return true
+		}
+		room -= have.Size()
+		return false
+	})
 	cache.of[x.ID] = compiledSchema{x.Rev, s}
 	return s, nil
 }

@@ -33,14 +33,17 @@ const (
 	// maxDepth bounds the levels of a schema, references included.
 	maxDepth = 64
 	// maxWork bounds the work for a body, in steps of a pattern: the instructions of all patterns times its bytes, and
-	// ruleSteps times the rules times the values. If each rule looks at each value and fails, it is 0.6 s of one core;
-	// what schemas usually ask for is far below.
+	// ruleSteps times the rules times the values, and a step for each ruleBytes bytes that a rule such as maxLength reads.
+	// If each rule looks at each value and fails, it is 0.6 s of one core; what schemas usually ask for is far below.
 	maxWork   = 30_000_000
 	ruleSteps = 10
+	ruleBytes = 64
 	// maxRequest bounds the work for all bodies of a request.
 	maxRequest = 4 * maxWork
 	// waitsAfter is the work of a request after which its checks wait for a slot.
 	waitsAfter = maxWork / 100
+	// maxSteps bounds the instructions of all patterns: compiled, each takes about 45 bytes.
+	maxSteps = 50_000
 	// maxNumber is the length of a number that is compared exactly; longer ones are compared as float64.
 	maxNumber = 40
 	// maxMessage bounds the message of a fault, in bytes.
@@ -51,8 +54,12 @@ const (
 type Schema struct {
 	compiled *jsonschema.Schema
 	rules    int
-	steps    int // the instructions of all patterns
+	steps    int  // the instructions of all patterns
+	unique   bool // it has uniqueItems
 }
+
+// Size returns about how many bytes of memory it takes at most.
+func (s *Schema) Size() int { return 50*s.steps + 1000*s.rules }
 
 // slots leave half of the cores to other work while bodies are checked.
 var slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
@@ -65,6 +72,10 @@ type Fault struct {
 
 // ErrTooCostly means that a body, or all of a request, are too large for the schema.
 var ErrTooCostly = errors.New("the request has too many values or bytes for the rules and patterns of the schema")
+
+// ErrLargePatterns is an error of Compile: compiled, the patterns would take too much memory.
+var ErrLargePatterns = errors.New("has patterns that are too large together, with what its references name; use " +
+	"fewer or smaller repetitions: x{1000} is as large as 1000 times x")
 
 // Compile reads a schema. Its errors are for the person who has written it, to follow the name of the parameter.
 func Compile(text []byte) (*Schema, error) {
@@ -79,16 +90,28 @@ func Compile(text []byte) (*Schema, error) {
 	if err := s.count(doc, doc, 0); err != nil {
 		return nil, err
 	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	const name = "schema:event"
-	if err := c.AddResource(name, doc); err != nil {
-		return nil, fmt.Errorf("is not a JSON Schema: %w", plain(err))
+	if s.compiled, err = compile(doc); err == nil && s.unique {
+		// A vocabulary replaces the meta-schema by parts of it, so that it may only be used for what is valid without.
+		s.compiled, err = compile(doc, uniqueItems)
 	}
-	if s.compiled, err = c.Compile(name); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("is not a JSON Schema: %w", plain(err))
 	}
 	return s, nil
+}
+
+func compile(doc any, vocabularies ...*jsonschema.Vocabulary) (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	for _, v := range vocabularies {
+		c.RegisterVocabulary(v)
+		c.AssertVocabs()
+	}
+	const name = "schema:event"
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(name)
 }
 
 // noLoader loads no other document.
@@ -146,8 +169,15 @@ func (s *Schema) count(doc, v any, depth int) error {
 			case name == "patternProperties":
 				all, _ := v[name].(map[string]any)
 				for pattern := range all {
-					s.steps += stepsOf(pattern)
+					if s.steps += stepsOf(pattern); s.steps > maxSteps {
+						break
+					}
 				}
+			case name == "uniqueItems" && v[name] == true:
+				s.unique = true
+			}
+			if s.steps > maxSteps {
+				return ErrLargePatterns
 			}
 			if err := s.count(doc, v[name], depth+1); err != nil {
 				return err
@@ -163,11 +193,32 @@ func stepsOf(pattern string) int {
 	if err != nil { // the compiler refuses it
 		return 0
 	}
+	if n := sizeOf(parsed); n > maxSteps { // its program would take as much memory, be it for a moment
+		return n
+	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
 		return 0
 	}
 	return len(program.Inst)
+}
+
+// sizeOf returns about the number of instructions of a pattern.
+func sizeOf(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpRepeat:
+		n = 0
+	}
+	for _, part := range re.Sub {
+		n += sizeOf(part)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min, re.Max)
+	}
+	return n
 }
 
 // resolve returns the part of a document that a local reference names.
@@ -219,7 +270,7 @@ func (s *Schema) Check(body []byte, spent *int) (*Fault, error) {
 	if err != nil {
 		return &Fault{Message: "is not JSON"}, nil
 	}
-	work := ruleSteps*s.rules*values + s.steps*len(body)
+	work := ruleSteps*s.rules*values + (s.steps+s.rules/ruleBytes)*len(body)
 	if work > maxWork || *spent+work > maxRequest {
 		return nil, ErrTooCostly
 	}
