@@ -175,6 +175,8 @@ func TestValuesThatAreTheSame(t *testing.T) {
 		{plain, `{"a":"EUR"}`, `{"a":"EUR","live":null}`, false},
 		{plain, `[]`, `null`, true},
 		{plain, `{}`, `null`, true},
+		{plain, `{"a":[]}`, `{"a":null}`, false},
+		{operations, `{"ops":[]}`, `null`, true},
 		{plain, `{"n":1.0}`, `{"n":1}`, true},
 		{plain, `{"n":9007199254740993}`, `{"n":9007199254740992}`, false},
 		{operations, `{"ops":[{"op":"add","value":{"a":1,"b":false}}]}`, `{"ops":[{"op":"add","value":{"a":1}}]}`, false},

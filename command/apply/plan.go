@@ -286,7 +286,17 @@ func same(want, have any, k kind) bool {
 		b, otherErr := parseTime(other)
 		return err == nil && otherErr == nil && a.Truncate(time.Millisecond).Equal(b.Truncate(time.Millisecond))
 	}
-	return reflect.DeepEqual(comparable(want, k), comparable(have, k))
+	return reflect.DeepEqual(orNil(comparable(want, k)), orNil(comparable(have, k)))
+}
+
+// orNil returns nil for an empty list or object, which sets nothing.
+func orNil(v any) any {
+	list, isList := v.([]any)
+	object, isObject := v.(map[string]any)
+	if isList && len(list) == 0 || isObject && len(object) == 0 {
+		return nil
+	}
+	return v
 }
 
 // parseTime reads a time in RFC 3339, or a day.
@@ -297,8 +307,8 @@ func parseTime(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// comparable returns a JSON value with numbers as float64, and nil for an empty list or object. In operations it leaves
-// out what the service leaves out: members that say nothing. All other values are the user's own.
+// comparable returns a JSON value with numbers as float64. In operations it leaves out what the service leaves out:
+// members that say nothing. All other values are the user's own.
 func comparable(v any, k kind) any {
 	const floatDigits = 15 // more do not fit a float64
 	switch v := v.(type) {
@@ -309,9 +319,6 @@ func comparable(v any, k kind) any {
 		}
 		return f
 	case []any:
-		if len(v) == 0 {
-			return nil
-		}
 		out := make([]any, len(v))
 		for i := range v {
 			out[i] = comparable(v[i], k)
@@ -322,12 +329,9 @@ func comparable(v any, k kind) any {
 		for name, x := range v {
 			if k == operations && name == "value" {
 				out[name] = comparable(x, plain)
-			} else if x = comparable(x, k); k != operations || x != nil && x != false {
+			} else if x = comparable(x, k); k != operations || orNil(x) != nil && x != false {
 				out[name] = x
 			}
-		}
-		if len(out) == 0 {
-			return nil
 		}
 		return out
 	}
