@@ -2,6 +2,7 @@ package events
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -33,7 +34,7 @@ const (
 type batchItem struct {
 	parsedEvent
 	raw        []byte // the item as it was sent
-	wellFormed bool   // so its event may be stored already, whatever refuses it now
+	wellFormed bool   // an earlier call may have stored it, whatever refuses it now
 	key        string // idempotency key; empty = none
 	id         id.ID  // zero until the event is stored
 	status     event.Status
@@ -280,7 +281,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	case held.State != claim.New:
 	case err == nil:
 		o.finish(w, b.r, nil)
-	case !b.ep.Enabled:
+	case isDisabled(err) && !b.idempotencyUnavailable:
 		o.refuse(w, b.r)
 	default: // a repeat stores what is missing: each item has a claim of its own
 		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
@@ -420,18 +421,22 @@ func (b *batch) store() error {
 	for i, first := range repeats {
 		b.copyResult(&b.items[i], &b.items[first])
 	}
-	var unavailable error
+	var unavailable, running error
 	for i := range b.items {
 		x := &b.items[i]
 		if !x.id.IsZero() {
 			return nil
 		}
-		if e, ok := errors.AsType[*web.Error](x.err); ok && e.Status == http.StatusServiceUnavailable {
+		switch e, _ := errors.AsType[*web.Error](x.err); {
+		case e == nil:
+		case e.Status == http.StatusServiceUnavailable:
 			unavailable = x.err
+		case e.Status == http.StatusTooManyRequests: // another call may store it
+			running = x.err
 		}
 	}
 	if !b.ep.Enabled {
-		return errDisabled()
+		return cmp.Or(unavailable, running, errDisabled())
 	}
 	return unavailable
 }

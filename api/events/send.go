@@ -137,6 +137,11 @@ func errDisabled() error {
 	return web.WrongState("", "the endpoint is disabled; enable it to send events")
 }
 
+func isDisabled(err error) bool {
+	e, ok := errors.AsType[*web.Error](err)
+	return ok && e.Type == web.InvalidState
+}
+
 // acceptSent stores the event and returns its row. Its errors are those of Accepter.
 func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) (wire.EventRow, error) {
 	e := newSentEvent(r, ep, d, s)

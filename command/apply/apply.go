@@ -108,6 +108,7 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		return nil, err
 	}
 	tenants := map[string]bool{own: true} // those that the file is about
+	seen := map[target]bool{}
 	var changes []*Change
 	var faults []error
 	for i, e := range f.endpoints {
@@ -115,8 +116,15 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		found := ids[of]
 		delete(ids, of)
 		tenants[of.tenant] = true
+		if seen[of] { // one names the tenant of the key, the other one does not
+			faults = append(faults, fmt.Errorf("%s:%d:%d: a second endpoint has the name %q", o.FileName, e.at.line, e.at.column,
+				of.name))
+			continue
+		}
+		seen[of] = true
 		if len(found) == 0 {
 			changes = append(changes, create(i, e))
+			changes[len(changes)-1].warnOfOthers(of, ids)
 			continue
 		}
 		have, tag, err := c.endpoint(ctx, found[0])
@@ -146,6 +154,16 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		}
 	}
 	return changes, errors.Join(faults...)
+}
+
+// warnOfOthers names the endpoints of other tenants with the name of a new one: an endpoint never changes its tenant.
+func (x *Change) warnOfOthers(of target, ids map[target][]string) {
+	for _, other := range slices.SortedFunc(maps.Keys(ids), target.compare) {
+		if other.name == of.name {
+			x.Warnings = append(x.Warnings, fmt.Sprintf("it is a new endpoint: %s has the name in %s", ids[other][0],
+				cmp.Or(other.tenant, "the account")))
+		}
+	}
 }
 
 // make carries a change out.

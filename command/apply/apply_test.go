@@ -185,6 +185,8 @@ func TestValuesThatAreTheSame(t *testing.T) {
 		{address, `"https://bücher.example/h?shop=Müller"`, `"https://xn--bcher-kva.example/h?shop=M%C3%BCller"`, true},
 		{address, `"https://A.example:443/h"`, `"https://a.example/h"`, true},
 		{address, `"http://a.example:443/h"`, `"http://a.example/h"`, false},
+		{plain, `{"n":9007199254740993}`, `{"n":"9007199254740993"}`, false},
+		{timestamp, `"2026-12-01t08:00:00"`, `"2026-12-01T08:00:00.000Z"`, true},
 		{timestamp, `"2026-12-01"`, `"2026-12-01T00:00:00.000Z"`, true},
 	} {
 		if got := same(value(c.want), value(c.have), c.k); got != c.same {

@@ -282,9 +282,9 @@ func same(want, have any, k kind) bool {
 	case (k == header || k == masked) && isText && otherText:
 		return text == other || strings.HasPrefix(other, mask) && maskOf(text) == other
 	case k == timestamp && isText && otherText:
-		a, err := parseTime(text)
-		b, otherErr := parseTime(other)
-		return err == nil && otherErr == nil && a.Truncate(time.Millisecond).Equal(b.Truncate(time.Millisecond))
+		a, ok := web.ParseTime(text)
+		b, otherOK := web.ParseTime(other)
+		return ok && otherOK && a.Truncate(time.Millisecond).Equal(b.Truncate(time.Millisecond))
 	}
 	return reflect.DeepEqual(orNil(comparable(want, k)), orNil(comparable(have, k)))
 }
@@ -299,14 +299,6 @@ func orNil(v any) any {
 	return v
 }
 
-// parseTime reads a time in RFC 3339, or a day.
-func parseTime(text string) (time.Time, error) {
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return t, nil
-	}
-	return time.Parse(time.RFC3339, text)
-}
-
 // comparable returns a JSON value with numbers as float64. In operations it leaves out what the service leaves out:
 // members that say nothing. All other values are the user's own.
 func comparable(v any, k kind) any {
@@ -315,7 +307,7 @@ func comparable(v any, k kind) any {
 	case json.Number:
 		f, err := v.Float64()
 		if err != nil || len(v) > floatDigits {
-			return v.String()
+			return v
 		}
 		return f
 	case []any:

@@ -94,7 +94,7 @@ func TestEachPlantedFaultIsFound(t *testing.T) {
 			"users of ClickHouse lack rights", "relay migrate --print-grants"},
 		"Redis is nearly full": {checkRedis(healthy, limit.Settings{Eviction: "noeviction", Memory: 0.8}), StateWarn,
 			"uses 80 %", "maxmemory"},
-		"Redis evicts": {checkRedis(healthy, limit.Settings{Eviction: "allkeys-lru"}), StateWarn,
+		"Redis evicts": {checkRedis(healthy, limit.Settings{Eviction: "allkeys-lru", Memory: 1}), StateWarn,
 			"allkeys-lru", "noeviction"},
 		"Redis forgets": {checkRedis(healthy, limit.Settings{Eviction: "noeviction", Volatile: true}),
 			StateWarn, "over a restart", "appendonly"},

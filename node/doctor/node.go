@@ -280,15 +280,15 @@ func (x *checker) redis(ctx context.Context) Check {
 func checkRedis(c Check, s limit.Settings) Check {
 	const memoryWarn = 0.8
 	switch {
-	case s.Memory >= memoryWarn:
-		c = warn("give Redis more memory (maxmemory); once it is full, repeated events are accepted again, and each "+
-			"node limits rates on its own", "Redis uses %.0f %% of its memory", 100*s.Memory)
 	case s.Eviction != "" && s.Eviction != "noeviction":
 		c = warn("set maxmemory-policy noeviction in Redis, and give it memory enough",
 			"Redis removes keys when its memory is full (%s): events may be accepted twice and limits exceeded", s.Eviction)
 	case s.Volatile:
 		c = warn("turn on appendonly or save in Redis, if a repeated event after its restart matters",
 			"Redis keeps nothing over a restart: events of the last hours may then be accepted twice")
+	case s.Memory >= memoryWarn:
+		c = warn("give Redis more memory (maxmemory); once it is full, repeated events are accepted again, and each "+
+			"node limits rates on its own", "Redis uses %.0f %% of its memory", 100*s.Memory)
 	}
 	return c
 }

@@ -148,8 +148,16 @@ type compiledSchemas struct {
 }
 
 type compiledSchema struct {
-	rev int64
-	*schema.Schema
+	rev    int64
+	schema *schema.Schema // nil: err says why it does not compile
+	err    error
+}
+
+func (c compiledSchema) size() int {
+	if c.schema == nil {
+		return 0
+	}
+	return c.schema.Size()
 }
 
 // EventType returns the type with a name, or nil.
@@ -227,29 +235,27 @@ func (c catalogue) Mismatch(ep *Endpoint, kind string, data []byte, spent *int) 
 func (c catalogue) schemaOf(x *EventType) (*schema.Schema, error) {
 	cache := c.compiled
 	cache.mu.RLock()
-	have := cache.of[x.ID]
+	have, ok := cache.of[x.ID]
 	cache.mu.RUnlock()
-	if have.Schema != nil && have.rev == x.Rev {
-		return have.Schema, nil
+	if ok && have.rev == x.Rev {
+		return have.schema, have.err
 	}
-	s, err := schema.Compile(x.Newest().Schema)
-	if err != nil {
-		return nil, err
-	}
+	have = compiledSchema{rev: x.Rev}
+	have.schema, have.err = schema.Compile(x.Newest().Schema)
 	cache.mu.Lock()
 	defer cache.mu.Unlock()
 	if cache.of == nil {
 		cache.of = map[string]compiledSchema{}
 	}
-	now, room := c.View(), maxCompiledBytes-s.Size()
-	maps.DeleteFunc(cache.of, func(id string, have compiledSchema) bool {
+	now, room := c.View(), maxCompiledBytes-have.size()
+	maps.DeleteFunc(cache.of, func(id string, other compiledSchema) bool {
 		e := now.Find(entity.KindEventType, id)
-		if e == nil || e.Rev != have.rev || !e.Living() || room < have.Size() {
+		if e == nil || e.Rev != other.rev || !e.Living() || room < other.size() {
 			return true
 		}
-		room -= have.Size()
+		room -= other.size()
 		return false
 	})
-	cache.of[x.ID] = compiledSchema{x.Rev, s}
-	return s, nil
+	cache.of[x.ID] = have
+	return have.schema, have.err
 }

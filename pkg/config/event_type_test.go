@@ -46,7 +46,7 @@ func TestSchemasAreKeptCompiledForTypesThatExist(t *testing.T) {
 	}
 	size := 0
 	for _, have := range n.compiled.of {
-		size += have.Size()
+		size += have.size()
 	}
 	is.Equal(t, size > maxCompiledBytes/2 && size <= maxCompiledBytes, true, "bytes of compiled schemas: %d", size)
 }

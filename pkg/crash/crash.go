@@ -1,4 +1,4 @@
-// Package crash has the faults of tests. RELAY_FAULT_CRASH=<point>[:n] kills the process when the named point is passed
+// Package crash injects faults in tests. RELAY_FAULT_CRASH=<point>[:n] kills the process when the named point is passed
 // for the nth time, the first unless given: so tests show what a killed process leaves. RELAY_FAULT_CLOCK moves the
 // clock.
 //
@@ -38,11 +38,11 @@ var chosen = sync.OnceValues(func() (string, *atomic.Int64) {
 // At kills the process (SIGKILL) if this is the point: no deferred call, no flush.
 func At(point string) {
 	if setting != nil {
-		at(point)
+		killAt(point)
 	}
 }
 
-func at(point string) {
+func killAt(point string) {
 	if at, left := chosen(); point == "" || point != at || left.Add(-1) != 0 {
 		return
 	}

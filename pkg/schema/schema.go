@@ -32,8 +32,7 @@ const (
 	maxRules = 20_000
 	// maxDepth bounds the levels of a schema, references included.
 	maxDepth = 64
-	// maxWork bounds the work for a body, in steps of a pattern: the instructions of all patterns times its bytes, and
-	// ruleSteps times the rules times the values, and a step for each ruleBytes bytes that a rule such as maxLength reads.
+	// maxWork bounds the work for a body: ruleSteps · rules · values + (instructions of patterns + rules/ruleBytes) · bytes.
 	// If each rule looks at each value and fails, it is 0.6 s of one core; what schemas usually ask for is far below.
 	maxWork   = 30_000_000
 	ruleSteps = 10
@@ -44,6 +43,8 @@ const (
 	waitsAfter = maxWork / 100
 	// maxSteps bounds the instructions of all patterns: compiled, each takes about 45 bytes.
 	maxSteps = 50_000
+	// maxRanges bounds the characters that the classes of all patterns list: \pL lists 1,300.
+	maxRanges = 1_000_000
 	// maxNumber is the length of a number that is compared exactly; longer ones are compared as float64.
 	maxNumber = 40
 	// maxMessage bounds the message of a fault, in bytes.
@@ -55,11 +56,14 @@ type Schema struct {
 	compiled *jsonschema.Schema
 	rules    int
 	steps    int  // the instructions of all patterns
+	ranges   int  // the characters that their classes list
 	unique   bool // it has uniqueItems
+
+	known map[string]int // the instructions of each pattern while they are counted
 }
 
 // Size returns about how many bytes of memory it takes at most.
-func (s *Schema) Size() int { return 50*s.steps + 1000*s.rules }
+func (s *Schema) Size() int { return 50*s.steps + 8*s.ranges + 1000*s.rules }
 
 // slots leave half of the cores to other work while bodies are checked.
 var slots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
@@ -86,12 +90,12 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, errors.New("is not valid JSON")
 	}
-	s := &Schema{}
+	s := &Schema{known: map[string]int{}}
 	if err := s.count(doc, doc, 0); err != nil {
 		return nil, err
 	}
-	if s.compiled, err = compile(doc); err == nil && s.unique {
-		// A vocabulary replaces the meta-schema by parts of it, so that it may only be used for what is valid without.
+	s.known = nil
+	if s.compiled, err = compile(doc); err == nil && s.unique { // a vocabulary replaces the meta-schema by parts of it
 		s.compiled, err = compile(doc, uniqueItems)
 	}
 	if err != nil {
@@ -165,18 +169,16 @@ func (s *Schema) count(doc, v any, depth int) error {
 					return err
 				}
 			case isText && name == "pattern":
-				s.steps += stepsOf(ref)
+				s.steps += s.stepsOf(ref)
 			case name == "patternProperties":
 				all, _ := v[name].(map[string]any)
 				for pattern := range all {
-					if s.steps += stepsOf(pattern); s.steps > maxSteps {
-						break
-					}
+					s.steps += s.stepsOf(pattern)
 				}
 			case name == "uniqueItems" && v[name] == true:
 				s.unique = true
 			}
-			if s.steps > maxSteps {
+			if s.steps > maxSteps || s.ranges > maxRanges {
 				return ErrLargePatterns
 			}
 			if err := s.count(doc, v[name], depth+1); err != nil {
@@ -187,33 +189,40 @@ func (s *Schema) count(doc, v any, depth int) error {
 	return nil
 }
 
-// stepsOf returns the number of instructions of a pattern: for each byte the matcher looks at each once at most.
-func stepsOf(pattern string) int {
-	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if err != nil { // the compiler refuses it
-		return 0
-	}
-	if n := sizeOf(parsed); n > maxSteps { // its program would take as much memory, be it for a moment
+// stepsOf returns the number of instructions of a pattern: for each byte the matcher looks at each once at most. It is 0
+// of one that the compiler will refuse.
+func (s *Schema) stepsOf(pattern string) int {
+	n, ok := s.known[pattern]
+	if ok || s.steps > maxSteps || s.ranges > maxRanges {
 		return n
 	}
-	program, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return 0
+	if parsed, err := syntax.Parse(pattern, syntax.Perl); err == nil {
+		// A program as large as that would take much memory, even for a moment.
+		if n = s.sizeOf(parsed); n <= maxSteps && s.ranges <= maxRanges {
+			program, err := syntax.Compile(parsed.Simplify())
+			if err == nil {
+				n = len(program.Inst)
+			}
+		}
 	}
-	return len(program.Inst)
+	s.known[pattern] = n
+	return n
 }
 
-// sizeOf returns about the number of instructions of a pattern.
-func sizeOf(re *syntax.Regexp) int {
+// sizeOf returns about the number of instructions of a pattern, and adds up what its classes list. Repetitions share a
+// class.
+func (s *Schema) sizeOf(re *syntax.Regexp) int {
 	n := 1
 	switch re.Op {
 	case syntax.OpLiteral:
 		n = len(re.Rune)
+	case syntax.OpCharClass:
+		s.ranges += len(re.Rune)
 	case syntax.OpRepeat:
 		n = 0
 	}
 	for _, part := range re.Sub {
-		n += sizeOf(part)
+		n += s.sizeOf(part)
 	}
 	if re.Op == syntax.OpRepeat {
 		n *= max(1, re.Min, re.Max)

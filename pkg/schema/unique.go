@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// uniqueItems takes uniqueItems from the library, which compares items pair by pair if they are few, or if their hashes
+// uniqueItems replaces the library's uniqueItems, which compares items pair by pair if they are few, or if their hashes
 // are equal, as those of [[],[]] and [[[]]] are: a body of a megabyte took it 17 s.
 var uniqueItems = &jsonschema.Vocabulary{
 	URL: "schema:unique",
@@ -63,6 +64,10 @@ func appendItem(b []byte, v any) []byte {
 	case json.Number: // without an exponent, see bounded
 		return append(append(b, plainNumber(string(x))...), ',')
 	case float64:
+		// Far from all numbers that are compared exactly, and shorter.
+		if exponent := math.Abs(math.Log10(math.Abs(x))); exponent > maxNumber {
+			return append(strconv.AppendFloat(b, x, 'e', -1, 64), ',')
+		}
 		return append(append(b, plainNumber(strconv.FormatFloat(x, 'f', -1, 64))...), ',')
 	}
 	return fmt.Append(b, v) // true, false or <nil>

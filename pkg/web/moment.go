@@ -20,7 +20,7 @@ func ParseTime(s string) (time.Time, bool) {
 	s = strings.ToUpper(s) // RFC 3339, 5.6: t and z may be lower case
 	for _, layout := range inputLayouts {
 		t, err := time.Parse(layout, s)
-		if _, offset := t.Zone(); offset <= -day || offset >= day { // time.Parse takes +24:00
+		if _, offset := t.Zone(); err == nil && (offset <= -day || offset >= day) { // time.Parse takes +24:00
 			return time.Time{}, false
 		}
 		if year := t.UTC().Year(); err == nil && year >= 1 && year <= 9999 {
