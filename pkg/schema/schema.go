@@ -32,7 +32,8 @@ const (
 	maxRules = 20_000
 	// maxDepth bounds the levels of a schema, references included.
 	maxDepth = 64
-	// maxWork bounds the work for a body: ruleSteps · rules · values + (instructions of patterns + rules/ruleBytes) · bytes.
+	// maxWork bounds the work for a body: ruleSteps · rules · values + (instructions of patterns + rules/ruleBytes) ·
+	// bytes.
 	// If each rule looks at each value and fails, it is 0.6 s of one core; what schemas usually ask for is far below.
 	maxWork   = 30_000_000
 	ruleSteps = 10
@@ -189,8 +190,8 @@ func (s *Schema) count(doc, v any, depth int) error {
 	return nil
 }
 
-// stepsOf returns the number of instructions of a pattern: for each byte the matcher looks at each once at most. It is 0
-// of one that the compiler will refuse.
+// stepsOf returns the number of instructions of a pattern: for each byte the matcher looks at each once at most. It is
+// 0 of one that the compiler will refuse.
 func (s *Schema) stepsOf(pattern string) int {
 	n, ok := s.known[pattern]
 	if ok || s.steps > maxSteps || s.ranges > maxRanges {

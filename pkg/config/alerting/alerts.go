@@ -72,7 +72,7 @@ func (s *AlertSettings) RemoveChannel(kind string) {
 
 // AlertRules define which events raise alerts. Their JSON is that of the API.
 type AlertRules struct {
-	DeliveryFailed      AlertRule           `json:"delivery_failed" in:"null" description:"Fires when a delivery fails for good; again only after another has succeeded at the destination."`
+	DeliveryFailed      AlertRule           `json:"delivery_failed" in:"null" description:"Fires when a delivery fails for good. It fires again only after a delivery to the destination has succeeded."`
 	ConsecutiveFailures AlertThresholdRule  `json:"consecutive_failures" in:"null" description:"Fires after that many failed attempts in a row at a destination."`
 	FailureRate         AlertRateRule       `json:"failure_rate" in:"null"`
 	BacklogAge          AlertAgeRule        `json:"backlog_age" in:"null"`
