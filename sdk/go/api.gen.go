@@ -1170,7 +1170,7 @@ type AlertRulesInput struct {
 	// ConsecutiveFailures Fires after that many failed attempts in a row at a destination.
 	ConsecutiveFailures *AlertThresholdRuleInput `json:"consecutive_failures,omitempty"`
 
-	// DeliveryFailed Fires when a delivery fails for good.
+	// DeliveryFailed Fires when a delivery fails for good. It fires again only after a delivery to the destination has succeeded.
 	DeliveryFailed *AlertRuleInput `json:"delivery_failed,omitempty"`
 
 	// DestinationState Fires when the service holds or disables a destination.

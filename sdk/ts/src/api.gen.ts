@@ -3002,7 +3002,7 @@ export interface components {
             enabled?: boolean;
         };
         AlertRules: {
-            /** @description Fires when a delivery fails for good. */
+            /** @description Fires when a delivery fails for good. It fires again only after a delivery to the destination has succeeded. */
             delivery_failed: components["schemas"]["AlertRule"];
             /** @description Fires after that many failed attempts in a row at a destination. */
             consecutive_failures: components["schemas"]["AlertThresholdRule"];
@@ -3021,7 +3021,7 @@ export interface components {
             source_failing: components["schemas"]["AlertAgeRule"];
         };
         AlertRulesInput: {
-            /** @description Fires when a delivery fails for good. */
+            /** @description Fires when a delivery fails for good. It fires again only after a delivery to the destination has succeeded. */
             delivery_failed?: components["schemas"]["AlertRuleInput"] | null;
             /** @description Fires after that many failed attempts in a row at a destination. */
             consecutive_failures?: components["schemas"]["AlertThresholdRuleInput"] | null;

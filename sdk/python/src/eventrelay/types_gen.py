@@ -2913,7 +2913,7 @@ class AlertRulesInput(TypedDict):
     """
     delivery_failed: NotRequired[AlertRuleInput | None]
     """
-    Fires when a delivery fails for good.
+    Fires when a delivery fails for good. It fires again only after a delivery to the destination has succeeded.
     """
     destination_state: NotRequired[AlertRuleInput | None]
     """
