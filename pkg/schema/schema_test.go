@@ -128,6 +128,8 @@ func TestUniqueItems(t *testing.T) {
 		{"", `[100,0.5,1e2]`, " items at 0 and 2 are equal"},
 		{"", `[5e-1,0.50]`, " items at 0 and 1 are equal"},
 		{"", `[0,-0.0]`, " items at 0 and 1 are equal"},
+		{"", `[0,0e5]`, " items at 0 and 1 are equal"},
+		{"", `[1e300,10e299]`, " items at 0 and 1 are equal"},
 		{"", `[1,-1,10,"1",true,"true",null,"<nil>",[],{},[[]],[[],[]],[[[]]],[1,1],[11],["a","b"],["a1:b"]]`, "<nil>"},
 		{"", `[{"a":"b"},{"a":{}},{"a":{},"b":{}},{"a":{"b":{}}},["a","b"],{"ab":""},{"":"ab"}]`, "<nil>"},
 		{"", `"text"`, "<nil>"},

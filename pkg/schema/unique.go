@@ -65,7 +65,7 @@ func appendItem(b []byte, v any) []byte {
 		return append(append(b, plainNumber(string(x))...), ',')
 	case float64:
 		// Far from all numbers that are compared exactly, and shorter.
-		if exponent := math.Abs(math.Log10(math.Abs(x))); exponent > maxNumber {
+		if exponent := math.Abs(math.Log10(math.Abs(x))); x != 0 && exponent > maxNumber {
 			return append(strconv.AppendFloat(b, x, 'e', -1, 64), ',')
 		}
 		return append(append(b, plainNumber(strconv.FormatFloat(x, 'f', -1, 64))...), ',')

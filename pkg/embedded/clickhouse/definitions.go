@@ -112,7 +112,7 @@ func linkOrCopy(from, to string) error {
 	return os.WriteFile(to, text, 0o600)
 }
 
-// repairDefinitions replaces empty definitions, with which the engine does not start, by their links. It removes those
+// repairDefinitions replaces empty definitions, which keep the engine from starting, by their links. It removes those
 // without a link: they are newer than the last start, and were not acknowledged. In a directory that has no links yet
 // an empty definition may be older, and stays.
 func repairDefinitions(data string) error {
