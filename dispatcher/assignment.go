@@ -90,6 +90,9 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 		}
 		parts = append(parts, p)
 	}
+	if len(parts) > 0 {
+		d.recall()
+	}
 	d.assignment.add(parts)
 	d.tiersAssigned.Store(true)
 	d.wakeTimer()

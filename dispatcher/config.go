@@ -112,7 +112,7 @@ type Producer interface {
 	ProduceInOwnBatch(ctx context.Context, topic string, partition int32, record *stream.Record) error
 }
 
-// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held, Erased, UseHit and Spans may be nil.
+// Deps are the dependencies of a Dispatcher. OnOwned, Limiter, Held, Erased, UseHit, Delivered and Spans may be nil.
 type Deps struct {
 	Log       *slog.Logger
 	Stream    stream.Config
@@ -135,6 +135,10 @@ type Deps struct {
 	// UseHit returns the record of the hit of a tripwire's use (event.Source.IsUse), for the topic findings; nil if it
 	// needs none. The dispatcher stores it before the use counts as read. If UseHit is nil, uses are skipped.
 	UseHit func(ctx context.Context, use *event.Event) (partition int32, hit *stream.Record, err error)
+	// Delivered calls each for what replays and recovery jobs have delivered, for at most limit of the newest, oldest
+	// first, with the time at which the attempt ended. If it is nil, a waiting retry is sent after a restart although a
+	// replay has delivered its event.
+	Delivered func(ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error
 	// Spans records the attempts of traced events; nil: there are no traces.
 	Spans *spans.Recorder
 }

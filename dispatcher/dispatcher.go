@@ -130,15 +130,16 @@ const (
 
 // Dispatcher is one member of the consumer group that delivers.
 type Dispatcher struct {
-	cfg     Config
-	log     *slog.Logger
-	stream  stream.Config
-	config  ConfigView
-	ids     *id.Generator
-	now     func() time.Time
-	onOwned func([]int32)
-	useHit  func(context.Context, *event.Event) (int32, *stream.Record, error)
-	tiers   []stream.Tier
+	cfg       Config
+	log       *slog.Logger
+	stream    stream.Config
+	config    ConfigView
+	ids       *id.Generator
+	now       func() time.Time
+	onOwned   func([]int32)
+	useHit    func(context.Context, *event.Event) (int32, *stream.Record, error)
+	delivered func(context.Context, int, func(string, id.ID, string, time.Time)) error
+	tiers     []stream.Tier
 
 	metrics    *metrics
 	assignment assignment
@@ -184,7 +185,8 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	d := &Dispatcher{
 		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
-		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, tiers: stream.Tiers(),
+		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, delivered: deps.Delivered,
+		tiers:      stream.Tiers(),
 		tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
 		timerWake:  make(chan struct{}, 1), surveyWake: make(chan struct{}, 1), assignment: newAssignment(),
 	}

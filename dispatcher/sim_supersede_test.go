@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -32,6 +33,46 @@ func TestReplayEndsParkedDelivery(t *testing.T) {
 			t.Errorf("%d requests, outcomes %q", len(s.all()), got)
 		}
 	})
+}
+
+// After a restart, a delivery that waits ends if a replay has delivered its event before, and so does a second record of
+// that replay. The first attempt of another replay is made. If the store does not answer, what waits is sent.
+func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			s := &sink{}
+			url, _ := w.serve(80, s)
+			w.endpoint(url)
+			ev, runs := w.newEvent(`{}`), id.NewGenerator(nil)
+			before, later := runs.NewUnbounded(0).Text(id.Run), runs.NewUnbounded(0).Text(id.Run)
+			delivered := func(
+				ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
+				if !answers {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				each(before, ev.ID, testDest, time.Now())
+				return nil
+			}
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,
+				Due: time.Now().Add(10 * time.Second)})
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: before})
+			w.start(testConfig(), func(d *Deps) { d.Delivered = delivered })
+			w.outcomes(count(2))
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: later})
+			want := map[string]string{"": "skippedsuperseded", before: "skippedsuperseded", later: "delivered"}
+			requests := 1
+			if !answers {
+				want[before], requests = "delivered", 2
+			}
+			got := map[string]string{}
+			for _, o := range w.outcomes(count(3)) {
+				got[o.Run] = string(o.Status) + string(o.Reason)
+			}
+			is.Same(t, got, want)
+			is.Equal(t, len(s.all()), requests, "requests, with an answer of the store: %v", answers)
+		})
+	}
 }
 
 // A fault between producing a follow-up and the commit makes two copies of a record. The first copy that is delivered

@@ -418,6 +418,7 @@ func newDispatcher(n *Node) (runFunc, error) {
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
 		Limiter: n.limiter,
 		Held:    n.limiter, Erased: n.control.Erased, UseHit: n.leaks.useHit, Spans: n.spans,
+		Delivered: n.reader.DeliveredByRuns,
 	})
 	if err != nil {
 		return nil, err

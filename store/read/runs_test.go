@@ -13,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -95,6 +96,42 @@ func TestEventIsFoundByEveryRun(t *testing.T) {
 	search := &event.Search{Body: []event.BodyMatch{{Members: []string{"n"}, Values: []string{"1"}}}}
 	check(event.Query{Runs: []string{job}, Search: search}, names[:4]...)
 	check(event.Query{Runs: []string{job}, Search: search, Statuses: []event.Status{event.Delivered}}, "delivered last")
+}
+
+// TestDeliveredByRuns: what runs and recovery jobs have delivered, oldest first and no more than asked for; not what
+// failed, was skipped after an earlier delivery, or was delivered without a run.
+func TestDeliveredByRuns(t *testing.T) {
+	b := newBench(t)
+	w, _ := b.Writer(write.WriterConfig{})
+	r := b.Reader(w)
+	e := b.Event(1, func(e *event.Event) { e.Dests = []string{"dst_a", "dst_b", "dst_c"} })
+	b.ProduceEvents(e)
+	job, run := b.newRun(id.Recovery), b.newRun(id.Run)
+	now := time.Now().UTC().Truncate(time.Millisecond)
+	ended := func(minutes int) func(*event.Outcome) {
+		return func(o *event.Outcome) { o.At = now.Add(time.Duration(minutes) * time.Minute) }
+	}
+	b.ProduceOutcomes(
+		b.Outcome(e, "dst_c", event.Delivered),
+		b.Outcome(e, "dst_b", event.Retrying, ofRun(run), ended(-4)),
+		b.Outcome(e, "dst_b", event.Delivered, ofRun(run), ended(-3)),
+		b.Outcome(e, "dst_a", event.Delivered, ofRun(job), ended(-2)),
+		b.Outcome(e, "dst_a", event.Failed, ofRun(run), ended(-1)),
+		b.Outcome(e, "dst_c", event.Delivered, ofRun(run), ended(0), func(o *event.Outcome) {
+			o.SkipReason, o.Attempt = event.DestinationDisabled, nil
+		}))
+	_, _, err := r.RecoveryCounts(t.Context(), storetest.Account, job) // waits for the writer
+	must.Do(t, err)
+	delivered := func(limit int) (got []string) {
+		must.Do(t, r.DeliveredByRuns(t.Context(), limit, func(run string, of id.ID, dest string, at time.Time) {
+			is.Equal(t, of, e.ID)
+			got = append(got, fmt.Sprint(run, dest, at.Sub(now)))
+		}))
+		return got
+	}
+	older, newer := fmt.Sprint(run, "dst_b", -3*time.Minute), fmt.Sprint(job, "dst_a", -2*time.Minute)
+	is.Same(t, delivered(10), []string{older, newer})
+	is.Same(t, delivered(1), []string{newer})
 }
 
 // Pages of a run have each of its events once, in order, after later runs of the same events. A page reads a bounded

@@ -318,7 +318,8 @@ func TestReplayIsPaced(t *testing.T) {
 }
 
 // A relay that is killed while it queues a replay marks the run as interrupted, with the number of deliveries in the
-// log. A repeat with the same Idempotency-Key gets that number and queues nothing.
+// log. A repeat with the same Idempotency-Key gets that number and queues nothing. A delivery that was scheduled before
+// the kill is not made again after it when a replay made it meanwhile.
 func TestReplaySurvivesAKill(t *testing.T) {
 	skipShort(t)
 	t.Parallel()
@@ -326,6 +327,12 @@ func TestReplaySurvivesAKill(t *testing.T) {
 	dest := newSink(t, nil)
 	p := startDevProcess(t, t.TempDir(), shortWaits+"=1")
 	endpoint := p.undeliveredEvents(dest, n)
+	early, due := newSink(t, nil), time.Now().Add(20*time.Second)
+	other, _, _ := p.endpoint(map[string]any{"destinations": []any{early.URL}})
+	scheduled := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+other+"/events",
+		map[string]any{"type": "order.paid", "data": map[string]any{}, "deliver_at": due})
+	p.must(http.StatusOK, "POST", "/v1/events/"+scheduled["id"].(string)+"/replay", nil)
+	early.wait(t, 1, arrival)
 	since := anHourAgo()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -375,6 +382,8 @@ func TestReplaySurvivesAKill(t *testing.T) {
 	if have := queued(); have != run["queued"] {
 		t.Errorf("%v deliveries after the repeat", have)
 	}
+	time.Sleep(time.Until(due.Add(3 * time.Second)))
+	is.Equal(t, len(early.received()), 1, "deliveries of the event that was replayed before its time")
 }
 
 // The largest selection of one request: measures its time and the additional memory of the relay and its engines. Runs

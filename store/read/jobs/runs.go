@@ -51,6 +51,32 @@ func (r Jobs) Stored(ctx context.Context, account string, ids []id.ID) ([]event.
 	return stored, nil
 }
 
+// DeliveredByRuns calls each for what replays and recovery jobs of all accounts have delivered: for at most limit of the
+// newest deliveries, oldest first, with the time at which their attempts ended. It does not wait for the writer. A
+// delivery may come more than once.
+func (r Jobs) DeliveredByRuns(
+	ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
+	type delivery struct {
+		run, dest string
+		event     id.ID
+		ended     time.Time
+	}
+	var newest []delivery
+	q := new(ch.Query).Add("SELECT run, id, dest, last_at FROM run_deliveries WHERE status = 'delivered'")
+	q.Add(" AND skipped = '' ORDER BY last_at DESC LIMIT ", limit)
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
+		var d delivery
+		err := rows.Scan(&d.run, &d.event, &d.dest, &d.ended)
+		newest = append(newest, d)
+		return err
+	})
+	slices.SortFunc(newest, func(a, b delivery) int { return a.ended.Compare(b.ended) })
+	for _, d := range newest[max(0, len(newest)-limit):] {
+		each(d.run, d.event, d.dest, d.ended)
+	}
+	return err
+}
+
 // parallelCommandReads bounds the partitions whose commands are read at once.
 const parallelCommandReads = 4
 
