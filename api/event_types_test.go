@@ -95,7 +95,8 @@ func TestEventTypes(t *testing.T) {
 
 // What an endpoint does with an event that does not match the schema of its type.
 func TestEventsAreValidated(t *testing.T) {
-	c := newClient(t)
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
 	kind := c.eventType("validated.one")
 	ep := c.endpoint(nil).text("id")
 	send := "/v1/endpoints/" + ep + "/events"
@@ -113,6 +114,8 @@ func TestEventsAreValidated(t *testing.T) {
 	c.do("POST", send, body(`{}`)).wantError(400, "invalid_request", "data")
 	c.do("POST", send, body(`{"amount":1}`)).want(202)
 	c.do("POST", send, `{"type":"not.in.it","data":{}}`).want(202)
+	key := []string{"Idempotency-Key", "validated"}
+	c.do("POST", send, body(wrong), key...).wantError(400, "invalid_request", "data.lines[1].sku")
 	batch := c.do("POST", send+"/batch", `{"events":[`+body(`{"amount":1}`)+","+body(wrong)+`]}`).want(202)
 	is.Equal(t, batch.text("data.1.error.param"), "events[1].data.lines[1].sku", "%s", batch.raw)
 
@@ -126,6 +129,10 @@ func TestEventsAreValidated(t *testing.T) {
 	batch = c.do("POST", send+"/batch", `{"events":[`+body(wrong)+`]}`).want(202)
 	is.Equal(t, batch.text("warnings.0.param"), "events[0].data.lines[1].sku", "%s", batch.raw)
 	set("off")
+	again := c.do("POST", send, body(wrong), key...).wantError(400, "invalid_state", "")
+	if m := again.text("error.message"); !strings.Contains(m, "did not match its schema") {
+		t.Errorf("the repeat of a refused event is answered %s", m)
+	}
 	if got := c.do("POST", send, body(wrong)).want(202); got.get("warnings") != nil {
 		t.Errorf("%s", got.raw)
 	}

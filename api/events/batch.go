@@ -256,9 +256,8 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	switch {
 	case held.State == claim.Stored:
 		w.Header().Set("Idempotent-Replayed", "true")
-		// the endpoint was disabled at the first call
 		if wasRefused := strings.HasPrefix(held.Note, refusedMark); wasRefused && refusal == nil {
-			return errDisabled()
+			return errRefusedBefore()
 		}
 	case held.State == claim.Unavailable:
 		b.idempotencyUnavailable = true

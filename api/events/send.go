@@ -137,6 +137,13 @@ func errDisabled() error {
 	return web.WrongState("", "the endpoint is disabled; enable it to send events")
 }
 
+// errRefusedBefore answers the repeat of a request that was refused for what has changed since: the state of the
+// endpoint, the schema of the type or the time.
+func errRefusedBefore() error {
+	return web.WrongState("", "the first request with this Idempotency-Key was refused: the endpoint was disabled, or the "+
+		"event did not match its schema or was not in time; send it again with a new key")
+}
+
 func isDisabled(err error) bool {
 	e, ok := errors.AsType[*web.Error](err)
 	return ok && e.Type == web.InvalidState
@@ -480,8 +487,8 @@ func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, re
 	wire.EventRow, error) {
 	if strings.HasPrefix(first.Note, refusedMark) {
 		w.Header().Set("Idempotent-Replayed", "true")
-		if refusal == nil { // the body is the same, so the endpoint was disabled at the first call
-			refusal = errDisabled()
+		if refusal == nil {
+			refusal = errRefusedBefore()
 		}
 		return wire.EventRow{}, refusal
 	}

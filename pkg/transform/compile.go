@@ -137,8 +137,17 @@ func (c *compiler) path(member, text string) []step {
 	return path
 }
 
+// target parses the path of a place that gets a value. Its last step may be -, the place after the last element.
+func (c *compiler) target(member, text string) []step {
+	path := c.path(member, text)
+	if n := len(path); n > 0 && path[n-1].name == "-" {
+		path[n-1].end = true
+	}
+	return path
+}
+
 func (c *compiler) rename(op *Op, o *operation) {
-	o.from, o.to = c.path("from", op.From), c.path("to", op.To)
+	o.from, o.to = c.path("from", op.From), c.target("to", op.To)
 	if c.err != nil {
 		return
 	}
@@ -191,16 +200,13 @@ func (c *compiler) wrap(op *Op, o *operation) {
 }
 
 func (c *compiler) add(op *Op, o *operation) {
-	path := c.path("path", op.Path)
+	path := c.target("path", op.Path)
 	if c.err != nil {
 		return
 	}
 	for i := range path {
 		if path[i].star {
 			o.prefix = i + 1
-		}
-		if path[i].name == "-" && i == len(path)-1 {
-			path[i].end = true
 		}
 	}
 	o.paths, o.each = [][]step{path}, o.prefix > 0

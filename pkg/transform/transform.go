@@ -77,8 +77,8 @@ func Sources() []string {
 //	add     path, value or from, on_conflict, required
 //
 // A path that begins with / is a JSON Pointer (RFC 6901), any other is dotted: data.items.0.sku. A step * matches each
-// element of an array, and in an object the member of that name. The last step of the path of add may be -, the place
-// after the last element.
+// element of an array, and in an object the member of that name. The last step of the path of add, and of to of
+// rename, may be -, the place after the last element.
 type Op struct {
 	Op         string          `json:"op"`
 	Path       string          `json:"path,omitempty"`
