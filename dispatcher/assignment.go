@@ -90,9 +90,7 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 		}
 		parts = append(parts, p)
 	}
-	if len(parts) > 0 {
-		d.recall()
-	}
+	d.recall(parts)
 	d.assignment.add(parts)
 	d.tiersAssigned.Store(true)
 	d.wakeTimer()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -35,8 +36,8 @@ func TestReplayEndsParkedDelivery(t *testing.T) {
 	})
 }
 
-// After a restart, a delivery that waits ends if a replay has delivered its event before, and so does a second record of
-// that replay. The first attempt of another replay is made. If the store does not answer, what waits is sent.
+// After a restart, a delivery that waits ends if a replay has delivered its event before, and so does a second record
+// of that replay. The first attempt of another replay is made. If the store does not answer, what waits is sent.
 func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -44,6 +45,7 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 			url, _ := w.serve(80, s)
 			w.endpoint(url)
 			ev, runs := w.newEvent(`{}`), id.NewGenerator(nil)
+			elsewhere := runs.NewUnbounded(1) // a partition that is not assigned
 			before, later := runs.NewUnbounded(0).Text(id.Run), runs.NewUnbounded(0).Text(id.Run)
 			delivered := func(
 				ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
@@ -52,12 +54,13 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 					return ctx.Err()
 				}
 				each(before, ev.ID, testDest, time.Now())
+				each(before, elsewhere, testDest, time.Now())
 				return nil
 			}
 			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerRetry, Attempt: 2,
 				Due: time.Now().Add(10 * time.Second)})
 			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: before})
-			w.start(testConfig(), func(d *Deps) { d.Delivered = delivered })
+			d, _ := w.start(testConfig(), func(d *Deps) { d.Delivered = delivered })
 			w.outcomes(count(2))
 			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: later})
 			want := map[string]string{"": "skippedsuperseded", before: "skippedsuperseded", later: "delivered"}
@@ -70,6 +73,9 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 				got[o.Run] = string(o.Status) + string(o.Reason)
 			}
 			is.Same(t, got, want)
+			if d.rules.superseded.hasSince(lane.DeliveryKey{Event: elsewhere, Dest: testDest}, time.Time{}) {
+				t.Error("a delivery of another node's partition is remembered")
+			}
 			is.Equal(t, len(s.all()), requests, "requests, with an answer of the store: %v", answers)
 		})
 	}

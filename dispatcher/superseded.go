@@ -73,21 +73,28 @@ const (
 	maxAttempt = time.Minute
 )
 
-// recall reads what replays and recovery jobs have delivered. If the store does not answer, waiting deliveries are sent
-// although a replay has delivered their events.
-func (d *Dispatcher) recall() {
-	if d.delivered == nil {
+// recall reads what replays and recovery jobs have delivered of the events in newly assigned partitions. If the store
+// does not answer, waiting deliveries are sent although a replay has delivered their events.
+func (d *Dispatcher) recall(parts []*partition) {
+	if d.delivered == nil || len(parts) == 0 {
 		return
+	}
+	assigned := make(map[int32]bool)
+	for _, p := range parts {
+		assigned[p.id.Index] = true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recallTimeout)
 	defer cancel()
 	err := d.delivered(ctx, maxRecalled, func(run string, event id.ID, dest string, ended time.Time) {
+		if !assigned[event.Partition()] {
+			return
+		}
 		began := ended.Add(-maxAttempt)
 		d.rules.superseded.add(lane.DeliveryKey{Event: event, Dest: dest}, began)
 		d.rules.superseded.add(lane.DeliveryKey{Event: event, Dest: dest, Run: run}, began)
 	})
 	if err != nil {
-		d.log.LogAttrs(ctx, slog.LevelWarn, "cannot read what replays have delivered, so a waiting retry of theirs is sent",
-			slog.Any("error", err))
+		d.log.LogAttrs(ctx, slog.LevelWarn,
+			"cannot read what replays have delivered; waiting retries of the same events are sent", slog.Any("error", err))
 	}
 }

@@ -140,8 +140,8 @@ func errDisabled() error {
 // errRefusedBefore answers the repeat of a request that was refused for what has changed since: the state of the
 // endpoint, the schema of the type or the time.
 func errRefusedBefore() error {
-	return web.WrongState("", "the first request with this Idempotency-Key was refused: the endpoint was disabled, or the "+
-		"event did not match its schema or was not in time; send it again with a new key")
+	return web.WrongState("", "the first request with this Idempotency-Key was refused: the endpoint was disabled, or "+
+		"the event did not match its schema or was not in time; send it again with a new key")
 }
 
 func isDisabled(err error) bool {

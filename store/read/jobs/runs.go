@@ -51,8 +51,8 @@ func (r Jobs) Stored(ctx context.Context, account string, ids []id.ID) ([]event.
 	return stored, nil
 }
 
-// DeliveredByRuns calls each for what replays and recovery jobs of all accounts have delivered: for at most limit of the
-// newest deliveries, oldest first, with the time at which their attempts ended. It does not wait for the writer. A
+// DeliveredByRuns calls each for what replays and recovery jobs of all accounts have delivered: for at most limit of
+// the newest deliveries, oldest first, with the time at which their attempts ended. It does not wait for the writer. A
 // delivery may come more than once.
 func (r Jobs) DeliveredByRuns(
 	ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
