@@ -82,7 +82,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 	}
 }
 
-// Every line of a log has time, level, message and node, in both formats.
+// Every line of a log has time, level, message and node, in both formats. Times are in UTC.
 func TestLogLinesNameTheNode(t *testing.T) {
 	var out bytes.Buffer
 	logger := newLogger(logHandler(&out, logJSON, slog.LevelInfo), "node-1")
@@ -96,8 +96,12 @@ func TestLogLinesNameTheNode(t *testing.T) {
 	}
 	out.Reset()
 	logger = newLogger(logHandler(&out, logText, slog.LevelInfo), "node-1")
-	logger.Error("cannot trim the log")
-	is.Has(t, out.String(), `level=ERROR msg="cannot trim the log" node=node-1`, &out)
+	at := time.Date(2026, 9, 1, 2, 0, 0, 0, time.FixedZone("", 3*3600))
+	record := slog.NewRecord(at, slog.LevelError, "cannot trim the log", 0)
+	record.Add("since", at)
+	must.Do(t, logger.Handler().Handle(t.Context(), record))
+	is.Equal(t, out.String(), "time=2026-08-31T23:00:00.000Z level=ERROR msg=\"cannot trim the log\" node=node-1 "+
+		"since=2026-08-31T23:00:00.000Z\n")
 }
 
 // What libraries write to the standard logger is a debug line of the node's log, without what a destination sent.
