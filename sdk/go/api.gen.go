@@ -5443,8 +5443,8 @@ type TransformationInput struct {
 //   - `add` puts `value`, or what `from` names, at `path`.
 type TransformationOp struct {
 	// At With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
-	// array; in an object it is the member `*`. At the end of the path of `add`, `-` is the place after the last
-	// element. In `rename`, both paths have as many `*`.
+	// array; in an object it is the member `*`. At the end of the path of `add` or of `to`, `-` is the place
+	// after the last element. In `rename`, both paths have as many `*`.
 	At *TransformationPath `json:"at,omitempty"`
 
 	// From For `rename` a path; for `add` one of `event.id`, `event.type` (null if there is none), `event.received_at`,
@@ -5457,8 +5457,8 @@ type TransformationOp struct {
 	Op         string  `json:"op"`
 
 	// Path With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
-	// array; in an object it is the member `*`. At the end of the path of `add`, `-` is the place after the last
-	// element. In `rename`, both paths have as many `*`.
+	// array; in an object it is the member `*`. At the end of the path of `add` or of `to`, `-` is the place
+	// after the last element. In `rename`, both paths have as many `*`.
 	Path  *TransformationPath   `json:"path,omitempty"`
 	Paths *[]TransformationPath `json:"paths,omitempty"`
 
@@ -5466,8 +5466,8 @@ type TransformationOp struct {
 	Required *bool `json:"required,omitempty"`
 
 	// To With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
-	// array; in an object it is the member `*`. At the end of the path of `add`, `-` is the place after the last
-	// element. In `rename`, both paths have as many `*`.
+	// array; in an object it is the member `*`. At the end of the path of `add` or of `to`, `-` is the place
+	// after the last element. In `rename`, both paths have as many `*`.
 	To *TransformationPath `json:"to,omitempty"`
 
 	// Value Any JSON of at most 4 KiB.
@@ -5489,8 +5489,8 @@ type TransformationOpInput struct {
 type TransformationOps = []TransformationOp
 
 // TransformationPath With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
-// array; in an object it is the member `*`. At the end of the path of `add`, `-` is the place after the last
-// element. In `rename`, both paths have as many `*`.
+// array; in an object it is the member `*`. At the end of the path of `add` or of `to`, `-` is the place
+// after the last element. In `rename`, both paths have as many `*`.
 type TransformationPath = string
 
 // TransformationPreview TransformationPreview is what operations make of a sample.

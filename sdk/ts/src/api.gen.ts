@@ -2203,8 +2203,8 @@ export interface components {
         };
         /**
          * @description With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
-         *     array; in an object it is the member `*`. At the end of the path of `add`, `-` is the place after the last
-         *     element. In `rename`, both paths have as many `*`.
+         *     array; in an object it is the member `*`. At the end of the path of `add` or of `to`, `-` is the place
+         *     after the last element. In `rename`, both paths have as many `*`.
          */
         TransformationPath: string;
         TransformationVersions: {
