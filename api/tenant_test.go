@@ -258,3 +258,59 @@ func TestTenants(t *testing.T) {
 		t.Errorf("%s", names.raw)
 	}
 }
+
+// An Idempotency-Key ends with its tenant: one of the same name, made later, stores its own events and gets its own
+// keys and links. So does an endpoint that takes the place of the tenant's deleted one.
+func TestIdempotencyKeysEndWithTheirTenant(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	name := c.tenant("reused")
+	path := "/v1/tenants/" + name
+	const other = `{"type":"order.paid","data":{"n":2}}`
+	batch := `{"events":[` + strings.TrimSuffix(paid, "}") + `,"idempotency_key":"item"}]}`
+	seen := map[string]bool{}
+	life := func(what, body string) {
+		t.Helper()
+		fresh := func(a *answer, member string) {
+			t.Helper()
+			if got := a.replayed(false).text(member); seen[got] {
+				t.Errorf("%s: %s is of an earlier life", what, got)
+			} else {
+				seen[got] = true
+			}
+		}
+		sent := c.sendOnce(path+"/events", "k", body).want(202)
+		fresh(sent, "id")
+		is.Equal(t, c.sendOnce(path+"/events", "k", body).want(202).replayed(true).text("id"), sent.text("id"), what)
+		c.sendOnce(path+"/events", "k", `{"type":"x","data":{}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
+		item := c.do("POST", path+"/events/batch", batch).want(202)
+		fresh(item, "data.0.id")
+		is.Equal(t, c.do("POST", path+"/events/batch", batch).want(202).text("data.0.id"), item.text("data.0.id"), what)
+	}
+	calls := func(what string) {
+		t.Helper()
+		for _, route := range []string{"/keys", "/portal_links"} {
+			body := `{}`
+			if route == "/keys" {
+				body = `{"name":"k","scope":"read_write"}`
+			}
+			a := c.sendOnce(path+route, "k", body).want(201).replayed(false)
+			if seen[a.text("id")] {
+				t.Errorf("%s: POST %s answers with what is gone", what, route)
+			}
+			seen[a.text("id")] = true
+			is.Equal(t, c.sendOnce(path+route, "k", body).want(201).replayed(true).text("id"), a.text("id"), what)
+		}
+	}
+	life("first tenant", paid)
+	calls("first tenant")
+	own := c.do("GET", path, nil).want(200).text("endpoint_id")
+	c.do("DELETE", "/v1/endpoints/"+own, nil).want(200)
+	life("another endpoint", other)
+	for _, body := range []string{paid, other} {
+		c.do("DELETE", path, nil).want(200)
+		c.tenant(name)
+		life("tenant of the same name", body)
+		calls("tenant of the same name")
+	}
+}

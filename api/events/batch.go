@@ -279,7 +279,9 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	switch {
 	case held.State != claim.New:
 	case err == nil:
-		o.finish(w, b.r, nil)
+		if !o.finish(b.r.Context(), nil) {
+			frame.SetIdempotencyUnavailable(w)
+		}
 	case isDisabled(err) && !b.idempotencyUnavailable:
 		o.refuse(w, b.r)
 	default: // a repeat stores what is missing: each item has a claim of its own
@@ -534,7 +536,7 @@ func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembere
 	e.IdempotencyKey = x.key
 	err = b.sender.accept.Accept(ctx, e, b.ep)
 	x.setResult(e, err)
-	return held.State == claim.New && b.sender.claims.Finish(ctx, o.request, err) == nil
+	return held.State == claim.New && o.finish(ctx, err)
 }
 
 // readStatuses reads the current status of events that an earlier call stored. An event that cannot be read now is

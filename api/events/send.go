@@ -409,8 +409,12 @@ func acceptedRow(e *event.Event) wire.EventRow {
 // same body, so it is validated again and gets the same 400. While the limiter store is unavailable a send is processed
 // without a claim: a repeat may then store a second event, but none is lost.
 type idempotentSend struct {
-	sender  *sender
-	request *claim.Request // its note is the base64 SHA-256 of the body, after refusedMark if the answer was 400
+	sender   *sender
+	request  *claim.Request // its note is the base64 SHA-256 of the body, after refusedMark if the answer was 400
+	endpoint *config.Endpoint
+	ofTenant bool // the path names a tenant, not the endpoint
+	// outlived is the key of a claim that belongs to an endpoint that the tenant no longer has; empty: there is none.
+	outlived string
 }
 
 // refusedMark begins the note of a claim whose request was answered 400.
@@ -420,7 +424,7 @@ func (a *sender) newIdempotentSend(
 	r *http.Request, ep *config.Endpoint, key string, body []byte, d id.ID) *idempotentSend {
 	sum := sha256.Sum256(body)
 	hash := base64.RawURLEncoding.EncodeToString(sum[:])
-	return &idempotentSend{sender: a, request: &claim.Request{
+	return &idempotentSend{sender: a, endpoint: ep, ofTenant: web.InfoOf(r).Vars["tenant"] != "", request: &claim.Request{
 		Account: ep.Account, Key: strings.Join([]string{"idempotency", ep.Account, r.URL.Path, key}, "\x00"),
 		Event: d, Note: hash, Size: 1, Window: frame.IdempotencyWindow,
 		Differs: func(note string) bool { return strings.TrimPrefix(note, refusedMark) != hash },
@@ -451,21 +455,27 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 		return wire.EventRow{}, refusal
 	}
 	row, err := accept()
-	o.finish(w, r, err)
+	if !o.finish(r.Context(), err) {
+		frame.SetIdempotencyUnavailable(w)
+	}
 	return row, err
 }
 
 // refuse remembers that the first call was answered 400.
 func (o *idempotentSend) refuse(w http.ResponseWriter, r *http.Request) {
 	o.request.Note = refusedMark + o.request.Note
-	o.finish(w, r, nil)
-}
-
-// finish records the result of the first call. The event is stored even if this fails.
-func (o *idempotentSend) finish(w http.ResponseWriter, r *http.Request, err error) {
-	if o.sender.claims.Finish(r.Context(), o.request, err) != nil {
+	if !o.finish(r.Context(), nil) {
 		frame.SetIdempotencyUnavailable(w)
 	}
+}
+
+// finish records the result of the first call, and reports whether repeats will find it. The event is stored anyway.
+func (o *idempotentSend) finish(ctx context.Context, result error) (remembered bool) {
+	err := o.sender.claims.Finish(ctx, o.request, result)
+	if q := o.request; result == nil && err == nil && o.outlived != "" {
+		err = o.sender.claims.Store.MarkStored(context.WithoutCancel(ctx), o.outlived, q.Event, q.Note, q.Window)
+	}
+	return err == nil
 }
 
 // claim claims the key, and waits for another call with the same key and body.
@@ -473,6 +483,11 @@ func (o *idempotentSend) claim(ctx context.Context) (claim.Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
 	defer cancel()
 	held := o.sender.claims.Begin(ctx, o.request)
+	if held.State == claim.Stored && o.isOutlived(ctx, held.Event) {
+		o.outlived = o.request.Key
+		o.request.Key += "\x00" + o.endpoint.ID
+		held = o.sender.claims.Begin(ctx, o.request)
+	}
 	switch {
 	case (held.State == claim.Pending || held.State == claim.Stored) && o.request.Differs(held.Note):
 		return held, frame.ErrOtherBody()
@@ -480,6 +495,24 @@ func (o *idempotentSend) claim(ctx context.Context) (claim.Claim, error) {
 		return held, frame.ErrStillRunning()
 	}
 	return held, nil
+}
+
+// maxSkew is how far clocks of nodes may differ from the configuration's: an event may have an id that is older than
+// its endpoint.
+const maxSkew = id.MaxAhead + 5*time.Second
+
+// isOutlived reports whether a claim belongs to an earlier endpoint of the tenant, or to a deleted tenant of the same
+// name. If the event's endpoint cannot be read, the time says so.
+func (o *idempotentSend) isOutlived(ctx context.Context, event id.ID) bool {
+	age := event.Time().Sub(o.endpoint.CreatedAt)
+	if !o.ofTenant || age > maxSkew {
+		return false
+	}
+	endpoint, err := o.sender.EventEndpoint(ctx, o.endpoint.Account, event)
+	if err != nil {
+		return age < -maxSkew
+	}
+	return endpoint != o.endpoint.ID
 }
 
 // answerRepeat returns the result of the first call: its 400, or the current row of its event.

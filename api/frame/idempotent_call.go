@@ -2,6 +2,7 @@ package frame
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -170,9 +171,10 @@ func (a *IdempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 		CallID: id.Random("call_"), APIKey: key.ID,
 		ClaimedUntil: a.Now().Add(a.ClaimLife), ExpiresAt: a.Now().Add(IdempotencyWindow),
 	}
+	tenant := cmp.Or(key.Tenant, web.InfoOf(r).Vars["tenant"])
 	c := &Call{}
 	err = a.RetryUntilDone(r.Context(), func() (done bool, err error) {
-		c.claim, c.TakenOver, err = a.tryClaim(r.Context(), mine, called, key)
+		c.claim, c.TakenOver, err = a.tryClaim(r.Context(), mine, called, key, tenant)
 		if e, ok := errors.AsType[*web.Error](err); ok {
 			return e.Status != http.StatusTooManyRequests, err
 		}
@@ -186,12 +188,19 @@ func (a *IdempotentCalls) claim(r *http.Request, key *config.Key, text string, b
 }
 
 // tryClaim tries once to claim the key.
-func (a *IdempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, called *Route, key *config.Key) (
-	claim *config.Answer, takenOver bool, err error) {
+func (a *IdempotentCalls) tryClaim(
+	ctx context.Context, mine *config.Answer, called *Route, key *config.Key, tenant string,
+) (claim *config.Answer, takenOver bool, err error) {
 	// Without the client's context: a claim that was cut off half-way would block the repeats.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	held, err := a.Answers.ClaimAnswer(ctx, mine, isKeyOptional(called, key))
+	if err == nil && held.CallID != mine.CallID && a.isBefore(held, key.Account, tenant) {
+		if err := a.Answers.ReleaseClaim(ctx, held); err != nil {
+			return nil, false, err
+		}
+		held, err = a.Answers.ClaimAnswer(ctx, mine, isKeyOptional(called, key))
+	}
 	switch {
 	case err != nil:
 		return nil, false, err
@@ -219,6 +228,16 @@ func (a *IdempotentCalls) tryClaim(ctx context.Context, mine *config.Answer, cal
 		return nil, false, ErrStillRunning()
 	}
 	return held, true, err
+}
+
+// isBefore reports whether an answer is older than the tenant that the request belongs to: then it belongs to a deleted
+// tenant of that name. The sequence says so; times differ too, also after a move of the configuration to another log.
+func (a *IdempotentCalls) isBefore(held *config.Answer, account, tenant string) bool {
+	if tenant == "" {
+		return false
+	}
+	t := a.ConfigReader.Tenant(account, tenant)
+	return t != nil && held.Seq < t.Seq && held.CreatedAt.Before(t.CreatedAt)
 }
 
 // rememberedAnswer is an answer as it is stored: headers and body, or an error.
