@@ -37,7 +37,7 @@ func TestReplayEndsParkedDelivery(t *testing.T) {
 }
 
 // After a restart, a delivery that waits ends if a replay has delivered its event before, and so does a second record
-// of that replay. The first attempt of another replay is made. If the store does not answer, what waits is sent.
+// of that replay. The retry of a later replay is made. If the store does not answer, what waits is sent.
 func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -53,7 +53,7 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 					<-ctx.Done()
 					return ctx.Err()
 				}
-				each(before, ev.ID, testDest, time.Now())
+				each(before, ev.ID, testDest, time.Now().Add(10*time.Minute)) // a lease, begun before the later replay
 				each(before, elsewhere, testDest, time.Now())
 				return nil
 			}
@@ -62,7 +62,7 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: before})
 			d, _ := w.start(testConfig(), func(d *Deps) { d.Delivered = delivered })
 			w.outcomes(count(2))
-			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Run: later})
+			w.command(&event.Work{Event: ev, Dest: testDest, Trigger: event.TriggerReplay, Attempt: 2, Run: later})
 			want := map[string]string{"": "skippedsuperseded", before: "skippedsuperseded", later: "delivered"}
 			requests := 1
 			if !answers {

@@ -69,8 +69,9 @@ const (
 	maxRecalled = maxSuperseded / 2
 	// recallTimeout bounds how long an assignment waits for the store. Delivery does not depend on it.
 	recallTimeout = 5 * time.Second
-	// maxAttempt is the longest timeout_seconds. The store has when an attempt ended, and hasSince asks when it began.
-	maxAttempt = time.Minute
+	// maxAttempt is longer than any attempt: a lease of a pulled destination has ten minutes. The store has when an attempt
+	// ended, and hasSince asks when it began.
+	maxAttempt = 15 * time.Minute
 )
 
 // recall reads what replays and recovery jobs have delivered of the events in newly assigned partitions. If the store

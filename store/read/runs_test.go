@@ -120,8 +120,6 @@ func TestDeliveredByRuns(t *testing.T) {
 		b.Outcome(e, "dst_c", event.Delivered, ofRun(run), ended(0), func(o *event.Outcome) {
 			o.SkipReason, o.Attempt = event.DestinationDisabled, nil
 		}))
-	_, _, err := r.RecoveryCounts(t.Context(), storetest.Account, job) // waits for the writer
-	must.Do(t, err)
 	delivered := func(limit int) (got []string) {
 		must.Do(t, r.DeliveredByRuns(t.Context(), limit, func(run string, of id.ID, dest string, at time.Time) {
 			is.Equal(t, of, e.ID)

@@ -52,14 +52,17 @@ func (r Jobs) Stored(ctx context.Context, account string, ids []id.ID) ([]event.
 }
 
 // DeliveredByRuns calls each for what replays and recovery jobs of all accounts have delivered: for at most limit of
-// the newest deliveries, oldest first, with the time at which their attempts ended. It does not wait for the writer. A
-// delivery may come more than once.
+// the newest deliveries, oldest first, with the time at which their attempts ended. It waits for the writer as other
+// reads do, and then reads what is stored. A delivery may come more than once.
 func (r Jobs) DeliveredByRuns(
 	ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
 	type delivery struct {
 		run, dest string
 		event     id.ID
 		ended     time.Time
+	}
+	if _, err := r.Fence.WaitAll(ctx); err != nil {
+		return err
 	}
 	var newest []delivery
 	q := new(ch.Query).Add("SELECT run, id, dest, last_at FROM run_deliveries WHERE status = 'delivered'")
