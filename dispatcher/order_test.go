@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
+	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -277,6 +279,36 @@ func TestChangeOfOrdering(t *testing.T) {
 			t.Errorf("the last requests are %s, %s", last[n-2].body, last[n-1].body)
 		}
 	})
+}
+
+// Without an order, what waits for its turn is sent at once, whether it waits in memory or is parked.
+func TestEndOfOrderingSendsWhatWaits(t *testing.T) {
+	for _, waited := range []time.Duration{time.Second, 3 * time.Second, 20 * time.Second} {
+		bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			var down atomic.Bool
+			down.Store(true)
+			s := newOrderedSink(time.Millisecond, func(string, int) bool { return down.Load() })
+			url, _ := w.serve(80, s)
+			endpoint := w.ordered("", url)
+			endpoint.RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 600, MaxAttempts: 5}
+			w.start(testConfig())
+			for n := range 5 {
+				w.accept(w.keyedEvent(0, "k", n+1))
+			}
+			w.outcomes(count(1, event.Retrying))
+			time.Sleep(waited)
+			down.Store(false)
+			next := *endpoint
+			next.Destinations = slices.Clone(endpoint.Destinations)
+			next.Destinations[0].Ordering, next.Rev = nil, endpoint.Rev+1
+			w.view.put(&next)
+			changed := time.Now()
+			w.outcomes(count(4, event.Delivered))
+			if took := time.Since(changed); took > 3*time.Second {
+				t.Errorf("sent %v after the order had ended, %v after the first failure", took, waited)
+			}
+		})
+	}
 }
 
 // Two keys share no slot, so that no sender finds a key that blocks one of another.

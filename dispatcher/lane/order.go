@@ -298,12 +298,23 @@ func (ls *Lanes) unhold(s *turns, position int64) {
 	}
 }
 
-// impatient takes those out of memory that wait for too long for their turn. They must be parked.
+// impatient takes those out of memory that wait for too long for their turn. They must be parked. Those of a destination
+// that is not ordered any more are sent.
 func (ls *Lanes) impatient() (out []*Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	now := ls.now()
+	now, ordered := ls.now(), make(map[*order]bool)
 	for s := range ls.holding {
+		if _, known := ordered[s.order]; !known {
+			for _, delivery := range s.held {
+				ordered[s.order] = ls.rules.Ordered(delivery.Work)
+				break
+			}
+		}
+		if !ordered[s.order] {
+			ls.letGo(s, now)
+			continue
+		}
 		if passed := now.Sub(s.since); passed >= 0 && passed <= turnPatience {
 			continue
 		}
@@ -321,6 +332,22 @@ func (ls *Lanes) impatient() (out []*Delivery) {
 		}
 	}
 	return out
+}
+
+// letGo sends all that wait for their turn in memory.
+func (ls *Lanes) letGo(s *turns, now time.Time) {
+	for _, position := range slices.Sorted(maps.Keys(s.held)) {
+		delivery := s.held[position]
+		if delivery == nil { // it has got its turn
+			continue
+		}
+		ls.unhold(s, position)
+		ls.endPlace(delivery, now)
+		delivery.Work.Place = event.Place{}
+		l := ls.byDest[s.dest]
+		l.live.PushBack(delivery)
+		l.startWorkers(1)
+	}
 }
 
 // Wanted returns which deliveries of a partition's number are parked in retry topics, as far as this node knows, and
