@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
@@ -60,9 +61,13 @@ func (d *Dispatcher) sendDelivery(ctx context.Context, l *lane.Lane, decision la
 	}
 	policy := policyOf(work, decision.Eligibility.Endpoint)
 	attempt, result := d.makeAttempt(ctx, l, decision, content, policy.RetryOn)
-	if result.NotTaken {
+	if result.NotTaken || result.Outdated {
 		delivery.Slot.EndDelivery()
-		return lane.Result{Delivery: delivery, Kind: lane.WaitsForPull}
+		kind := lane.WaitsForPull
+		if result.Outdated {
+			kind = lane.Outdated
+		}
+		return lane.Result{Delivery: delivery, Kind: kind}
 	}
 	if ctx.Err() != nil && attempt.Code == 0 && !attempt.OK { // the node stops, has cancelled it: the next owner delivers
 		d.lanes.Release(delivery)
@@ -93,7 +98,8 @@ func (d *Dispatcher) makeAttempt(
 	attemptID := d.ids.NewUnbounded(decision.Delivery.Slot.Partition().ID.Index)
 	target, err := l.Target(decision.Eligibility)
 	if err == nil {
-		return d.sender.Send(ctx, attemptID, target.(destination.Target), work, content, retryOn)
+		return d.sender.Send(ctx, attemptID, target.(destination.Target), work, content, retryOn,
+			func() bool { return d.isCurrent(work, decision.Eligibility) })
 	}
 	d.log.LogAttrs(ctx, slog.LevelError, "cannot open destination secrets", slog.String("destination", work.Dest),
 		slog.Any("error", err))
@@ -105,6 +111,21 @@ func (d *Dispatcher) makeAttempt(
 				"set them again",
 		}, destination.Result{Lane: lane.Failed, Classification: destination.Classification{
 			Class: destination.Retryable, Code: event.CodeInternal}}
+}
+
+// isCurrent reports whether a delivery that was checked before may still be sent as it is.
+func (d *Dispatcher) isCurrent(work *event.Work, before lane.Eligibility) bool {
+	now := d.rules.Check(work, false)
+	switch {
+	case !now.Known:
+		return true
+	case now.Status != "" || now.Paused:
+		return false
+	case now.Endpoint.Rev == before.Endpoint.Rev:
+		return true
+	}
+	return now.Endpoint.TransformationVersion() == before.Endpoint.TransformationVersion() &&
+		reflect.DeepEqual(now.Destination, before.Destination)
 }
 
 // recordAttempt records an attempt and its next step.

@@ -69,8 +69,8 @@ const (
 	maxRecalled = maxSuperseded / 2
 	// recallTimeout bounds how long an assignment waits for the store. Delivery does not depend on it.
 	recallTimeout = 5 * time.Second
-	// maxAttempt is longer than any attempt: a lease of a pulled destination has ten minutes. The store has when an attempt
-	// ended, and hasSince asks when it began.
+	// maxAttempt is longer than any attempt: a lease of a pulled destination has ten minutes. The store has when an
+	// attempt ended, and hasSince asks when it began.
 	maxAttempt = 15 * time.Minute
 )
 

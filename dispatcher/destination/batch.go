@@ -40,8 +40,14 @@ type Batch struct {
 	Attempt  event.Attempt // what all attempts have in common: set by the function that sends the batch
 	result   Result
 	first    int           // index of its first event in the whole batch
-	answers  []chan *Batch // by event of the whole batch: gets the last request that contained it
+	members  []member      // by event of the whole batch
 	full     chan struct{} // closed when it has a size or count at which it leaves
+}
+
+// member is an event of a batch.
+type member struct {
+	answer  chan *Batch // gets the last request that contained it; has room for it
+	current func() bool // see Message.Current
 }
 
 // Send adds an event to a batch, calls send for a batch that begins with it, and returns when the batch was sent. The
@@ -49,10 +55,12 @@ type Batch struct {
 func (x *Batches) Send(
 	ctx context.Context, m Message, header http.Header, line []byte, send func(*Batch) Result,
 ) Result {
-	b, index, waits := x.join(line, header)
-	if index == 0 {
+	b, first, waits := x.join(line, header, m.Current)
+	if first {
 		x.gather(ctx, b)
-		x.send(b, send)
+		if b.dropOutdated(); b.Count > 0 {
+			x.send(b, send)
+		}
 	}
 	select {
 	case b = <-waits:
@@ -63,6 +71,9 @@ func (x *Batches) Send(
 			m.Attempt.ErrorMessage = "the node stopped before the batch was sent"
 			return Result{Classification: Classification{Class: Retryable, Code: event.CodeInternal}}
 		}
+	}
+	if b.result.Outdated {
+		return b.result
 	}
 	own := *m.Attempt
 	*m.Attempt = b.Attempt
@@ -121,9 +132,25 @@ func (b *Batch) retry() { b.result.Class, b.result.Reason = Retryable, "" }
 
 // answer gives the events of a part of b its result.
 func (b *Batch) answer(part *Batch) {
-	for _, waits := range b.answers[part.first : part.first+part.Count] {
-		waits <- part
+	for _, m := range b.members[part.first : part.first+part.Count] {
+		m.answer <- part
 	}
+}
+
+// dropOutdated gives back the events that must not be sent any more as they were when they joined: one has expired or
+// its destination has changed, for example.
+func (b *Batch) dropOutdated() {
+	lines, kept := bytes.SplitAfter(b.Lines.Bytes(), []byte{'\n'}), b.members[:0:0]
+	var left bytes.Buffer
+	for i, m := range b.members {
+		if m.current != nil && !m.current() {
+			m.answer <- &Batch{result: Result{Outdated: true}}
+			continue
+		}
+		kept = append(kept, m)
+		left.Write(lines[i])
+	}
+	b.Lines, b.members, b.Count = left, kept, len(kept)
 }
 
 // refusesContent reports whether a status rejects the content of the request (RFC 9110, 15.5).
@@ -150,8 +177,10 @@ func (b *Batch) halves(part *Batch) []*Batch {
 	return halves
 }
 
-// join adds a line to the batch that gathers, or begins one, and returns its place and what gets its answer.
-func (x *Batches) join(line []byte, header http.Header) (b *Batch, index int, waits chan *Batch) {
+// join adds a line to the batch that gathers, or begins one, and returns what gets its answer.
+func (x *Batches) join(
+	line []byte, header http.Header, current func() bool,
+) (b *Batch, first bool, waits chan *Batch) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if b = x.next; b != nil && b.Lines.Len()+len(line) > x.Bytes {
@@ -165,13 +194,13 @@ func (x *Batches) join(line []byte, header http.Header) (b *Batch, index int, wa
 		b.Farthest = header
 	}
 	b.Lines.Write(line)
-	index, b.Count, waits = b.Count, b.Count+1, make(chan *Batch, 1)
-	b.answers = append(b.answers, waits)
+	first, waits = b.Count == 0, make(chan *Batch, 1)
+	b.Count, b.members = b.Count+1, append(b.members, member{waits, current})
 	if x.next = b; b.Lines.Len() >= x.Bytes || b.Count == x.Count {
 		x.next = nil
 		close(b.full)
 	}
-	return b, index, waits
+	return b, first, waits
 }
 
 func hopsOf(h http.Header) int { return event.Hops(h[headerHops]) }

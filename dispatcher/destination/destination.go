@@ -59,6 +59,7 @@ type Message struct {
 	Content Content
 	RetryOn []string // of the retry policy, which statuses of a webhook are retried
 	Span    *spans.Attempt
+	Current func() bool // whether it may still be sent as it is; nil: it may. Kinds that wait before they send ask
 }
 
 // Header builds the headers of the attempt. Those of a traced event name its span.
@@ -110,6 +111,7 @@ type Result struct {
 	Disable bool            // the receiver asks to disable the destination
 	// NotTaken: no consumer pulls the destination any more. The event waits in its lane, and there is no attempt.
 	NotTaken bool
+	Outdated bool          // it must not be sent as it is, see Message.Current; there is no attempt
 	Recorded func()        // called when the attempt's outcome is durable; nil: nobody waits for it
 	Unsent   error         // why the attempt was not made, by no fault of the destination: it does not count
 	Waited   time.Duration // for something of this node, which the attempt's duration does not contain
@@ -132,6 +134,7 @@ func NewSender(now func() time.Time, sending int, waited prometheus.Observer, tr
 // destination. The attempt has an answer when its Code is set.
 func (s *Sender) Send(
 	ctx context.Context, attemptID id.ID, target Target, work *event.Work, content Content, retryOn []string,
+	current func() bool,
 ) (*event.Attempt, Result) {
 	queuedAt := s.now()
 	acquireErr := s.slots.Acquire(ctx, 1)
@@ -144,8 +147,8 @@ func (s *Sender) Send(
 	}
 	defer s.slots.Release(1)
 	span := s.spans.Attempt(work, attempt.StartedAt)
-	result := target.Send(ctx, Message{attempt, work, content, retryOn, span})
-	if result.NotTaken {
+	result := target.Send(ctx, Message{attempt, work, content, retryOn, span, current})
+	if result.NotTaken || result.Outdated {
 		return attempt, result
 	}
 	attempt.OK, attempt.ErrorCode = result.Class == Delivered, result.Code

@@ -3,11 +3,13 @@ package lane
 import (
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gammazero/deque"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -31,9 +33,10 @@ const (
 // Lane is the state of one destination on this node: a bounded queue, the in-flight window, and the workers that send.
 // Nothing else decides when a destination gets its deliveries.
 type Lane struct {
-	lanes  *Lanes // which it belongs to
-	dest   string
-	target atomic.Pointer[opened] // replaced when the endpoint changes
+	lanes   *Lanes // which it belongs to
+	dest    string
+	target  atomic.Pointer[opened] // replaced when the endpoint changes
+	opening sync.Mutex             // held while target is replaced
 
 	// Guarded by Lanes.mu.
 	partitionIndex  int32 // of the partition that its deliveries come from
@@ -69,25 +72,36 @@ type opened struct {
 
 // Target returns the opened destination. The lane keeps it until the endpoint changes or sweep drops it.
 func (l *Lane) Target(eligibility Eligibility) (Target, error) {
-	if kept := l.target.Load(); kept != nil && kept.rev == eligibility.Endpoint.Rev {
-		return kept.target, nil
+	isOpen := func() Target {
+		if kept := l.target.Load(); kept != nil && kept.rev == eligibility.Endpoint.Rev {
+			return kept.target
+		}
+		return nil
+	}
+	if kept := isOpen(); kept != nil {
+		return kept, nil
+	}
+	l.opening.Lock() // deliveries that gather must find the same target
+	defer l.opening.Unlock()
+	if kept := isOpen(); kept != nil {
+		return kept, nil
 	}
 	target, err := l.lanes.open(eligibility.Endpoint, eligibility.Destination)
 	if err != nil {
 		return nil, err
 	}
 	l.target.Store(&opened{target, eligibility.Endpoint.Rev})
-	l.configure(eligibility.Destination.URL, eligibility.Destination.MaxInFlight)
+	l.configure(eligibility.Destination)
 	return target, nil
 }
 
-// configure applies a changed URL or max_in_flight to the lane.
-func (l *Lane) configure(url string, maxInFlight int) {
+// configure applies what has changed in the destination to the lane.
+func (l *Lane) configure(d *config.Destination) {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()
-	l.followURL(url)
-	l.url = url
-	l.window.resize(maxInFlight)
+	l.followURL(d.URL)
+	l.url = d.URL
+	l.window.resize(d.MaxInFlight, d.Gathers())
 	l.startWorkers(l.queued())
 }
 
@@ -104,7 +118,7 @@ func (l *Lane) resetLearned() {
 	if l.breaker.open() {
 		l.lanes.setHeld(l.dest, time.Time{})
 	}
-	l.breaker, l.window, l.gone = breaker{}, newWindow(l.window.limit), goneCounter{}
+	l.breaker, l.window, l.gone = breaker{}, l.window.fresh(), goneCounter{}
 	l.recordRecovery(l.lanes.now())
 }
 
@@ -184,6 +198,9 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
 		l.workerReturned(last.Delivery)
 		l.waitForPull(last.Delivery, now)
+	case last.Kind == Outdated:
+		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
+		l.workerReturned(last.Delivery)
 	default:
 		more = l.recordResult(last, now)
 		l.workerReturned(last.Delivery)
@@ -216,10 +233,13 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 	case Succeeded:
 		l.recordRecovery(now)
 		l.window.recordSuccess()
-		if !l.breaker.recordSuccess() {
-			return 1
+		switch {
+		case l.breaker.recordSuccess():
+			return l.resume()
+		case l.window.gathers:
+			return l.queued()
 		}
-		return l.resume()
+		return 1
 	case Rejected:
 		closed := l.breaker.recordRejection(probe || isRequested(last.Delivery.Work))
 		if !l.breaker.open() {
@@ -242,7 +262,7 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 
 // resume starts over with the window of a new lane when the breaker has closed, and returns how many workers may start.
 func (l *Lane) resume() int {
-	l.window = newWindow(l.window.limit)
+	l.window = l.window.fresh()
 	l.lanes.setHeld(l.dest, time.Time{})
 	return l.queued()
 }

@@ -267,12 +267,12 @@ func TestMaxInFlightChanges(t *testing.T) {
 	}
 	work(0, NotSent)
 	must.Equal(t, len(busy), InitialWindow, "requests run at first")
-	l.configure("u", 3)
+	l.configure(&config.Destination{URL: "u", MaxInFlight: 3})
 	work(4, Succeeded)
 	if len(busy) != 3 || l.workers != 3 {
 		t.Fatalf("%d requests run, %d are counted, want 3", len(busy), l.workers)
 	}
-	l.configure("u", 1000)
+	l.configure(&config.Destination{URL: "u", MaxInFlight: 1000})
 	for range 3 {
 		work(len(busy), Succeeded)
 		work(0, NotSent)
@@ -289,7 +289,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 		lt.fill("d", 1)
 		l := lt.byDest["d"]
 		lt.next(l, nil, NotSent)
-		l.configure("u", limit)
+		l.configure(&config.Destination{URL: "u", MaxInFlight: limit})
 		for range 3 {
 			lt.enqueue(lt.delivery("d", "run_1"))
 		}
@@ -317,7 +317,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
-	l.configure("u", 64)
+	l.configure(&config.Destination{URL: "u", MaxInFlight: 64})
 	var got []string
 	for range 7 {
 		got = append(got, lt.next(l, nil, NotSent).Work.Run)

@@ -298,8 +298,8 @@ func (ls *Lanes) unhold(s *turns, position int64) {
 	}
 }
 
-// impatient takes those out of memory that wait for too long for their turn. They must be parked. Those of a destination
-// that is not ordered any more are sent.
+// impatient takes those out of memory that wait for too long for their turn. They must be parked. Those of a
+// destination that is not ordered any more are sent.
 func (ls *Lanes) impatient() (out []*Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

@@ -166,11 +166,14 @@ const (
 	failingAfter  = 10
 )
 
-// window is the in-flight window of a lane. It grows by one with each success and halves with each time-out.
+// window is the in-flight window of a lane. It grows by one with each success and halves with each time-out. Where
+// deliveries gather for one request it is as large as it may be unless requests fail: a batch would otherwise wait for
+// its time with the few that the window lets in.
 type window struct {
-	size     int // requests that may run now, from 1 to limit
+	size     int // deliveries that may be sent now, from 1 to limit
 	limit    int // max_in_flight
 	failures int // consecutive
+	gathers  bool
 }
 
 func newWindow(limit int) window {
@@ -179,15 +182,26 @@ func newWindow(limit int) window {
 	return w
 }
 
-// resize applies a changed max_in_flight.
-func (w *window) resize(limit int) {
-	w.limit = max(limit, 1)
-	w.size = min(w.size, w.limit)
+// fresh is the window of a lane that starts over.
+func (w *window) fresh() window {
+	again := newWindow(w.limit)
+	again.resize(w.limit, w.gathers)
+	return again
+}
+
+// resize applies a changed max_in_flight, and whether deliveries gather.
+func (w *window) resize(limit int, gathers bool) {
+	w.limit, w.gathers = max(limit, 1), gathers
+	if w.size = min(w.size, w.limit); gathers && w.failures == 0 {
+		w.size = w.limit
+	}
 }
 
 func (w *window) recordSuccess() {
 	w.failures = 0
-	w.size = min(w.size+1, w.limit)
+	if w.size = min(w.size+1, w.limit); w.gathers {
+		w.size = w.limit
+	}
 }
 
 func (w *window) recordFailure(timeout bool) {

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,15 +135,25 @@ func TestWindow(t *testing.T) {
 	f(1, "----------", 1)
 	f(64, "++++++---------+-", 11) // failures in a row count
 	w := newWindow(64)
-	w.resize(2)
+	w.resize(2, false)
 	f(2, "", w.size)
-	w.resize(64)
+	w.resize(64, false)
 	if w.recordSuccess(); w.size != 3 {
 		t.Errorf("after max_in_flight grew: %d", w.size)
 	}
-	if w.resize(0); w.size != 1 {
+	if w.resize(0, false); w.size != 1 {
 		t.Errorf("after max_in_flight became 0: %d", w.size)
 	}
+	w = newWindow(64)
+	w.resize(500, true)
+	f(500, strings.Repeat("+", 496), w.size) // deliveries that gather are one request
+	for range failingAfter {
+		w.recordFailure(false)
+	}
+	is.Equal(t, w.size, FailingWindow)
+	is.Equal(t, w.fresh().size, 500)
+	w.recordSuccess()
+	is.Equal(t, w.size, 500)
 }
 
 // When memory is low, stuck lanes give back what they cannot send soon, so that a healthy lane has room for a burst

@@ -78,7 +78,7 @@ func (x *Rig) Send(body string) (*event.Attempt, destination.Result) {
 		work.Event.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	}
 	attemptID := must.Get(id.NewGenerator(nil).New(0))(x.T)
-	a, r := x.sender.Send(x.T.Context(), attemptID, x.To, work, destination.Stored(work), nil)
+	a, r := x.sender.Send(x.T.Context(), attemptID, x.To, work, destination.Stored(work), nil, nil)
 	if text := a.ErrorMessage + string(a.RequestHeader) + a.URL; strings.Contains(text, "hunter2") {
 		x.T.Errorf("the attempt shows a secret: %s", text)
 	}

@@ -49,7 +49,7 @@ func (x *authTest) send() *event.Attempt {
 	x.t.Helper()
 	to := must.Get(x.Open(&config.Endpoint{}, x.dest))(x.t)
 	work := testWork(x.t, []byte("x"))
-	attempt, _ := x.sender.Send(x.t.Context(), work.Event.ID, to, work, destination.Stored(work), nil)
+	attempt, _ := x.sender.Send(x.t.Context(), work.Event.ID, to, work, destination.Stored(work), nil, nil)
 	if strings.Contains(string(attempt.RequestHeader), "hunter2") || strings.Contains(attempt.ErrorMessage, "hunter2") {
 		x.t.Errorf("the attempt shows a secret: %s %s", attempt.RequestHeader, attempt.ErrorMessage)
 	}

@@ -53,7 +53,7 @@ func (c *client) send(
 ) *event.Attempt {
 	bound := *to
 	bound.kind, bound.transport = c.Kind, c.Transport
-	attempt, _ := c.sender.Send(ctx, attemptID, &bound, work, content, nil)
+	attempt, _ := c.sender.Send(ctx, attemptID, &bound, work, content, nil, nil)
 	return attempt
 }
 

@@ -209,6 +209,9 @@ func (h *HTTPBatch) trim() {
 
 func (h *HTTPBatch) origin() string { return "" }
 
+// Gathers reports whether events wait for others and leave together.
+func (s *Settings) Gathers() bool { return s.HTTPBatch != nil || s.S3 != nil }
+
 func (h *HTTPBatch) validate(Checks) *Fault { return nil }
 
 // Keys are the keys of records and groups of messages that are no selectors.
