@@ -90,7 +90,8 @@ type EndpointAlerts struct {
 	Channels            []string `json:"channels" in:"null" nullable:"true" maxItems:"3" uniqueItems:"true" items.enum:"@channels"`
 	ConsecutiveFailures *int     `json:"consecutive_failures" in:"null" minimum:"1" maximum:"10000"`
 	FailureRatePercent  *int     `json:"failure_rate_percent" in:"null" minimum:"1" maximum:"100"`
-	MutedUntil          web.Time `json:"muted_until" in:"null" inref:"InputTime" nullable:"true"`
+	// No alert of the endpoint fires until then. One that fires already stays, and its end is announced.
+	MutedUntil web.Time `json:"muted_until" in:"null" inref:"InputTime" nullable:"true"`
 }
 
 // Transformation has the operations that make the bodies of deliveries.

@@ -2464,9 +2464,11 @@ type EndpointAlerts struct {
 	ConsecutiveFailures *int      `json:"consecutive_failures"`
 
 	// Enabled Default `true`.
-	Enabled            bool       `json:"enabled"`
-	FailureRatePercent *int       `json:"failure_rate_percent"`
-	MutedUntil         *time.Time `json:"muted_until"`
+	Enabled            bool `json:"enabled"`
+	FailureRatePercent *int `json:"failure_rate_percent"`
+
+	// MutedUntil No alert of the endpoint fires until then. One that fires already stays, and its end is announced.
+	MutedUntil *time.Time `json:"muted_until"`
 }
 
 // EndpointAlertsInput EndpointAlerts are the settings in which an endpoint differs from the account; `null` means as in the account.
@@ -2479,7 +2481,7 @@ type EndpointAlertsInput struct {
 	Enabled            *bool `json:"enabled,omitempty"`
 	FailureRatePercent *int  `json:"failure_rate_percent,omitempty"`
 
-	// MutedUntil RFC 3339 with any offset. Without a zone it is UTC; a date alone is midnight UTC.
+	// MutedUntil No alert of the endpoint fires until then. One that fires already stays, and its end is announced.
 	MutedUntil *string `json:"muted_until,omitempty"`
 }
 

@@ -186,14 +186,14 @@ const rereadTime = time.Hour
 
 // nextTransition decides the transition of an alert, and whether it is announced. a is nil if the alert has never
 // fired. An alert changes only when its condition does. It fires again only after the cooldown, never for a record
-// from before its last transition, and never while the endpoint is muted or the rule is off: then a firing alert is
-// resolved without a notice.
+// from before its last transition, and never while the endpoint is muted or the rule is off. A rule that is off resolves
+// a firing alert without a notice. A mute does not end one: whoever got its notice also gets that of its end.
 func nextTransition(a *alerting.Alert, f evaluation, s *alerting.AlertSettings, overrides alerting.EndpointAlerts,
 	at logPosition,
 	now time.Time) (
 	_ transition, announce bool) {
 	firing := a != nil && a.Firing
-	enabled := f.rule.enabled(&s.Rules) && overrides.Enabled && !now.Before(overrides.MutedUntil)
+	enabled, muted := f.rule.enabled(&s.Rules) && overrides.Enabled, now.Before(overrides.MutedUntil)
 	if a != nil && a.Partition == at.partition && at.position < a.Position && now.Sub(a.Since) < rereadTime {
 		return unchanged, false
 	}
@@ -202,7 +202,7 @@ func nextTransition(a *alerting.Alert, f evaluation, s *alerting.AlertSettings, 
 		return resolve, false
 	case firing && f.result == good:
 		return resolve, true
-	case !firing && enabled && f.result == bad:
+	case !firing && enabled && !muted && f.result == bad:
 		if a != nil && now.Sub(a.FiredAt) < time.Duration(s.CooldownSeconds)*time.Second {
 			return unchanged, false
 		}

@@ -69,8 +69,9 @@ func TestNextTransition(t *testing.T) {
 	f("in another partition", over(time.Hour), bad, all, logPosition{2, 5}, fire, true)
 	f("muted", nil, bad, alerting.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here, unchanged, false)
 	f("no longer muted", nil, bad, alerting.EndpointAlerts{Enabled: true, MutedUntil: now}, here, fire, true)
-	f("muted while it fires", firing, bad, alerting.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}, here,
-		resolve, false)
+	muted := alerting.EndpointAlerts{Enabled: true, MutedUntil: now.Add(1)}
+	f("muted while it fires", firing, bad, muted, here, unchanged, false)
+	f("good while it is muted", firing, good, muted, here, resolve, true)
 	f("switched off", nil, bad, alerting.EndpointAlerts{}, here, unchanged, false)
 	f("switched off while it fires", firing, good, alerting.EndpointAlerts{}, here, resolve, false)
 	s.Rules.DeliveryFailed.Enabled = false

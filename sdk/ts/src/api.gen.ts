@@ -3867,6 +3867,7 @@ export interface components {
             channels: string[] | null;
             consecutive_failures: number | null;
             failure_rate_percent: number | null;
+            /** @description No alert of the endpoint fires until then. One that fires already stays, and its end is announced. */
             muted_until: components["schemas"]["Time"] | null;
         };
         /** @description EndpointAlerts are the settings in which an endpoint differs from the account; `null` means as in the account. */
@@ -3877,6 +3878,7 @@ export interface components {
             channels?: ("email" | "slack" | "webhook")[] | null;
             consecutive_failures?: number | null;
             failure_rate_percent?: number | null;
+            /** @description No alert of the endpoint fires until then. One that fires already stays, and its end is announced. */
             muted_until?: components["schemas"]["InputTime"] | null;
         };
         /** @description EndpointDay is what an endpoint has used on a day. */

@@ -728,6 +728,9 @@ class EndpointAlerts(TypedDict):
     """
     failure_rate_percent: int | None
     muted_until: str | None
+    """
+    No alert of the endpoint fires until then. One that fires already stays, and its end is announced.
+    """
 
 
 class EndpointAlertsInput(TypedDict):
@@ -747,7 +750,7 @@ class EndpointAlertsInput(TypedDict):
     failure_rate_percent: NotRequired[int | None]
     muted_until: NotRequired[str | None]
     """
-    RFC 3339 with any offset. Without a zone it is UTC; a date alone is midnight UTC.
+    No alert of the endpoint fires until then. One that fires already stays, and its end is announced.
     """
 
 
