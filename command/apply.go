@@ -143,7 +143,7 @@ func apiKey(c call, file string) (string, error) {
 		fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", path)
 	}
 	if err == nil && key == "" {
-		err = fmt.Errorf("%s: is required: a read-write API key; %[1]s_FILE or --api-key-file names a file with it",
+		err = fmt.Errorf("%s: is required: an API key; %[1]s_FILE or --api-key-file names a file with it",
 			apiKeyEnv)
 	}
 	return key, err
