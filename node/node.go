@@ -39,6 +39,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -418,13 +419,23 @@ func newDispatcher(n *Node) (runFunc, error) {
 		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
 		Limiter: n.limiter,
 		Held:    n.limiter, Erased: n.control.Erased, UseHit: n.leaks.useHit, Spans: n.spans,
-		Delivered: n.reader.DeliveredByRuns,
+		Delivered: n.deliveredByRuns,
 	})
 	if err != nil {
 		return nil, err
 	}
 	n.pulls = n.newRouter(d.Pulls())
 	return d.Run, nil
+}
+
+// deliveredByRuns is dispatcher.Deps.Delivered. Without a run in the configuration, which keeps runs for 30 days, a
+// start does not wait for the store.
+func (n *Node) deliveredByRuns(
+	ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
+	if v := n.control.View(); v.Len(entity.KindRun)+v.Len(entity.KindRecovery) == 0 {
+		return nil
+	}
+	return n.reader.DeliveredByRuns(ctx, limit, each)
 }
 
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
