@@ -253,8 +253,8 @@ const (
 	logJSON = "json"
 )
 
-// logHandler writes each record as one line, as key=value pairs or as a JSON object. Times are in UTC, as in the API and
-// in the lines of engines.
+// logHandler writes each record as one line, as key=value pairs or as a JSON object. Times are in UTC, as in the API
+// and in the lines of engines.
 func logHandler(out io.Writer, format string, lowest slog.Level) slog.Handler {
 	options := &slog.HandlerOptions{Level: lowest, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindTime {
