@@ -90,7 +90,6 @@ func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
 		}
 		parts = append(parts, p)
 	}
-	d.recall(parts)
 	d.assignment.add(parts)
 	d.tiersAssigned.Store(true)
 	d.wakeTimer()

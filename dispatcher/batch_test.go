@@ -77,6 +77,45 @@ func TestChangesWhileABatchGathers(t *testing.T) {
 	})
 }
 
+// A change that does not alter what is sent does not keep a batch from leaving, however often it is made. An event that
+// gathers again takes no second token of the rate.
+func TestBatchLeavesWhileLimitsChange(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{}
+		url, _ := w.serve(80, s)
+		endpoint := w.gathering(kinds.HTTPBatch{Events: 100, Bytes: 1 << 20, Seconds: 30}, 64, url)
+		tokens := &countedTokens{}
+		w.start(testConfig(), func(d *Deps) { d.Limiter = tokens })
+		limited := func(perSecond float64, header string) {
+			w.changed(endpoint, func(e *config.Endpoint) {
+				d := &e.Destinations[0]
+				d.RateLimit, d.HTTPBatch = &config.RateLimit{PerSecond: perSecond, Burst: 100}, &kinds.HTTPBatch{
+					Events: 100, Bytes: 1 << 20, Seconds: 30}
+				d.URL += header
+				*endpoint = *e
+			})
+		}
+		limited(100, "")
+		w.accept(w.newEvent(`{"n":1}`), w.newEvent(`{"n":2}`))
+		for n := range 4 {
+			time.Sleep(10 * time.Second)
+			limited(float64(101+n), "")
+		}
+		is.Equal(t, bodiesOf(t, s), `{"n":1}{"n":2} `)
+		w.accept(w.newEvent(`{"n":3}`))
+		time.Sleep(10 * time.Second)
+		limited(100, "?changed")
+		time.Sleep(time.Minute)
+		is.Equal(t, bodiesOf(t, s), `{"n":1}{"n":2} {"n":3} `)
+		is.Equal(t, tokens.taken.Load(), 3, "tokens")
+	})
+}
+
+// countedTokens always has a token.
+type countedTokens struct{ taken atomic.Int64 }
+
+func (c *countedTokens) TakeToken(string, float64, int) time.Duration { c.taken.Add(1); return 0 }
+
 // bodiesOf returns the bodies of the events in each batch that came, sorted, with a space after each batch.
 func bodiesOf(t *testing.T, s *sink) (text string) {
 	for _, r := range s.all() {

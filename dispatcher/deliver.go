@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
@@ -125,7 +126,16 @@ func (d *Dispatcher) isCurrent(work *event.Work, before lane.Eligibility) bool {
 		return true
 	}
 	return now.Endpoint.TransformationVersion() == before.Endpoint.TransformationVersion() &&
-		reflect.DeepEqual(now.Destination, before.Destination)
+		reflect.DeepEqual(sentAs(now.Destination), sentAs(before.Destination))
+}
+
+// sentAs is a destination without what does not change a request. With it an application that changes a limit every few
+// seconds would keep events that gather from leaving.
+func sentAs(d *config.Destination) config.Destination {
+	sent := *d
+	sent.Name, sent.MaxInFlight, sent.RateLimit, sent.Ordering = nil, 0, nil, nil
+	sent.PurgeBefore, sent.StateReason = time.Time{}, ""
+	return sent
 }
 
 // recordAttempt records an attempt and its next step.

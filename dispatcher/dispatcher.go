@@ -162,12 +162,13 @@ type Dispatcher struct {
 	group     member                                   // set by Run
 	lag       func(stream.Partition) int64             // records not fetched yet, see stream.Group; set by Run
 
-	timerWake     chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
-	recheck       recheck       // used by the timer only
-	wanted        wanted        // used by the timer only
-	surveyWake    chan struct{} // a survey is wanted; capacity 1
-	parkWarned    atomic.Int64  // unix seconds of the last warning that deliveries are parked because of an error
-	tiersAssigned atomic.Bool   // partitions were assigned since the timer looked
+	timerWake     chan struct{}  // a tier partition has a new head, or lanes want attention; capacity 1
+	recalled      map[int32]bool // the numbers of the partitions of the last assignment; used by assignments only
+	recheck       recheck        // used by the timer only
+	wanted        wanted         // used by the timer only
+	surveyWake    chan struct{}  // a survey is wanted; capacity 1
+	parkWarned    atomic.Int64   // unix seconds of the last warning that deliveries are parked because of an error
+	tiersAssigned atomic.Bool    // partitions were assigned since the timer looked
 }
 
 // member is one member of the consumer group: a stream.Group.
@@ -263,7 +264,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		InstanceID: d.cfg.InstanceID,
 		MaxPoll:    maxPollRecords,
 		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetchBytes, MaxBytes: maxFetchBytes,
-		Assigned: func(commits map[stream.Partition]stream.Commit) { <-joined; d.onAssigned(commits) },
+		Assigned: func(commits map[stream.Partition]stream.Commit) {
+			<-joined
+			d.recall(ctx, commits)
+			d.onAssigned(commits)
+		},
 		Revoked: func(ctx context.Context, ids []stream.Partition) {
 			d.releasePartitions(ctx, d.assignment.named(ids), revokeTimeout)
 		},

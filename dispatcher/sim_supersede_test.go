@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -78,6 +79,30 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 			}
 			is.Equal(t, len(s.all()), requests, "requests, with an answer of the store: %v", answers)
 		})
+	}
+}
+
+// The store is asked only about partitions that this node has not had until now, and no longer than the node runs.
+func TestRecallAsksOnlyWhenItMust(t *testing.T) {
+	asked := 0
+	d := &Dispatcher{log: testLog(), delivered: func(
+		ctx context.Context, _ int, _ func(run string, event id.ID, dest string, ended time.Time)) error {
+		asked++
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, x := range []struct {
+		partitions []int32
+		want       int
+	}{{nil, 0}, {[]int32{0, 1}, 1}, {[]int32{0}, 1}, {[]int32{0}, 1}, {[]int32{0, 1}, 2}} {
+		all := make(map[stream.Partition]stream.Commit)
+		for _, index := range x.partitions {
+			all[stream.Partition{Topic: stream.Events, Index: index}] = stream.Commit{}
+		}
+		d.recall(stopped, all)
+		is.Equal(t, asked, x.want, "questions after the assignment of %v", x.partitions)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // maxSuperseded bounds the deliveries that are remembered, about 10 MB. The oldest are forgotten first: their
@@ -74,17 +75,20 @@ const (
 	maxAttempt = 15 * time.Minute
 )
 
-// recall reads what replays and recovery jobs have delivered of the events in newly assigned partitions. If the store
-// does not answer, waiting deliveries are sent although a replay has delivered their events.
-func (d *Dispatcher) recall(parts []*partition) {
-	if d.delivered == nil || len(parts) == 0 {
+// recall reads what replays and recovery jobs have delivered of the events in newly assigned partitions, unless this
+// node had all of them in the assignment before. If the store does not answer, waiting deliveries are sent although a
+// replay has delivered their events.
+func (d *Dispatcher) recall(ctx context.Context, partitions map[stream.Partition]stream.Commit) {
+	assigned, fresh := make(map[int32]bool), false
+	for p := range partitions {
+		assigned[p.Index] = true
+		fresh = fresh || !d.recalled[p.Index]
+	}
+	d.recalled = assigned
+	if d.delivered == nil || !fresh {
 		return
 	}
-	assigned := make(map[int32]bool)
-	for _, p := range parts {
-		assigned[p.id.Index] = true
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), recallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()
 	err := d.delivered(ctx, maxRecalled, func(run string, event id.ID, dest string, ended time.Time) {
 		if !assigned[event.Partition()] {

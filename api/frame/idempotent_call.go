@@ -319,7 +319,8 @@ func (a *IdempotentCalls) remember(
 	}
 	finish := func(with seal.Secret) error {
 		_, err := a.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
-			if x.Status == 0 { // otherwise a repeat that took over the claim was faster
+			// Otherwise a repeat that took over the claim was faster, or the claim is another one: a deleted tenant's was released.
+			if x.Status == 0 && x.IDSeed == c.claim.IDSeed {
 				x.Status, x.Answer = status, with
 			}
 			return nil

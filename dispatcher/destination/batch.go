@@ -48,6 +48,7 @@ type Batch struct {
 type member struct {
 	answer  chan *Batch // gets the last request that contained it; has room for it
 	current func() bool // see Message.Current
+	header  http.Header
 }
 
 // Send adds an event to a batch, calls send for a batch that begins with it, and returns when the batch was sent. The
@@ -140,17 +141,28 @@ func (b *Batch) answer(part *Batch) {
 // dropOutdated gives back the events that must not be sent any more as they were when they joined: one has expired or
 // its destination has changed, for example.
 func (b *Batch) dropOutdated() {
-	lines, kept := bytes.SplitAfter(b.Lines.Bytes(), []byte{'\n'}), b.members[:0:0]
-	var left bytes.Buffer
+	dropped := make(map[int]bool)
 	for i, m := range b.members {
-		if m.current != nil && !m.current() {
+		switch {
+		case m.current != nil && !m.current():
 			m.answer <- &Batch{result: Result{Outdated: true}}
-			continue
+			dropped[i] = true
+		case b.Farthest == nil || hopsOf(m.header) > hopsOf(b.Farthest):
+			b.Farthest = m.header
 		}
-		kept = append(kept, m)
-		left.Write(lines[i])
 	}
-	b.Lines, b.members, b.Count = left, kept, len(kept)
+	if len(dropped) == 0 {
+		return
+	}
+	all, lines := b.members, bytes.SplitAfter(b.Lines.Bytes(), []byte{'\n'})
+	b.members, b.Lines = nil, bytes.Buffer{}
+	for i, m := range all {
+		if !dropped[i] {
+			b.members = append(b.members, m)
+			b.Lines.Write(lines[i])
+		}
+	}
+	b.Count = len(b.members)
 }
 
 // refusesContent reports whether a status rejects the content of the request (RFC 9110, 15.5).
@@ -188,14 +200,11 @@ func (x *Batches) join(
 		b = nil
 	}
 	if b == nil {
-		b = &Batch{full: make(chan struct{}), Farthest: header}
-	}
-	if hopsOf(header) > hopsOf(b.Farthest) {
-		b.Farthest = header
+		b = &Batch{full: make(chan struct{})}
 	}
 	b.Lines.Write(line)
 	first, waits = b.Count == 0, make(chan *Batch, 1)
-	b.Count, b.members = b.Count+1, append(b.members, member{waits, current})
+	b.Count, b.members = b.Count+1, append(b.members, member{waits, current, header})
 	if x.next = b; b.Lines.Len() >= x.Bytes || b.Count == x.Count {
 		x.next = nil
 		close(b.full)

@@ -37,6 +37,8 @@ type Delivery struct {
 	behind     id.ID // event whose turn it is; zero: unknown
 	placeEnded bool  // those after it in the order of its destination may go
 	leased     int   // bytes that it counts for in Lane.leases
+	hasToken   bool  // of the destination's rate limit, for its next attempt
+	rev        int64 // of the endpoint when it was checked last; 0: unknown
 
 	Recorded func() // called when its last outcome is durable; nil: nobody waits for it
 }
@@ -226,11 +228,14 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 			last = Result{Delivery: delivery, Kind: WaitsForPull}
 			continue
 		}
-		if wait := l.takeToken(eligibility.Destination); wait > 0 {
-			delivery.Slot.EndDelivery()
-			last = Result{Delivery: delivery, Kind: waitsForToken, wait: wait,
-				perSecond: eligibility.Destination.RateLimit.PerSecond}
-			continue
+		if !delivery.hasToken {
+			if wait := l.takeToken(eligibility.Destination); wait > 0 {
+				delivery.Slot.EndDelivery()
+				last = Result{Delivery: delivery, Kind: waitsForToken, wait: wait,
+					perSecond: eligibility.Destination.RateLimit.PerSecond}
+				continue
+			}
+			delivery.hasToken = true
 		}
 		return Decision{Action: Send, Delivery: delivery, Eligibility: eligibility}
 	}
@@ -238,8 +243,8 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 
 // EnforceLimits ends the pauses of partitions that waited long enough for a lane. When more than half of the memory is
 // used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. It takes those out that
-// wait for their turn for too long. again is how long to
-// wait before the next call; 0: until Deps.Wake is called.
+// wait for their turn for too long, or need none any more. again is how long to wait before the next call; 0: until
+// Deps.Wake is called.
 func (ls *Lanes) EnforceLimits() (shed []Decision, again time.Duration) {
 	deliveries, again := ls.enforceLimits()
 	park := func(delivery *Delivery, reason event.Reason) {
@@ -252,8 +257,12 @@ func (ls *Lanes) EnforceLimits() (shed []Decision, again time.Duration) {
 	for _, delivery := range deliveries {
 		park(delivery, event.LaneFull)
 	}
-	for _, delivery := range ls.impatient() {
+	impatient, waits := ls.impatient()
+	for _, delivery := range impatient {
 		park(delivery, event.Behind)
+	}
+	if waits && (again == 0 || again > changeInterval) {
+		again = changeInterval
 	}
 	return shed, again
 }
@@ -300,6 +309,9 @@ func (ls *Lanes) parkDelivery(delivery *Delivery, reason event.Reason, eligibili
 	defer ls.mu.Unlock()
 	now := ls.now()
 	l := ls.laneOf(delivery, now)
+	if eligibility.Endpoint != nil {
+		delivery.rev = eligibility.Endpoint.Rev
+	}
 	if eligibility.Known && reason == event.BreakerOpen {
 		l.followURL(eligibility.Destination.URL) // a new URL closes the breaker for the next delivery
 	}

@@ -177,8 +177,7 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held bool, reason e
 	case place.Position == 0:
 		return false, ""
 	case !ls.rules.Ordered(work): // any more
-		ls.endPlace(delivery, now)
-		work.Place = event.Place{}
+		ls.leaveOrder(delivery, now)
 		return false, ""
 	}
 	o := ls.ordersOf(partition.ID.Index)
@@ -207,7 +206,9 @@ func (l *Lane) awaitTurn(delivery *Delivery, now time.Time) (held bool, reason e
 	}
 	s.held[place.Position] = delivery
 	s.order.held++
-	ls.holding[s] = struct{}{}
+	if ls.holding[s] = struct{}{}; len(ls.holding) == 1 {
+		ls.wakeTimer()
+	}
 	return true, ""
 }
 
@@ -217,6 +218,13 @@ func (ls *Lanes) EndPlace(delivery *Delivery) {
 	defer ls.mu.Unlock()
 	delivery.placeEnded = true
 	ls.endPlace(delivery, ls.now())
+}
+
+// leaveOrder ends the place of a delivery that is sent without one. Its copies have none either.
+func (ls *Lanes) leaveOrder(delivery *Delivery, now time.Time) {
+	delivery.placeEnded = true
+	ls.endPlace(delivery, now)
+	delivery.Work.Place = event.Place{}
 }
 
 func (ls *Lanes) endPlace(delivery *Delivery, now time.Time) {
@@ -300,7 +308,7 @@ func (ls *Lanes) unhold(s *turns, position int64) {
 
 // impatient takes those out of memory that wait for too long for their turn. They must be parked. Those of a
 // destination that is not ordered any more are sent.
-func (ls *Lanes) impatient() (out []*Delivery) {
+func (ls *Lanes) impatient() (out []*Delivery, waits bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	now, ordered := ls.now(), make(map[*order]bool)
@@ -331,7 +339,7 @@ func (ls *Lanes) impatient() (out []*Delivery) {
 			out = append(out, delivery)
 		}
 	}
-	return out
+	return out, len(ls.holding) > 0
 }
 
 // letGo sends all that wait for their turn in memory.
@@ -342,8 +350,7 @@ func (ls *Lanes) letGo(s *turns, now time.Time) {
 			continue
 		}
 		ls.unhold(s, position)
-		ls.endPlace(delivery, now)
-		delivery.Work.Place = event.Place{}
+		ls.leaveOrder(delivery, now)
 		l := ls.byDest[s.dest]
 		l.live.PushBack(delivery)
 		l.startWorkers(1)

@@ -96,6 +96,36 @@ func TestCopyLeavesNoPlace(t *testing.T) {
 	is.Equal(t, lt.next(l, first, Succeeded), next, "the next delivery waits for the copy")
 }
 
+// So does a copy of a delivery that is sent because its destination is not ordered any more, whether it was held or
+// came afterwards.
+func TestCopyLeavesNoPlaceAfterTheOrder(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		lt := newLaneTest(t, 100)
+		first, second, again := lt.at(1), lt.at(2), lt.at(2)
+		second.Work.Parked = event.Behind
+		work := *second.Work
+		again.Work = &work
+		lt.Admit(first)
+		l := lt.byDest["ordered"]
+		lt.next(l, nil, NotSent)
+		if held {
+			lt.Admit(second)
+		}
+		lt.unordered = true
+		if lt.EnforceLimits(); !held {
+			lt.Admit(second)
+		}
+		is.Equal(t, second.Work.Place, event.Place{})
+		lt.AddPlace(again)
+		if decision := lt.Admit(again); decision.Action != End {
+			t.Fatalf("%+v", decision)
+		}
+		lt.EndPlace(first)
+		lt.next(l, first, Succeeded)
+		is.Equal(t, lt.Census().Ordered, 0, "places, of a delivery that was held: %v", held)
+	}
+}
+
 // A destination may have a quarter of the positions that are free. Then its next events fail, replayable, and nothing
 // pauses: neither its partition nor other destinations. What is in the retry topics goes on.
 func TestPositionsAreBounded(t *testing.T) {

@@ -154,7 +154,7 @@ func (l *Lane) shed(out []*Delivery) []*Delivery {
 }
 
 // stuckQueue bounds the queue of a stuck lane when memory is low.
-func (l *Lane) stuckQueue() int { return 2 * l.window.size }
+func (l *Lane) stuckQueue() int { return min(2*l.window.size, laneQueue) }
 
 // How many requests may run to one destination.
 const (

@@ -93,7 +93,7 @@ func (l *Lane) parkLocked(delivery *Delivery, reason event.Reason, now time.Time
 	}
 	*l.parking.countOf(reason)++
 	l.parking.total++
-	wait, earliest := l.parkFor(work, reason, now)
+	wait, earliest := l.parkFor(delivery, reason, now)
 	decision := Decision{
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
 		Due: now.Add(wait), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
@@ -122,13 +122,13 @@ func (l *Lane) parkLocked(delivery *Delivery, reason event.Reason, now time.Time
 
 // parkFor returns how long the delivery is parked, and how soon it is re-checked if the lane recovers meanwhile. What a
 // user asked for never waits longer because the lane hangs: its job may be cancelled.
-func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wait, earliest time.Duration) {
-	ls := l.lanes
+func (l *Lane) parkFor(delivery *Delivery, reason event.Reason, now time.Time) (wait, earliest time.Duration) {
+	ls, work := l.lanes, delivery.Work
 	earliest = RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, RecheckBudget)
 	if reason == event.Behind {
 		wait = max(RecheckInterval(ls.tiers, l.parking.total, ls.lanesParked, HungRecheckBudget), behindRecheck)
 		l.parking.behindUntil = later(l.parking.behindUntil, now.Add(wait))
-		l.watch(work, reason)
+		l.watch(delivery, reason)
 		return wait, wait // all the same, so that they come back in their order
 	}
 	wait = earliest
@@ -154,14 +154,15 @@ func (l *Lane) parkFor(work *event.Work, reason event.Reason, now time.Time) (wa
 		return wait, earliest
 	}
 	l.parking.hungUntil = later(l.parking.hungUntil, now.Add(wait))
-	l.watch(work, reason)
+	l.watch(delivery, reason)
 	return wait, earliest
 }
 
 // watch keeps one delivery that was parked for long, to notice changes of the configuration.
-func (l *Lane) watch(work *event.Work, reason event.Reason) {
+func (l *Lane) watch(delivery *Delivery, reason event.Reason) {
 	if l.parking.hung == nil {
-		l.parking.hung, l.lanes.anyHung = newHungDelivery(work, reason), true
+		l.parking.hung, l.lanes.anyHung = newHungDelivery(delivery.Work, reason), true
+		l.parking.hung.rev = delivery.rev
 		l.lanes.wakeTimer()
 	}
 }
