@@ -319,7 +319,8 @@ func (a *IdempotentCalls) remember(
 	}
 	finish := func(with seal.Secret) error {
 		_, err := a.Answers.ChangeAnswer(ctx, c.claim.ID, func(x *config.Answer) error {
-			// Otherwise a repeat that took over the claim was faster, or the claim is another one: a deleted tenant's was released.
+			// Otherwise a repeat that took over the claim was faster, or the claim is another one: that of a deleted tenant
+			// was released.
 			if x.Status == 0 && x.IDSeed == c.claim.IDSeed {
 				x.Status, x.Answer = status, with
 			}
