@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -376,6 +377,83 @@ func TestParallelBatchesWithOneKey(t *testing.T) {
 		}
 	}
 	is.Equal(t, len(c.fake.events), len(items), "events")
+}
+
+// The events of a batch are accepted in their order, with keys or without.
+func TestBatchKeepsItsOrder(t *testing.T) {
+	_, remembering := withRedis(t)
+	var mu sync.Mutex
+	var accepted []*event.Event
+	c := newClient(t, remembering, func(_ *api.Config, deps *api.Deps) {
+		deps.Accept.(*fake).AcceptFunc = func(_ context.Context, e *event.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			accepted = append(accepted, e)
+			return nil
+		}
+	})
+	target := c.batchTarget()
+	for _, keys := range []func(n int) bool{
+		func(int) bool { return false }, func(int) bool { return true }, func(n int) bool { return n%3 == 0 }} {
+		accepted = nil
+		items := make([]string, 300)
+		for n := range items {
+			if items[n] = fmt.Sprintf(`{"type":"n.%d","data":{}}`, n); keys(n) {
+				items[n] = fmt.Sprintf(`{"type":"n.%d","data":{},"idempotency_key":"%p-%d"}`, n, keys, n)
+			}
+		}
+		c.do("POST", target, batchOf(items...)).want(202)
+		must.Equal(t, len(accepted), len(items), "events")
+		for n, e := range accepted {
+			if e.Type != fmt.Sprintf("n.%d", n) || n > 0 && e.ID.Compare(accepted[n-1].ID) <= 0 {
+				t.Fatalf("event %d is %s with id %s", n, e.Type, e.ID)
+			}
+		}
+	}
+}
+
+// Batches with the same keys, sent at the same time in any order, store each event once, and all of them get its id.
+func TestParallelBatchesWithTheSameItems(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := c.batchTarget()
+	const n = 200
+	answers := make([]*answer, 4)
+	var wg sync.WaitGroup
+	for i := range answers {
+		items := make([]string, n)
+		for k := range items {
+			items[k] = fmt.Sprintf(`{"type":"a","data":{"k":%d},"idempotency_key":"k%d"}`, k, k)
+		}
+		if i%2 == 1 {
+			slices.Reverse(items)
+		}
+		wg.Go(func() { answers[i] = c.do("POST", target, batchOf(items...)) })
+	}
+	wg.Wait()
+	ids := map[string]int{}
+	for i, a := range answers {
+		for k := range n {
+			of := k
+			if i%2 == 1 {
+				of = n - 1 - k
+			}
+			d := a.want(202).text(fmt.Sprintf("data.%d.id", of))
+			ids[d]++
+			is.Equal(t, d, answers[0].text(fmt.Sprintf("data.%d.id", k)), "item %d of batch %d", k, i)
+		}
+	}
+	is.Equal(t, len(ids), n, "events")
+}
+
+// Headers are stored with each event, so a small request with large ones would take gigabytes.
+func TestBatchHeadersAreBounded(t *testing.T) {
+	c := newClient(t)
+	target := c.batchTarget()
+	full := batchOf(slices.Repeat([]string{`{"type":"a","data":{}}`}, 1000)...)
+	c.do("POST", target, full, "X-Team", strings.Repeat("h", 4000)).want(202)
+	c.do("POST", target, full, "X-Team", strings.Repeat("h", 8000)).wantError(400, "invalid_request", "")
+	c.do("POST", target, batchOf(`{"type":"a","data":{}}`), "X-Team", strings.Repeat("h", 8000)).want(202)
 }
 
 func TestBatchCountsAsOneSend(t *testing.T) {

@@ -164,6 +164,23 @@ func TestDedupMerges(t *testing.T) {
 	stored(nil)
 }
 
+// Like the type source, the deduplication of a provider's webhooks follows the provider until a request sets another one:
+// the id of another provider's body may name an order, of which all webhooks but the first would be duplicates.
+func TestDedupFollowsTheProvider(t *testing.T) {
+	c := newClient(t)
+	dedupOf := func(a *answer) any { return a.want(200).get("dedup.key") }
+	created := c.do("POST", "/v1/endpoints", `{"provider":"stripe","destinations":["https://a.example"]}`).want(201)
+	path := "/v1/endpoints/" + created.text("id")
+	is.Equal(t, created.get("dedup.key"), any("body:$.id"))
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify"}`)), any("header:X-Shopify-Webhook-Id"))
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"generic"}`)), nil)
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"stripe"}`)), any("body:$.id"))
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify","dedup":{"key":"header:X-Own"}}`)), any("header:X-Own"))
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"stripe"}`)), any("header:X-Own"))
+	c.do("PATCH", path, `{"dedup":null}`).want(200)
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify"}`)), nil)
+}
+
 func TestDestinationStates(t *testing.T) {
 	c := newClient(t)
 	created := c.do("POST", "/v1/endpoints", `{"destinations":["https://a.example","https://b.example"]}`).want(201)

@@ -87,6 +87,9 @@ func TestHandshakes(t *testing.T) {
 	if a := w.want(w.post(zoom, headers...), 200); a.body != want || a.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("zoom: %s", a.body)
 	}
+	w.provider("zoom", "the old secret", secret, "another")
+	is.Equal(t, w.want(w.post(zoom, headers...), 200).body, want, "with the secret that signed the request")
+	w.provider("zoom", secret)
 	w.want(w.post(zoom, "X-Zm-Request-Timestamp", "1760000000", "X-Zm-Signature", "v0="+strings.Repeat("0", 64)), 401)
 	// A text that could be part of what Zoom signs is not.
 	evil := strings.Replace(zoom, "qgg8vlvZRS6UYooatFL8Aw", "v0:1760000000:{}", 1)

@@ -53,13 +53,15 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 // merge validates a request and merges it into e, which holds the defaults or the current values. key is who changes
 // it.
 func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpoint) {
+	before := e.Provider
 	in.provider(o, e)
 	if e.Provider != verify.Generic && e.Verification == nil {
 		in.Warn("verification", "is not set, so signatures of "+e.Provider+
 			" are not checked: anyone who knows ingest_url can send events in its name")
 	}
-	if key := verify.ByName(e.Provider).Dedup; in.creating && key != "" {
-		e.Dedup = &config.Dedup{Key: key, WindowSeconds: maxDaySeconds}
+	// When it is left out, it follows the provider until a request sets another one.
+	if in.creating || e.Provider != before && reflect.DeepEqual(e.Dedup, defaultDedup(before)) {
+		e.Dedup = defaultDedup(e.Provider)
 	}
 	x := settingsOfEndpoint(e)
 	shown := in.shownInbound(e)
@@ -117,6 +119,15 @@ func (in *endpointInput) provider(o *frame.Object, e *config.Endpoint) {
 	if in.creating || e.Provider != before && equalText(e.TypeSource, defaultTypeSource(before)) {
 		e.TypeSource = defaultTypeSource(e.Provider)
 	}
+}
+
+// defaultDedup is the deduplication by the id that a provider gives to each webhook, nil if it gives none.
+func defaultDedup(provider string) *config.Dedup {
+	key := verify.ByName(provider).Dedup
+	if key == "" {
+		return nil
+	}
+	return &config.Dedup{Key: key, WindowSeconds: maxDaySeconds}
 }
 
 // dedup sets the deduplication key of a request. The default window is the longest, one day.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,19 +40,22 @@ type batchItem struct {
 	id         id.ID  // zero until the event is stored
 	status     event.Status
 	err        error
-	repeated   bool // the key was used before: read the status of that event
+	repeated   bool            // the key was used before: read the status of that event
+	event      *event.Event    // to be stored
+	claim      *idempotentSend // of the key
+	waits      bool            // for another call that has the key
 }
 
 // batch is one POST …/events/batch.
 type batch struct {
-	sender                 *sender
-	r                      *http.Request
-	ep                     *config.Endpoint
-	template               eventTemplate
-	items                  []batchItem
-	warnings               []frame.Warning
-	spent                  int  // on checks against schemas
-	idempotencyUnavailable bool // the limiter store failed: repeats may not be recognised
+	sender   *sender
+	r        *http.Request
+	ep       *config.Endpoint
+	template eventTemplate
+	items    []batchItem
+	warnings []frame.Warning
+	spent    int         // on checks against schemas
+	forgets  atomic.Bool // the limiter store failed: repeats may not be recognised
 }
 
 // sendBatch stores up to 1,000 events. Each item is validated and stored on its own; only an error in the request
@@ -91,7 +95,7 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 			}
 		}
 	}
-	refusal := b.parse(body.Bytes(), lines)
+	refusal := cmp.Or(b.parse(body.Bytes(), lines), b.checkHeaders())
 	if repeatable == "" {
 		if refusal != nil {
 			return refusal
@@ -120,6 +124,19 @@ func (b *batch) parse(body []byte, lines bool) error {
 		if b.parseItem(x, frame.Indexed("events", i)); x.refusal != nil {
 			x.err = withParamPrefix(frame.Indexed("events", i), x.refusal)
 		}
+	}
+	return nil
+}
+
+// checkHeaders bounds what the headers of the request take: they are stored with each of its events.
+func (b *batch) checkHeaders() error {
+	size := 0
+	for _, f := range b.template.Header {
+		size += len(f.Name) + len(f.Value)
+	}
+	if size*len(b.items) > maxBatchBody {
+		return web.Invalid("", "the request has %d bytes of headers that are stored with each event, such as X- headers; with %d events "+
+			"that is more than 5 MiB: send fewer events, or smaller headers", size, len(b.items))
 	}
 	return nil
 }
@@ -249,7 +266,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	}
 	o := b.sender.newIdempotentSend(b.r, b.ep, key, body, d)
 	o.request.Key += "\x00" // keeps the batch's key apart from the keys of items, which contain no NUL
-	held, err := o.claim(b.r.Context())
+	held, err := o.claim(b.r.Context(), true)
 	if err != nil {
 		return err
 	}
@@ -260,12 +277,12 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 			return errRefusedBefore()
 		}
 	case held.State == claim.Unavailable:
-		b.idempotencyUnavailable = true
+		b.forgets.Store(true)
 	case refusal != nil:
 		o.refuse(w, b.r)
 	}
 	if refusal != nil {
-		if b.idempotencyUnavailable {
+		if b.forgets.Load() {
 			frame.SetIdempotencyUnavailable(w)
 		}
 		return refusal
@@ -282,7 +299,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 		if !o.finish(b.r.Context(), nil) {
 			frame.SetIdempotencyUnavailable(w)
 		}
-	case isDisabled(err) && !b.idempotencyUnavailable:
+	case isDisabled(err) && !b.forgets.Load():
 		o.refuse(w, b.r)
 	default: // a repeat stores what is missing: each item has a claim of its own
 		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
@@ -292,7 +309,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 
 // answer writes one result for each item, in the order of the request.
 func (b *batch) answer(w http.ResponseWriter, err error) error {
-	if b.idempotencyUnavailable {
+	if b.forgets.Load() {
 		frame.SetIdempotencyUnavailable(w)
 	}
 	if err != nil {
@@ -416,8 +433,9 @@ func acquireBatchSlot(ctx context.Context, slots chan struct{}, where string) er
 func (b *batch) store() error {
 	// Storing continues when the client leaves: the events are complete.
 	ctx := context.WithoutCancel(b.r.Context())
-	b.storeWithoutKeys(ctx)
-	repeats := b.storeWithKeys(ctx)
+	repeats := b.claimKeys(ctx)
+	b.storeClaimed(ctx)
+	b.storeWaiting(ctx)
 	b.readStatuses(ctx)
 	for i, first := range repeats {
 		b.copyResult(&b.items[i], &b.items[first])
@@ -442,29 +460,6 @@ func (b *batch) store() error {
 	return unavailable
 }
 
-// storeWithoutKeys stores the items without an idempotency key, all at the same time.
-func (b *batch) storeWithoutKeys(ctx context.Context) {
-	items, events := make([]*batchItem, 0, len(b.items)), make([]*event.Event, 0, len(b.items))
-	for i := range b.items {
-		x := &b.items[i]
-		if x.err != nil || x.key != "" {
-			continue
-		}
-		d, err := b.sender.IDs.New(b.ep.Partition)
-		if err != nil {
-			x.err = acceptError(err)
-			continue
-		}
-		items, events = append(items, x), append(events, b.template.newEvent(d, &x.parsedEvent))
-	}
-	if len(events) == 0 {
-		return
-	}
-	for i, err := range b.sender.accept.AcceptAll(ctx, events, b.ep) {
-		items[i].setResult(events[i], err)
-	}
-}
-
 func (x *batchItem) setResult(e *event.Event, err error) {
 	if err != nil {
 		x.err = acceptError(err)
@@ -476,67 +471,104 @@ func (x *batchItem) setResult(e *event.Event, err error) {
 	}
 }
 
-// storeWithKeys claims and stores the items with an idempotency key. An item that is refused now may be the repeat of
+// claimKeys gives the items their ids, in their order, and claims the keys of those that have one, many at the same
+// time. It does not wait for other calls, which may wait for this one. An item that is refused now may be the repeat of
 // one that was stored. It returns the items whose key an earlier item of the batch uses, as index → index of that item.
-func (b *batch) storeWithKeys(ctx context.Context) map[int]int {
+func (b *batch) claimKeys(ctx context.Context) map[int]int {
 	repeats, firsts := map[int]int{}, map[string]int{}
-	limited, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
-	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(maxBatchClaims)
-	unavailable := make(chan struct{}, 1)
 	for i := range b.items {
 		x := &b.items[i]
-		if x.key == "" || x.err != nil && !x.wellFormed {
+		if x.err != nil && (x.key == "" || !x.wellFormed) {
 			continue
 		}
-		if first, ok := firsts[x.key]; ok {
+		if first, ok := firsts[x.key]; ok && x.key != "" {
 			repeats[i] = first
 			continue
 		}
 		firsts[x.key] = i
-		g.Go(func() error {
-			if !b.storeOnce(ctx, limited, x) {
-				select {
-				case unavailable <- struct{}{}:
-				default:
-				}
-			}
-			return nil
-		})
+		d, err := b.sender.IDs.New(b.ep.Partition)
+		if err != nil {
+			x.err = acceptError(err)
+			continue
+		}
+		x.event = b.template.newEvent(d, &x.parsedEvent)
+		x.event.IdempotencyKey = x.key
+		if x.key != "" {
+			x.claim = b.sender.newIdempotentSend(b.r, b.ep, x.key, x.raw, d)
+			g.Go(func() error { b.claimKey(ctx, x, false); return nil })
+		}
 	}
 	_ = g.Wait() // each item holds its own error
-	b.idempotencyUnavailable = b.idempotencyUnavailable || len(unavailable) > 0
 	return repeats
 }
 
-// storeOnce stores an item unless its key was used before or it is refused. It returns false when the limiter store
-// failed, so a repeat may be stored again. limited bounds the time that all items of a batch together wait for claims
-// of other calls.
-func (b *batch) storeOnce(ctx, limited context.Context, x *batchItem) (remembered bool) {
-	d, err := b.sender.IDs.New(b.ep.Partition)
-	if err != nil {
-		x.err = acceptError(err)
-		return true
+// claimKey claims the key of an item. Without an event there is nothing to store, unless the item waits.
+func (b *batch) claimKey(ctx context.Context, x *batchItem, wait bool) {
+	held, err := x.claim.claim(ctx, wait)
+	e, _ := errors.AsType[*web.Error](err)
+	if err == nil && held.State == claim.Unavailable {
+		b.forgets.Store(true)
 	}
-	o := b.sender.newIdempotentSend(b.r, b.ep, x.key, x.raw, d)
-	held, err := o.claim(limited)
 	switch {
+	case e != nil && e.Status == http.StatusTooManyRequests && !wait:
+		x.waits = true
+		return
 	case err != nil:
 		x.err = err
-		return true
 	case held.State == claim.Stored:
 		x.id, x.status, x.repeated, x.err = held.Event, event.Pending, true, nil
-		return true
 	case x.err != nil: // it is checked again when it is repeated; the key stays free
-		b.sender.claims.Store.Release(ctx, o.request.Key, d)
-		return held.State == claim.New
+		b.sender.claims.Store.Release(ctx, x.claim.request.Key, x.event.ID)
+	default:
+		x.waits = false
+		return
 	}
-	e := b.template.newEvent(d, &x.parsedEvent)
-	e.IdempotencyKey = x.key
-	err = b.sender.accept.Accept(ctx, e, b.ep)
-	x.setResult(e, err)
-	return held.State == claim.New && o.finish(ctx, err)
+	x.event, x.waits = nil, false
+}
+
+// storeClaimed stores the items that have an event and do not wait, in their order, and ends their claims.
+func (b *batch) storeClaimed(ctx context.Context) {
+	items, events := make([]*batchItem, 0, len(b.items)), make([]*event.Event, 0, len(b.items))
+	for i := range b.items {
+		if x := &b.items[i]; x.event != nil && !x.waits {
+			items, events = append(items, x), append(events, x.event)
+		}
+	}
+	if len(events) == 0 {
+		return
+	}
+	var g errgroup.Group
+	g.SetLimit(maxBatchClaims)
+	for i, err := range b.sender.accept.AcceptAll(ctx, events, b.ep) {
+		x := items[i]
+		if x.setResult(x.event, err); x.claim != nil {
+			g.Go(func() error {
+				if !x.claim.finish(ctx, err) {
+					b.forgets.Store(true)
+				}
+				return nil
+			})
+		}
+		x.event = nil
+	}
+	_ = g.Wait()
+}
+
+// storeWaiting stores the items whose key another call had. All of them together wait for a limited time.
+func (b *batch) storeWaiting(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(maxBatchClaims)
+	for i := range b.items {
+		if x := &b.items[i]; x.waits {
+			g.Go(func() error { b.claimKey(limited, x, true); return nil })
+		}
+	}
+	_ = g.Wait()
+	b.storeClaimed(ctx)
 }
 
 // readStatuses reads the current status of events that an earlier call stored. An event that cannot be read now is

@@ -436,7 +436,7 @@ func (a *sender) newIdempotentSend(
 func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (wire.EventRow,
 	error)) (
 	wire.EventRow, error) {
-	held, err := o.claim(r.Context())
+	held, err := o.claim(r.Context(), true)
 	if err != nil {
 		return wire.EventRow{}, err
 	}
@@ -478,15 +478,20 @@ func (o *idempotentSend) finish(ctx context.Context, result error) (remembered b
 	return err == nil
 }
 
-// claim claims the key, and waits for another call with the same key and body.
-func (o *idempotentSend) claim(ctx context.Context) (claim.Claim, error) {
+// claim claims the key, and waits for another call with the same key and body unless wait is false.
+func (o *idempotentSend) claim(ctx context.Context, wait bool) (claim.Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
 	defer cancel()
-	held := o.sender.claims.Begin(ctx, o.request)
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	if !wait {
+		stop()
+	}
+	held := o.sender.claims.Begin(waiting, o.request)
 	if held.State == claim.Stored && o.isOutlived(ctx, held.Event) {
 		o.outlived = o.request.Key
 		o.request.Key += "\x00" + o.endpoint.ID
-		held = o.sender.claims.Begin(ctx, o.request)
+		held = o.sender.claims.Begin(waiting, o.request)
 	}
 	switch {
 	case (held.State == claim.Pending || held.State == claim.Stored) && o.request.Differs(held.Note):

@@ -21,6 +21,13 @@ func TestDedupKey(t *testing.T) {
 	f("header:X-GitHub-Delivery", "not json", "72d3162e", true)
 	f("header:x-github-delivery", "", "72d3162e", true)
 	f("header:X-Empty", "", "", false)
+	header.Set("Svix-Id", "msg_1")
+	f("header:Webhook-Id", "", "msg_1", true) // two names of one header
+	header.Del("Svix-Id")
+	header.Set("Webhook-Id", "msg_2")
+	f("header:Svix-Id", "", "msg_2", true)
+	header.Set("Svix-Id", "msg_1")
+	f("header:Webhook-Id", "", "msg_2", true)
 	f("header:X-Absent", "", "", false)
 	f("body:$.id", `{"id":"evt_1"}`, "evt_1", true)
 	f("body:id", `{"id":"\u0061"}`, "a", true)
