@@ -20,8 +20,8 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// With a full disk, requests are answered 503, never a false 2xx. When there is room again the same process continues,
-// and every event that was answered 2xx is listed, also after a restart.
+// With a full disk, requests are answered 503, never a false 2xx, and a node starts. When there is room again the same
+// process continues, and every event that was answered 2xx is listed, also after a restart.
 func TestFullDiskAnswers503(t *testing.T) {
 	t.Parallel()
 	skipShort(t)
@@ -73,6 +73,8 @@ func TestFullDiskAnswers503(t *testing.T) {
 	if statuses[http.StatusServiceUnavailable] == 0 || len(statuses) != 2 {
 		t.Errorf("wrong answers with a full disk: %v", statuses)
 	}
+	p.kill()
+	p.start()
 	must.Do(t, os.Remove(filler))
 	for freed := time.Now(); send() != http.StatusOK; time.Sleep(100 * time.Millisecond) {
 		if time.Since(freed) > busy*20*time.Second {
