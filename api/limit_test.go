@@ -175,7 +175,8 @@ func TestDedupFollowsTheProvider(t *testing.T) {
 	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify"}`)), any("header:X-Shopify-Webhook-Id"))
 	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"generic"}`)), nil)
 	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"stripe"}`)), any("body:$.id"))
-	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify","dedup":{"key":"header:X-Own"}}`)), any("header:X-Own"))
+	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify","dedup":{"key":"header:X-Own"}}`)),
+		any("header:X-Own"))
 	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"stripe"}`)), any("header:X-Own"))
 	c.do("PATCH", path, `{"dedup":null}`).want(200)
 	is.Equal(t, dedupOf(c.do("PATCH", path, `{"provider":"shopify"}`)), nil)

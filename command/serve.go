@@ -170,7 +170,8 @@ func loadOrCreateSecret(path string, generate func() string) (string, error) {
 		if text := strings.TrimSpace(string(b)); text != "" {
 			return text, nil
 		}
-		return "", fmt.Errorf("%s is empty: put its copy back; while nothing is stored, remove it, and a new secret is created", path)
+		return "", fmt.Errorf("%s is empty: put its copy back; while nothing is stored, remove it, and a new secret is "+
+			"created", path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read secret: %w", err)

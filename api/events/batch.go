@@ -135,8 +135,8 @@ func (b *batch) checkHeaders() error {
 		size += len(f.Name) + len(f.Value)
 	}
 	if size*len(b.items) > maxBatchBody {
-		return web.Invalid("", "the request has %d bytes of headers that are stored with each event, such as X- headers; with %d events "+
-			"that is more than 5 MiB: send fewer events, or smaller headers", size, len(b.items))
+		return web.Invalid("", "the request has %d bytes of headers that are stored with each event, such as X- headers; "+
+			"with %d events that is more than 5 MiB: send fewer events, or smaller headers", size, len(b.items))
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ func ParseDedupKey(s string) (DedupKey, error) {
 	return DedupKey{part}, err
 }
 
-// otherID has the two names of one header: Standard Webhooks took the names of Svix over without its prefix, and senders
-// use either.
+// otherID has the two names of one header: Standard Webhooks took the names of Svix over without its prefix, and
+// senders use either.
 var otherID = map[string]string{"Webhook-Id": "Svix-Id", "Svix-Id": "Webhook-Id"}
 
 // Of returns the deduplication value of a received event: a string that is not empty, or a number as it is written. It

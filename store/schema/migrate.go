@@ -148,8 +148,8 @@ func (m migration) run(ctx context.Context, steps []step) (ran, waiting []string
 		return nil, nil, err
 	}
 	for _, statement := range m.bookkeepingTables() {
-		if m.cfg.Check || m.cluster == "" && tables == 2 { // on a full disk a statement fails although it would change nothing
-			break
+		if m.cfg.Check || m.cluster == "" && tables == 2 {
+			break // on a full disk a statement fails although it would change nothing
 		}
 		if err := m.exec(ctx, statement); err != nil {
 			return nil, nil, err
