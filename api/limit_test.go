@@ -164,8 +164,8 @@ func TestDedupMerges(t *testing.T) {
 	stored(nil)
 }
 
-// Like the type source, the deduplication of a provider's webhooks follows the provider until a request sets another one:
-// the id of another provider's body may name an order, of which all webhooks but the first would be duplicates.
+// Like the type source, the deduplication of a provider's webhooks follows the provider until a request sets another
+// one: the id of another provider's body may name an order, of which all webhooks but the first would be duplicates.
 func TestDedupFollowsTheProvider(t *testing.T) {
 	c := newClient(t)
 	dedupOf := func(a *answer) any { return a.want(200).get("dedup.key") }
