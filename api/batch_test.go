@@ -446,6 +446,54 @@ func TestParallelBatchesWithTheSameItems(t *testing.T) {
 	is.Equal(t, len(ids), n, "events")
 }
 
+// An event whose key another request has is not stored while the limiter store is away: that one may have stored it.
+func TestLimiterFailsWhileABatchWaits(t *testing.T) {
+	redis, remembering := withRedis(t)
+	storing, goOn := make(chan bool), make(chan bool)
+	var stored atomic.Int64
+	c := newClient(t, remembering, func(_ *api.Config, deps *api.Deps) {
+		deps.Accept.(*fake).AcceptFunc = func(_ context.Context, e *event.Event) error {
+			switch e.Type {
+			case "shared":
+				if stored.Add(1) == 1 {
+					storing <- true
+					<-goOn
+				}
+			case "first":
+				redis.SetError("away")
+			}
+			return nil
+		}
+	})
+	target := c.batchTarget()
+	const shared = `{"type":"shared","data":{},"idempotency_key":"shared"}`
+	var other sync.WaitGroup
+	other.Go(func() { c.do("POST", target, batchOf(shared)).want(202) })
+	<-storing
+	a := c.do("POST", target, batchOf(`{"type":"first","data":{},"idempotency_key":"first"}`, shared)).want(202)
+	if a.get("data.0.id") == nil || a.text("data.1.error.type") != "rate_limited" {
+		t.Errorf("%s", a.raw)
+	}
+	redis.SetError("")
+	close(goOn)
+	other.Wait()
+	is.Equal(t, stored.Load(), 1, "times that the event was stored")
+}
+
+// A key is bound to the body alone: a batch that was refused for its headers may come again with smaller ones.
+func TestBatchComesAgainWithSmallerHeaders(t *testing.T) {
+	_, remembering := withRedis(t)
+	c := newClient(t, remembering)
+	target := c.batchTarget()
+	full := batchOf(slices.Repeat([]string{`{"type":"a","data":{}}`}, 1000)...)
+	with := func(size int) *answer {
+		return c.do("POST", target, full, "X-Team", strings.Repeat("h", size), "Idempotency-Key", "k")
+	}
+	with(8000).wantError(400, "invalid_request", "")
+	first := with(100).want(202).replayed(false)
+	is.Equal(t, with(8000).want(202).replayed(true).text("data.999.id"), first.text("data.999.id"))
+}
+
 // Headers are stored with each event, so a small request with large ones would take gigabytes.
 func TestBatchHeadersAreBounded(t *testing.T) {
 	c := newClient(t)

@@ -36,10 +36,10 @@ API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is 
           headers: {Authorization: file:/run/secrets/app}
       retry_policy: {max_attempts: 12}
 
-Members are those of POST /v1/endpoints, but url. What the file does not name stays as it is. --dry-run shows the
-differences, has the service validate all of them (with a key that may write), and changes nothing. --prune deletes the
-endpoints that the file does not name, and the destinations, headers and metadata that it does not name where it names
-others.
+Members are those of POST /v1/endpoints, but url. What the file does not name stays as it is, or follows provider.
+--dry-run shows the differences, has the service validate all of them (with a key that may write), and changes nothing.
+--prune deletes the endpoints that the file does not name, and the destinations, headers and metadata that it does not
+name where it names others.
 Endpoints of tenants have tenant: NAME; --prune does not touch tenants that the file does not name.
 
 Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either, so

@@ -43,7 +43,7 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 	value, ok := "", false
 	// An event that is not delivered must not make a later one its duplicate.
 	if p.dedup != nil && e.Reason != event.DeliveryLoop {
-		value, ok = p.dedup.Of(req.Header, req.Body)
+		value, ok = p.dedup.OfReceived(req.Header, req.Body)
 	}
 	if !ok {
 		return g.acceptor.Accept(ctx, e, ep)

@@ -58,7 +58,7 @@ func (g *Ingest) TakeFetched(ctx context.Context, ep *config.Endpoint, records [
 		e.Source, e.Verdict = event.SourceReconcile, event.VerdictVerified
 		value, ok := r.Key, false
 		if p.dedup != nil {
-			if value, ok = p.dedup.Of(headerOf(r), r.Body); !ok {
+			if value, ok = p.dedup.OfReceived(headerOf(r), r.Body); !ok {
 				value = r.Key
 			}
 		}

@@ -59,9 +59,11 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		in.Warn("verification", "is not set, so signatures of "+e.Provider+
 			" are not checked: anyone who knows ingest_url can send events in its name")
 	}
-	// When it is left out, it follows the provider until a request sets another one.
-	if in.creating || e.Provider != before && reflect.DeepEqual(e.Dedup, defaultDedup(before)) {
-		e.Dedup = defaultDedup(e.Provider)
+	// When it is left out, the key of a provider follows the provider.
+	if key := verify.ByName(before).Dedup; in.creating {
+		e.Dedup = defaultDedup(e.Provider, maxDaySeconds)
+	} else if e.Provider != before && key != "" && e.Dedup != nil && e.Dedup.Key == key {
+		e.Dedup = defaultDedup(e.Provider, e.Dedup.WindowSeconds)
 	}
 	x := settingsOfEndpoint(e)
 	shown := in.shownInbound(e)
@@ -122,12 +124,12 @@ func (in *endpointInput) provider(o *frame.Object, e *config.Endpoint) {
 }
 
 // defaultDedup is the deduplication by the id that a provider gives to each webhook, nil if it gives none.
-func defaultDedup(provider string) *config.Dedup {
+func defaultDedup(provider string, seconds int) *config.Dedup {
 	key := verify.ByName(provider).Dedup
 	if key == "" {
 		return nil
 	}
-	return &config.Dedup{Key: key, WindowSeconds: maxDaySeconds}
+	return &config.Dedup{Key: key, WindowSeconds: seconds}
 }
 
 // dedup sets the deduplication key of a request. The default window is the longest, one day.

@@ -27,8 +27,9 @@ import (
 const (
 	// maxBatch and maxBatchBody bound one batch: 1,000 events and 5 MiB.
 	maxBatch, maxBatchBody = 1000, 5 << 20
-	// maxBatchClaims bounds the items with an idempotency key that are stored at the same time.
-	maxBatchClaims = 64
+	// maxBatchClaims bounds the keys that are claimed at the same time: four batches together have no more than the
+	// limiter has connections. maxBatchWaits bounds those that wait for another call.
+	maxBatchClaims, maxBatchWaits = 8, 64
 )
 
 // batchItem is one event of a batch and the result of storing it.
@@ -43,6 +44,7 @@ type batchItem struct {
 	repeated   bool            // the key was used before: read the status of that event
 	event      *event.Event    // to be stored
 	claim      *idempotentSend // of the key
+	claimed    bool            // the claim is this call's, which must finish it
 	waits      bool            // for another call that has the key
 }
 
@@ -95,14 +97,14 @@ func (a *sender) sendBatch(w http.ResponseWriter, r *http.Request, key *config.K
 			}
 		}
 	}
-	refusal := cmp.Or(b.parse(body.Bytes(), lines), b.checkHeaders())
-	if repeatable == "" {
-		if refusal != nil {
-			return refusal
-		}
-		return b.answer(w, b.store())
+	refusal := b.parse(body.Bytes(), lines)
+	if repeatable != "" {
+		return b.storeIdempotent(w, repeatable, body.Bytes(), refusal)
 	}
-	return b.storeIdempotent(w, repeatable, body.Bytes(), refusal)
+	if refusal = cmp.Or(refusal, b.checkHeaders()); refusal != nil {
+		return refusal
+	}
+	return b.answer(w, b.store())
 }
 
 // parse splits the body into items and validates each. It returns an error of the request as a whole.
@@ -268,6 +270,10 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	o.request.Key += "\x00" // keeps the batch's key apart from the keys of items, which contain no NUL
 	held, err := o.claim(b.r.Context(), true)
 	if err != nil {
+		return err
+	}
+	if err := b.checkHeaders(); err != nil && held.State != claim.Stored { // the key is bound to the body alone
+		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
 		return err
 	}
 	switch {
@@ -504,7 +510,8 @@ func (b *batch) claimKeys(ctx context.Context) map[int]int {
 	return repeats
 }
 
-// claimKey claims the key of an item. Without an event there is nothing to store, unless the item waits.
+// claimKey claims the key of an item. Afterwards an item with an event is to be stored, unless it waits for another
+// call that has its key.
 func (b *batch) claimKey(ctx context.Context, x *batchItem, wait bool) {
 	held, err := x.claim.claim(ctx, wait)
 	e, _ := errors.AsType[*web.Error](err)
@@ -520,30 +527,41 @@ func (b *batch) claimKey(ctx context.Context, x *batchItem, wait bool) {
 	case held.State == claim.Stored:
 		x.id, x.status, x.repeated, x.err = held.Event, event.Pending, true, nil
 	case x.err != nil: // it is checked again when it is repeated; the key stays free
-		b.sender.claims.Store.Release(ctx, x.claim.request.Key, x.event.ID)
+		b.sender.claims.Store.Release(context.WithoutCancel(ctx), x.claim.request.Key, x.event.ID)
+	case wait && held.State == claim.Unavailable: // another call had the key, and may have stored the event
+		x.err = frame.ErrStillRunning()
 	default:
-		x.waits = false
+		x.claimed, x.waits = held.State == claim.New, false
 		return
 	}
 	x.event, x.waits = nil, false
 }
 
-// storeClaimed stores the items that have an event and do not wait, in their order, and ends their claims.
+// storeClaimed stores the items that have an event and do not wait, in their order.
 func (b *batch) storeClaimed(ctx context.Context) {
-	items, events := make([]*batchItem, 0, len(b.items)), make([]*event.Event, 0, len(b.items))
+	items := make([]*batchItem, 0, len(b.items))
 	for i := range b.items {
 		if x := &b.items[i]; x.event != nil && !x.waits {
-			items, events = append(items, x), append(events, x.event)
+			items = append(items, x)
 		}
 	}
-	if len(events) == 0 {
+	b.storeItems(ctx, items...)
+}
+
+// storeItems stores the events of items and ends their claims.
+func (b *batch) storeItems(ctx context.Context, items ...*batchItem) {
+	if len(items) == 0 {
 		return
+	}
+	events := make([]*event.Event, len(items))
+	for i, x := range items {
+		events[i], x.event = x.event, nil
 	}
 	var g errgroup.Group
 	g.SetLimit(maxBatchClaims)
 	for i, err := range b.sender.accept.AcceptAll(ctx, events, b.ep) {
 		x := items[i]
-		if x.setResult(x.event, err); x.claim != nil {
+		if x.setResult(events[i], err); x.claimed {
 			g.Go(func() error {
 				if !x.claim.finish(ctx, err) {
 					b.forgets.Store(true)
@@ -551,24 +569,28 @@ func (b *batch) storeClaimed(ctx context.Context) {
 				return nil
 			})
 		}
-		x.event = nil
 	}
 	_ = g.Wait()
 }
 
-// storeWaiting stores the items whose key another call had. All of them together wait for a limited time.
+// storeWaiting stores the items whose key another call had, each as soon as it has the key: another batch may wait for
+// it. All of them together wait for a limited time.
 func (b *batch) storeWaiting(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
 	defer cancel()
 	var g errgroup.Group
-	g.SetLimit(maxBatchClaims)
+	g.SetLimit(maxBatchWaits)
 	for i := range b.items {
 		if x := &b.items[i]; x.waits {
-			g.Go(func() error { b.claimKey(limited, x, true); return nil })
+			g.Go(func() error {
+				if b.claimKey(limited, x, true); x.event != nil {
+					b.storeItems(ctx, x)
+				}
+				return nil
+			})
 		}
 	}
 	_ = g.Wait()
-	b.storeClaimed(ctx)
 }
 
 // readStatuses reads the current status of events that an earlier call stored. An event that cannot be read now is

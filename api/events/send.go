@@ -482,16 +482,15 @@ func (o *idempotentSend) finish(ctx context.Context, result error) (remembered b
 func (o *idempotentSend) claim(ctx context.Context, wait bool) (claim.Claim, error) {
 	ctx, cancel := context.WithTimeout(ctx, frame.IdempotencyWait)
 	defer cancel()
-	waiting, stop := context.WithCancel(ctx)
-	defer stop()
+	begin := o.sender.claims.Begin
 	if !wait {
-		stop()
+		begin = o.sender.claims.Try
 	}
-	held := o.sender.claims.Begin(waiting, o.request)
+	held := begin(ctx, o.request)
 	if held.State == claim.Stored && o.isOutlived(ctx, held.Event) {
 		o.outlived = o.request.Key
 		o.request.Key += "\x00" + o.endpoint.ID
-		held = o.sender.claims.Begin(waiting, o.request)
+		held = begin(ctx, o.request)
 	}
 	switch {
 	case (held.State == claim.Pending || held.State == claim.Stored) && o.request.Differs(held.Note):

@@ -84,6 +84,11 @@ type Request struct {
 	Differs func(note string) bool
 }
 
+// Try claims the key once, and does not look for the event of another request that holds it.
+func (c *Claims) Try(ctx context.Context, r *Request) Claim {
+	return c.Store.Claim(context.WithoutCancel(ctx), r.Key, r.Event, r.Note)
+}
+
 // Begin claims the key. While another request holds it and has not stored its event, Begin waits until ctx ends, if
 // there is room.
 func (c *Claims) Begin(ctx context.Context, r *Request) (held Claim) {

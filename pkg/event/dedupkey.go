@@ -23,17 +23,11 @@ func ParseDedupKey(s string) (DedupKey, error) {
 	return DedupKey{part}, err
 }
 
-// otherID has the two names of one header: Standard Webhooks took the names of Svix over without its prefix, and
-// senders use either.
-var otherID = map[string]string{"Webhook-Id": "Svix-Id", "Svix-Id": "Webhook-Id"}
-
 // Of returns the deduplication value of a received event: a string that is not empty, or a number as it is written. It
 // returns false for any other value and for a body that is not JSON.
 func (k DedupKey) Of(header http.Header, body []byte) (value string, ok bool) {
 	if k.part.kind == "header" {
-		if value = header.Get(k.part.value); value == "" {
-			value = header.Get(otherID[k.part.value])
-		}
+		value = header.Get(k.part.value)
 		return value, value != ""
 	}
 	doc, valid := ParseJSON(body)
@@ -48,4 +42,17 @@ func (k DedupKey) Of(header http.Header, body []byte) (value string, ok bool) {
 	default:
 		return "", false
 	}
+}
+
+// otherID has the two names of one header: Standard Webhooks took the names of Svix over without its prefix, and
+// senders use either.
+var otherID = map[string]string{"Webhook-Id": "Svix-Id", "Svix-Id": "Webhook-Id"}
+
+// OfReceived is Of for a request as it came: the id of a webhook has the other of its two names if it has not the one
+// that the key asks for.
+func (k DedupKey) OfReceived(header http.Header, body []byte) (value string, ok bool) {
+	if value, ok = k.Of(header, body); !ok && k.part.kind == "header" {
+		value = header.Get(otherID[k.part.value])
+	}
+	return value, value != ""
 }

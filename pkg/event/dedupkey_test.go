@@ -14,7 +14,7 @@ func TestDedupKey(t *testing.T) {
 		t.Helper()
 		k, err := ParseDedupKey(key)
 		must.Do(t, err, key)
-		if got, found := k.Of(header, []byte(body)); got != want || found != ok {
+		if got, found := k.OfReceived(header, []byte(body)); got != want || found != ok {
 			t.Errorf("%s of %.60s: %q %v, want %q %v", key, body, got, found, want, ok)
 		}
 	}
