@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -640,7 +641,7 @@ func TestOneReplayPerEndpoint(t *testing.T) {
 	c.send(other)
 	var running, most atomic.Int32
 	c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error {
-		most.Store(max(most.Load(), running.Add(1)))
+		kit.Raise(&most, running.Add(1))
 		time.Sleep(100 * time.Millisecond)
 		running.Add(-1)
 		return nil
@@ -706,7 +707,7 @@ func TestReplayCountsTwoAtATime(t *testing.T) {
 		hold := make(chan struct{})
 		var running, most atomic.Int32
 		c.fake.SelectFunc = func(context.Context, event.Query, func([]event.Match) error) error {
-			most.Store(max(most.Load(), running.Add(1)))
+			kit.Raise(&most, running.Add(1))
 			<-hold
 			running.Add(-1)
 			return nil

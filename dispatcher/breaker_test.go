@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 )
 
 // heldNow records the calls of SetHeldUntil.
@@ -125,7 +126,7 @@ func TestReplaysAreProbes(t *testing.T) {
 		var flying, most atomic.Int64
 		s := &sink{answer: func(_ int, r received) int {
 			if r.header.Get("Relay-Trigger") == "replay" {
-				most.Store(max(most.Load(), flying.Add(1)))
+				kit.Raise(&most, flying.Add(1))
 				time.Sleep(time.Second)
 				flying.Add(-1)
 			}

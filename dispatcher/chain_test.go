@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -230,7 +231,7 @@ func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var flying, most atomic.Int64
 		s := &sink{answer: func(int, received) int {
-			most.Store(max(most.Load(), flying.Add(1)))
+			kit.Raise(&most, flying.Add(1))
 			defer flying.Add(-1)
 			time.Sleep(2 * time.Second)
 			return 200

@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -221,7 +222,7 @@ func TestHungDestinationGetsFewRequests(t *testing.T) {
 		hangs.Store(true)
 		url, _ := w.serve(80, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			total.Add(1)
-			most.Store(max(most.Load(), flying.Add(1)))
+			kit.Raise(&most, flying.Add(1))
 			defer flying.Add(-1)
 			if io.Copy(io.Discard, r.Body); hangs.Load() {
 				<-r.Context().Done()

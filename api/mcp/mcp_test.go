@@ -32,6 +32,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -493,7 +494,7 @@ func TestFewRequestsRunAtTheSameTime(t *testing.T) {
 	f, release := &fake{}, make(chan struct{})
 	var running, most atomic.Int32
 	f.slow = func() {
-		most.Store(max(most.Load(), running.Add(1)))
+		kit.Raise(&most, running.Add(1))
 		<-release
 		running.Add(-1)
 	}
