@@ -88,9 +88,9 @@ func (d *Dispatcher) recall(ctx context.Context, partitions map[stream.Partition
 	if d.delivered == nil || !fresh {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, recallTimeout)
+	limited, cancel := context.WithTimeout(ctx, recallTimeout)
 	defer cancel()
-	err := d.delivered(ctx, maxRecalled, func(run string, event id.ID, dest string, ended time.Time) {
+	err := d.delivered(limited, maxRecalled, func(run string, event id.ID, dest string, ended time.Time) {
 		if !assigned[event.Partition()] {
 			return
 		}
@@ -98,7 +98,7 @@ func (d *Dispatcher) recall(ctx context.Context, partitions map[stream.Partition
 		d.rules.superseded.add(lane.DeliveryKey{Event: event, Dest: dest}, began)
 		d.rules.superseded.add(lane.DeliveryKey{Event: event, Dest: dest, Run: run}, began)
 	})
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // else the node stops
 		d.log.LogAttrs(ctx, slog.LevelWarn,
 			"cannot read what replays have delivered; waiting retries of the same events are sent", slog.Any("error", err))
 	}

@@ -137,8 +137,8 @@ func errDisabled() error {
 	return web.WrongState("", "the endpoint is disabled; enable it to send events")
 }
 
-// errRefusedBefore answers the repeat of a request that was refused for what has changed since: the state of the
-// endpoint, the schema of the type or the time.
+// errRefusedBefore is the answer to a repeat that is valid now, of a request that was refused: the endpoint was
+// enabled, the schema changed or time passed since.
 func errRefusedBefore() error {
 	return web.WrongState("", "the first request with this Idempotency-Key was refused: the endpoint was disabled, or "+
 		"the event did not match its schema or was not in time; send it again with a new key")

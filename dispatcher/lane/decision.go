@@ -188,7 +188,7 @@ const (
 	TimedOut                        // the destination did not answer in time
 	waitsForToken                   // it is back at the head of its queue until there is a token
 	WaitsForPull                    // it is back at the head of its queue until a consumer pulls
-	Outdated                        // it is back at the head of its queue, because what was checked has changed
+	Outdated                        // it is back at the head of its queue: the event or its destination has changed
 )
 
 // Next counts the result of a worker's last delivery and decides what the worker does next. It checks the

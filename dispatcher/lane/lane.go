@@ -95,7 +95,7 @@ func (l *Lane) Target(eligibility Eligibility) (Target, error) {
 	return target, nil
 }
 
-// configure applies what has changed in the destination to the lane.
+// configure applies the settings of a destination that was opened to the lane.
 func (l *Lane) configure(d *config.Destination) {
 	l.lanes.mu.Lock()
 	defer l.lanes.mu.Unlock()

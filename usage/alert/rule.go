@@ -187,7 +187,7 @@ const rereadTime = time.Hour
 // nextTransition decides the transition of an alert, and whether it is announced. a is nil if the alert has never
 // fired. An alert changes only when its condition does. It fires again only after the cooldown, never for a record
 // from before its last transition, and never while the endpoint is muted or the rule is off. A rule that is off
-// resolves a firing alert without a notice. A mute does not end one: whoever got its notice also gets that of its end.
+// resolves a firing alert without a notice. A mute does not end one, so its end is announced as well.
 func nextTransition(a *alerting.Alert, f evaluation, s *alerting.AlertSettings, overrides alerting.EndpointAlerts,
 	at logPosition,
 	now time.Time) (
