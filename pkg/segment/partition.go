@@ -23,6 +23,8 @@ type Partition struct {
 	key  Key
 	seed uint32 // of checksums
 	acks *acker
+	// missing are ranges of records that an earlier start found missing. They do not change after Open.
+	missing []Missing
 
 	end    atomic.Int64 // offset of the next record to be written: all below can be read
 	synced atomic.Int64 // offset below which all is on disk
@@ -166,7 +168,7 @@ func (p *Partition) roll(base int64) (*segment, error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
 	files := p.log.files
-	if p.file != nil && p.log.cfg.Fsync && p.synced.Load() < p.end.Load() {
+	if p.file != nil && p.synced.Load() < p.end.Load() { // without Fsync too: recover relies on it
 		if err := files.sync(p.file); err != nil {
 			p.log.fail(err)
 			return nil, p.log.err()
@@ -292,9 +294,8 @@ func (p *Partition) Begin(offset int64) error {
 	if err != nil {
 		return err
 	}
-	p.segments, p.start, p.next = []*segment{s}, offset, offset
-	p.end.Store(offset)
-	p.synced.Store(offset)
+	p.segments, p.start = []*segment{s}, offset
+	p.setEnd(offset)
 	return nil
 }
 

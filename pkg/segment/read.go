@@ -17,6 +17,8 @@ var (
 	ErrOutOfRange = errors.New("the log does not have this offset")
 	// ErrDamaged means that a file does not contain what was written.
 	ErrDamaged = errors.New("a file of the log is damaged")
+	// ErrMissing is an ErrDamaged that Config.SkipMissing ignores: a partition has lost records at its end.
+	ErrMissing = fmt.Errorf("%w or lost", ErrDamaged)
 )
 
 // Most bounds what Read returns.
@@ -25,12 +27,18 @@ type Most struct {
 	One           bool // the first record is returned even if it alone is larger than Bytes
 }
 
-// Read appends the records from an offset on to dst. At the end of the partition it appends none.
+// Read appends the records from an offset on to dst, without those that are missing. At the end of the partition it
+// appends none.
 func (p *Partition) Read(from int64, most Most, dst []Frame) ([]Frame, error) {
 	p.mu.Lock()
 	if from < p.start || from > p.end.Load() {
 		p.mu.Unlock()
 		return dst, ErrOutOfRange
+	}
+	for _, m := range p.missing {
+		if m.From <= from && from < m.To {
+			from = m.To
+		}
 	}
 	if from == p.end.Load() {
 		p.mu.Unlock()
@@ -158,6 +166,9 @@ func (p *Partition) OffsetForTime(timeMS int64) (int64, error) {
 			}
 			if err != nil {
 				return 0, err
+			}
+			if len(frames) == 0 { // the rest is missing
+				break
 			}
 			for _, f := range frames {
 				if f.Time >= timeMS {

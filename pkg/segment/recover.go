@@ -14,9 +14,9 @@ import (
 // extension is that of segments.
 const extension = ".seg"
 
-// recover reads the state log and all segments.
+// recover reads the state log and all segments. It changes nothing unless all of them are whole.
 func (l *Log) recover() error {
-	if err := l.recoverState(); err != nil {
+	if err := l.readState(); err != nil {
 		return err
 	}
 	for _, t := range l.state.topics {
@@ -24,18 +24,33 @@ func (l *Log) recover() error {
 	}
 	found, err := l.listSegments()
 	if err != nil {
-		return errors.Join(err, l.closeFiles())
+		return err
+	}
+	var errs []error
+	for key := range found {
+		if l.partitions[key] == nil {
+			errs = append(errs, fmt.Errorf("%w: there is a file for partition %s, which %s does not name", ErrDamaged, key,
+				StateFile))
+		}
 	}
 	var buf []byte // one for all files
-	for key, bases := range found {
-		p := l.partitions[key]
-		if p == nil {
-			return errors.Join(fmt.Errorf("%w: there is a file for partition %s, which %s does not name", ErrDamaged, key,
-				StateFile), l.closeFiles())
+	for key, p := range l.partitions {
+		errs = append(errs, p.scan(found[key], &buf))
+	}
+	if err := errors.Join(errs...); err != nil || l.cfg.check {
+		return err
+	}
+	if err := l.syncParents(); err != nil {
+		return err
+	}
+	err = l.openState()
+	for _, p := range l.partitions {
+		if err == nil {
+			err = p.open()
 		}
-		if err := p.recover(bases, &buf); err != nil {
-			return errors.Join(err, l.closeFiles())
-		}
+	}
+	if err != nil {
+		return errors.Join(err, l.closeFiles())
 	}
 	return nil
 }
@@ -46,13 +61,16 @@ func (l *Log) closeFiles() (err error) {
 			err = errors.Join(err, p.file.Close())
 		}
 	}
-	return errors.Join(err, l.state.file.Close())
+	if l.state.file != nil {
+		err = errors.Join(err, l.state.file.Close())
+	}
+	return err
 }
 
-// recoverState reads the state log, or creates it.
-func (l *Log) recoverState() error {
+// readState reads the state log.
+func (l *Log) readState() error {
 	s := &state{log: l, max: maxStateBytes, topics: make(map[string]Topic), commits: make(map[string]map[Key]Commit),
-		starts: make(map[Key]int64)}
+		starts: make(map[Key]int64), missing: make(map[Key][]Missing)}
 	l.state = s
 	b, err := os.ReadFile(l.path(StateFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -69,11 +87,16 @@ func (l *Log) recoverState() error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", StateFile, err)
 	}
-	if end == 0 {
-		return s.rewrite()
-	}
-	s.file, err = l.reopen(StateFile, int64(end), int64(len(b)))
 	s.size, s.seq, s.synced = int64(end), next, next
+	return nil
+}
+
+// openState opens the state log for writing, or creates it.
+func (l *Log) openState() (err error) {
+	if l.state.size == 0 {
+		return l.state.rewrite()
+	}
+	l.state.file, err = l.reopen(StateFile, l.state.size)
 	return err
 }
 
@@ -108,21 +131,28 @@ func (l *Log) listSegments() (map[Key][]int64, error) {
 	return found, nil
 }
 
-// recover reads the segments of a partition. Only the last one may have a torn end: the others were complete and on
-// disk before the next one was created.
-func (p *Partition) recover(bases []int64, buf *[]byte) error {
-	next := bases[0]
+// scan reads the segments of a partition. Only the last one may have a torn end: the others were complete and on disk
+// before the next one was created.
+func (p *Partition) scan(bases []int64, buf *[]byte) error {
+	state := p.log.state
 	for i, base := range bases {
 		name := p.name(base)
-		if base != next {
-			return fmt.Errorf("%w: %s follows offset %d, so that records are missing", ErrDamaged, name, next)
+		switch before := (Missing{p.key, p.next, base}); {
+		case i == 0:
+			p.start, p.next = max(base, state.starts[p.key]), base
+		case base == p.next:
+		case base > p.next && (p.log.cfg.SkipMissing || slices.Contains(state.missing[p.key], before)):
+			p.missing = append(p.missing, before)
+		default:
+			return fmt.Errorf("%w: %s begins at offset %d, and the file before it ends at %d; restore a copy of the data "+
+				"directory, or skip what is missing", ErrMissing, name, base, p.next)
 		}
 		b, err := readInto(p.log.path(name), buf)
 		if err != nil {
 			return err
 		}
 		s := &segment{base: base}
-		end, scanned, err := scan(b, p.seed, base, func(f Frame, at int) error {
+		end, next, err := scan(b, p.seed, base, func(f Frame, at int) error {
 			s.add(f.Offset, int64(at), f.Time)
 			return nil
 		})
@@ -132,33 +162,85 @@ func (p *Partition) recover(bases []int64, buf *[]byte) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w; restore a copy of the data directory", name, err)
 		}
-		s.size, next = int64(end), scanned
+		s.size, p.next = int64(end), next
 		p.segments = append(p.segments, s)
-		if i == len(bases)-1 {
-			if p.file, err = p.log.reopen(name, int64(end), int64(len(b))); err != nil {
-				return err
-			}
+	}
+	p.start = min(p.start, p.next)
+	return p.checkEnd()
+}
+
+// checkEnd returns an error if a partition has lost records that were on disk.
+func (p *Partition) checkEnd() error {
+	end, _ := p.log.state.provenEnd(p.key)
+	if end <= p.next || p.log.cfg.SkipMissing || p.log.state.skipped(p.key, p.next) >= end {
+		return nil
+	}
+	what := "no file of " + p.key.String() + " is there"
+	if s := p.newestLocked(); s != nil {
+		what = p.name(s.base)
+	}
+	return fmt.Errorf("%w: %s: %v were on disk and are missing; restore a copy of the data directory, or skip them",
+		ErrMissing, what, Missing{p.key, p.next, end})
+}
+
+// open opens the newest segment for writing. If records are missing behind it, the partition goes on behind them: their
+// offsets must not be used again, because commits may say that they are completed.
+func (p *Partition) open() (err error) {
+	if s := p.newestLocked(); s != nil {
+		if p.file, err = p.log.reopen(p.name(s.base), s.size); err != nil {
+			return err
 		}
 	}
-	p.start = min(max(bases[0], p.log.state.starts[p.key]), next)
-	p.next = next
-	p.end.Store(next)
-	p.synced.Store(next)
+	p.setEnd(p.next)
+	state := p.log.state
+	_, end := state.provenEnd(p.key)
+	end = max(end, state.skipped(p.key, p.next))
+	if end > p.next {
+		p.missing = append(p.missing, Missing{p.key, p.next, end})
+	}
+	for _, m := range p.missing {
+		if slices.Contains(state.missing[p.key], m) {
+			continue
+		}
+		p.log.cfg.Log.Error("records of the log are missing and are skipped", "missing", m.String())
+		if err := state.write(stateEntry{Missing: []Missing{m}}, true); err != nil {
+			return err
+		}
+	}
+	if end <= p.next {
+		return nil
+	}
+	s, err := p.roll(end)
+	if err != nil {
+		return err
+	}
+	if p.segments = append(p.segments, s); len(p.segments) == 1 {
+		p.start = end
+	}
+	p.setEnd(end)
 	return nil
 }
 
+// setEnd sets the offset of the next record of a partition that is on disk up to there.
+func (p *Partition) setEnd(offset int64) {
+	p.next = offset
+	p.end.Store(offset)
+	p.synced.Store(offset)
+}
+
 // reopen opens a file for writing, cuts off what a crash left of a write, and syncs it: readers and commits count on
-// what an earlier process left in the page cache.
-func (l *Log) reopen(name string, end, size int64) (*os.File, error) {
+// what an earlier process left in the page cache, and records say that it is on disk.
+func (l *Log) reopen(name string, end int64) (*os.File, error) {
 	f, err := os.OpenFile(l.path(name), os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if end < size {
-		l.cfg.Log.Warn("cut off a torn write", "file", name, "bytes", size-end)
+	info, err := f.Stat()
+	if err == nil && end < info.Size() {
+		l.cfg.Log.Warn("cut off a torn write", "file", name, "bytes", info.Size()-end)
 		err = l.files.truncate(f, end)
 	}
-	if err == nil && l.cfg.Fsync {
+	if err == nil {
 		err = l.files.sync(f)
 	}
 	if err != nil {

@@ -21,6 +21,9 @@
 //   - After a power cut at any write every acknowledged record and commit is there, no partition has a hole, and no
 //     committed offset lies beyond the end: TestPowerCutAtEveryOperation, TestCutAtEveryByte
 //   - A damaged record below a synced one is an error, not a shorter log: TestHoleIsAnError
+//   - A partition that has lost records which were on disk is an error. Whatever is lost, no offset is used again:
+//     TestDamagedFiles, TestSkipMissing
+//   - A power cut without fsync loses the newest records, and never the ability to start: TestPowerCutWithoutFsync
 //   - A full disk loses nothing that was acknowledged, and the log goes on when there is room: TestFullDisk
 //   - Nothing is acknowledged after a failed sync: TestSyncErrorIsFinal
 //   - A copy that is made while the log grows and is trimmed has all records above its commits: TestSnapshot
@@ -32,6 +35,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -50,9 +54,16 @@ type Config struct {
 	Durable      func(topic string) bool // nil: all topics are
 	SegmentBytes int64                   // size of a file; deleted records leave the disk by whole files. 0 = 16 MiB
 	TailBytes    int64                   // records in memory, of all partitions together; 0 = 16 MiB
-	Log          *slog.Logger            // nil: nothing is logged
+	// SkipMissing opens a log whose partitions have lost records at their end, and goes on behind the highest offset that
+	// they are known to have had. Without it Open refuses them.
+	SkipMissing bool
+	// CommitEnd returns the end of a partition that a commit proves, from its offset and metadata. nil: its offset.
+	CommitEnd func(Commit) int64
+	Log       *slog.Logger // nil: nothing is logged
 	// Synced is called after each round of syncs, with the number of files and the duration. nil: nobody counts.
 	Synced func(durable bool, files int, took time.Duration)
+
+	check bool // Open reads everything and changes nothing
 }
 
 // Log is an open log.
@@ -88,13 +99,30 @@ func (k Key) String() string { return fmt.Sprintf("%s-%d", k.Topic, k.Index) }
 var ErrFailed = errors.New("the log could not be synced to disk, and takes nothing more")
 
 // Open locks the directory and reads the whole log. A torn end, which a crash leaves, is cut off. A damaged record
-// before the end is an error.
+// before the end is an error, and so is a partition that has lost records which were on disk.
 func Open(cfg Config) (*Log, error) { return open(cfg, osFiles()) }
+
+// Check returns the error of Open, with all that is damaged, and changes nothing. A directory without a log is whole.
+func Check(cfg Config) error {
+	if _, err := os.Stat(filepath.Join(cfg.Dir, StateFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	cfg.check = true
+	l, err := Open(cfg)
+	if err != nil {
+		return err
+	}
+	l.unlock()
+	return nil
+}
 
 func open(cfg Config, f files) (*Log, error) {
 	cfg.SegmentBytes, cfg.TailBytes = cmp.Or(cfg.SegmentBytes, 16<<20), cmp.Or(cfg.TailBytes, 16<<20)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.CommitEnd == nil {
+		cfg.CommitEnd = func(c Commit) int64 { return c.Offset }
 	}
 	const lockFile = "lock"
 	if err := private.EnsureDir(cfg.Dir, lockFile); err != nil {
@@ -112,6 +140,18 @@ func open(cfg Config, f files) (*Log, error) {
 		return nil, fmt.Errorf("read the log in %s: %w", cfg.Dir, err)
 	}
 	return l, nil
+}
+
+// syncParents lets the names of the log and of the data directory around it survive a power cut. What this user may not
+// read was made by another one.
+func (l *Log) syncParents() error {
+	parent := filepath.Dir(l.cfg.Dir)
+	for _, dir := range []string{parent, filepath.Dir(parent)} {
+		if err := l.files.syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return fmt.Errorf("sync directory: %w", err)
+		}
+	}
+	return nil
 }
 
 // Run acknowledges what is appended until ctx ends, and then what is left. It returns an error if a sync fails. Nothing
@@ -135,8 +175,13 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) Close() error {
 	defer l.unlock()
 	err := l.err()
-	if err == nil && l.cfg.Fsync {
+	if err == nil { // without Fsync too: a power cut after a stop loses nothing
 		err = l.syncDirty()
+	}
+	if ends := l.state.newEnds(); err == nil && len(ends) > 0 {
+		if werr := l.state.write(stateEntry{Ends: ends}, true); werr != nil { // as on a full disk
+			l.cfg.Log.Warn("cannot record where the log ends", "error", werr)
+		}
 	}
 	for _, p := range l.all() {
 		if p.torn && p.log.files.truncate(p.file, p.newestLocked().size) == nil {

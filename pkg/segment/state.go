@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/eventrelay/relay/pkg/id"
@@ -28,9 +29,13 @@ type Commit struct {
 
 // stateEntry is one entry of the state log. A later one replaces what an earlier one says of the same thing.
 type stateEntry struct {
-	Topics  []Topic       `json:"topics,omitempty"`
-	Commits []groupCommit `json:"commits,omitempty"`
-	Starts  []startOffset `json:"starts,omitempty"`
+	Topics  []Topic           `json:"topics,omitempty"`
+	Commits []groupCommit     `json:"commits,omitempty"`
+	Starts  []partitionOffset `json:"starts,omitempty"`
+	// Ends are offsets below which all records were on disk when the entry was written. Versions before 0.3 wrote none;
+	// an empty list says that later entries have them.
+	Ends    []partitionOffset `json:"ends,omitzero"`
+	Missing []Missing         `json:"missing,omitempty"`
 }
 
 type groupCommit struct {
@@ -41,9 +46,20 @@ type groupCommit struct {
 	Metadata []byte `json:"metadata,omitempty"` // bytes: JSON would change what is no UTF-8
 }
 
-type startOffset struct {
+type partitionOffset struct {
 	Key
 	Offset int64 `json:"offset"`
+}
+
+// Missing is a range of records [From, To) that a partition had and has no more. Readers skip it.
+type Missing struct {
+	Key
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+func (m Missing) String() string {
+	return fmt.Sprintf("%d records of %s from offset %d on", m.To-m.From, m.Key, m.From)
 }
 
 // state is the state log and what it says.
@@ -60,6 +76,8 @@ type state struct {
 	topics  map[string]Topic
 	commits map[string]map[Key]Commit // by group
 	starts  map[Key]int64
+	ends    map[Key]int64 // nil: the file was written by a version that recorded none
+	missing map[Key][]Missing
 }
 
 // StateFile is the name of the state log.
@@ -82,6 +100,17 @@ func (s *state) apply(e stateEntry) {
 	for _, start := range e.Starts {
 		s.starts[start.Key] = start.Offset
 	}
+	if e.Ends != nil && s.ends == nil {
+		s.ends = make(map[Key]int64)
+	}
+	for _, end := range e.Ends {
+		s.ends[end.Key] = end.Offset
+	}
+	for _, m := range e.Missing {
+		if !slices.Contains(s.missing[m.Key], m) {
+			s.missing[m.Key] = append(s.missing[m.Key], m)
+		}
+	}
 }
 
 // whole returns one entry that says everything.
@@ -95,9 +124,57 @@ func (s *state) whole() (e stateEntry) {
 		}
 	}
 	for key, offset := range s.starts {
-		e.Starts = append(e.Starts, startOffset{key, offset})
+		e.Starts = append(e.Starts, partitionOffset{key, offset})
+	}
+	e.Ends = []partitionOffset{}
+	for key, offset := range s.ends {
+		e.Ends = append(e.Ends, partitionOffset{key, offset})
+	}
+	for key, ranges := range s.missing {
+		for _, m := range ranges {
+			if m.To > s.starts[key] { // else it was trimmed with what was before it
+				e.Missing = append(e.Missing, m)
+			}
+		}
 	}
 	return e
+}
+
+// provenEnd returns the offset at which a partition ended at least: certain is what was on disk, and any is what a group
+// has committed. They differ after a power cut without Config.Fsync only.
+func (s *state) provenEnd(key Key) (certain, any int64) {
+	for _, commits := range s.commits {
+		if c, ok := commits[key]; ok {
+			any = max(any, s.log.cfg.CommitEnd(c))
+		}
+	}
+	if s.ends == nil && s.log.cfg.Fsync { // an older version synced what it committed
+		return any, any
+	}
+	return s.ends[key], max(any, s.ends[key])
+}
+
+// skipped returns the end of the missing records from an offset on that an earlier start skipped; 0 = none.
+func (s *state) skipped(key Key, from int64) (to int64) {
+	for _, m := range s.missing[key] {
+		if m.From == from {
+			to = max(to, m.To)
+		}
+	}
+	return to
+}
+
+// newEnds returns the partitions that have more on disk than the state log says.
+func (s *state) newEnds() (ends []partitionOffset) {
+	all := s.log.all()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range all {
+		if end := p.synced.Load(); end > s.ends[p.key] {
+			ends = append(ends, partitionOffset{p.key, end})
+		}
+	}
+	return ends
 }
 
 // write appends an entry to the state log, and applies it. It is on disk afterwards if sync is set.
@@ -258,11 +335,25 @@ func (l *Log) Commit(ctx context.Context, group string, commits map[Key]Commit) 
 			return err
 		}
 	}
-	var e stateEntry
+	e := stateEntry{Ends: l.state.newEnds()}
 	for key, c := range commits {
 		e.Commits = append(e.Commits, groupCommit{group, key, c.Offset, c.Epoch, []byte(c.Metadata)})
 	}
 	return l.state.write(e, l.cfg.Fsync)
+}
+
+// Missing returns the ranges of records that were lost and are not trimmed yet: by damage that Config.SkipMissing
+// accepted, or by a power cut without Config.Fsync.
+func (l *Log) Missing() (all []Missing) {
+	for _, p := range l.all() {
+		start := p.Start()
+		for _, m := range p.missing {
+			if m.To > start {
+				all = append(all, m)
+			}
+		}
+	}
+	return all
 }
 
 // Trim deletes the records of partitions before an offset. Files leave the disk when all their records are deleted.
@@ -283,7 +374,7 @@ func (l *Log) Trim(before map[Key]int64) error {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("trim %s: %w", key, err))
 		}
-		e.Starts = append(e.Starts, startOffset{key, start})
+		e.Starts = append(e.Starts, partitionOffset{key, start})
 	}
 	return errors.Join(append(errs, l.state.write(e, false))...)
 }

@@ -1,0 +1,275 @@
+package segment
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
+)
+
+// damages are what may happen to the end of a file. The last record has size bytes.
+var damages = map[string]func(b []byte, size int) []byte{
+	"without its last byte":        func(b []byte, _ int) []byte { return b[:len(b)-1] },
+	"without its last record":      func(b []byte, size int) []byte { return b[:len(b)-size] },
+	"without its last 4 KiB":       func(b []byte, _ int) []byte { return b[:max(0, len(b)-4096)] },
+	"without its second half":      func(b []byte, _ int) []byte { return b[:len(b)/2] },
+	"empty":                        func([]byte, int) []byte { return nil },
+	"with a flip in the last byte": func(b []byte, _ int) []byte { return flipped(b, len(b)-1) },
+	"with a flip in the last head": func(b []byte, size int) []byte { return flipped(b, len(b)-size+3) },
+	"with a flip 4 KiB before the end": func(b []byte, _ int) []byte {
+		return flipped(b, max(0, len(b)-4096))
+	},
+	"with a flip in the middle": func(b []byte, _ int) []byte { return flipped(b, len(b)/2) },
+	"with a flip at the start":  func(b []byte, _ int) []byte { return flipped(b, 0) },
+}
+
+func flipped(b []byte, at int) []byte {
+	b[at] ^= 4
+	return b
+}
+
+// damagedLogs calls each with all ways in which one file of a log can be damaged. The log was killed after its last
+// commit, or stopped.
+func damagedLogs(t *testing.T, each func(name, dir string, ends map[Key]int64)) {
+	t.Helper()
+	for _, stopped := range []bool{false, true} {
+		dir, ends := t.TempDir(), make(map[Key]int64)
+		l := start(t, Config{Dir: dir, SegmentBytes: 3000}, osFiles())
+		for i := range 90 {
+			key := Key{[]string{"events", "other"}[i%2], int32(i / 2 % 2)}
+			must.Get(l.append(key.Topic, key.Index, fmt.Sprint("record ", i, strings.Repeat(".", 100+i))))(t)
+			if i%10 == 9 { // one record of a partition at most is above the committed offset and not completed
+				must.Do(t, l.Commit(t.Context(), "g", map[Key]Commit{key: {Offset: l.Partition(key.Topic, key.Index).End() - 1}}))
+			}
+		}
+		if !stopped {
+			must.Do(t, l.Commit(t.Context(), "h", map[Key]Commit{{"events", 0}: {Offset: 1}}))
+			dir = copyDir(t, dir)
+		}
+		for _, p := range l.all() {
+			ends[p.key] = p.End()
+		}
+		must.Do(t, l.stop())
+		for _, entry := range must.Get(os.ReadDir(dir))(t) {
+			whole := must.Get(os.ReadFile(filepath.Join(dir, entry.Name())))(t)
+			if len(whole) == 0 {
+				continue // the lock
+			}
+			last := 0
+			for at := 0; at < len(whole); at += last {
+				last = frameSize(whole[at:])
+			}
+			for what, damage := range damages {
+				copied := copyDir(t, dir)
+				must.Do(t, os.WriteFile(filepath.Join(copied, entry.Name()), damage(append([]byte(nil), whole...), last), 0o600))
+				each(fmt.Sprintf("stopped %v, %s %s", stopped, entry.Name(), what), copied, ends)
+				must.Do(t, os.RemoveAll(copied))
+			}
+		}
+	}
+}
+
+// Whatever happens to the end of a file, the log is refused, or it has all records, and no offset is used again.
+func TestDamagedFiles(t *testing.T) {
+	t.Parallel()
+	tried, refused := 0, 0
+	damagedLogs(t, func(name, dir string, ends map[Key]int64) {
+		tried++
+		checked := Check(Config{Dir: dir, Fsync: true})
+		before := must.Get(os.ReadDir(dir))(t)
+		l, err := Open(Config{Dir: dir, Fsync: true, Durable: isDurable})
+		if (err == nil) != (checked == nil) {
+			t.Errorf("%s: opened with %v, checked with %v", name, err, checked)
+		}
+		if err != nil {
+			refused++
+			is.ErrorIs(t, err, ErrDamaged, "%s", name)
+			is.Equal(t, len(must.Get(os.ReadDir(dir))(t)), len(before), "%s: files", name)
+			return
+		}
+		defer l.Close()
+		if !strings.Contains(name, StateFile) {
+			t.Errorf("%s: the log is opened", name)
+		}
+		for key, end := range ends {
+			if got := l.Partition(key.Topic, key.Index).End(); got != end {
+				t.Errorf("%s: %v ends at %d instead of %d", name, key, got, end)
+			}
+		}
+	})
+	if tried < 150 || refused < tried*3/4 {
+		t.Errorf("%d of %d logs were refused", refused, tried)
+	}
+}
+
+// A log that skips what is missing goes on behind it, and keeps what is left: readers step over the gap, now and after
+// further restarts.
+func TestSkipMissing(t *testing.T) {
+	t.Parallel()
+	skipped := 0
+	damagedLogs(t, func(name, dir string, ends map[Key]int64) {
+		cfg := Config{Dir: dir, Fsync: true, Durable: isDurable, SegmentBytes: 3000}
+		if err := Check(cfg); !errors.Is(err, ErrMissing) {
+			return
+		}
+		skipped++
+		cfg.SkipMissing = true
+		l := start(t, cfg, osFiles())
+		is.Equal(t, len(l.Missing()), 1, "%s: ranges that are missing", name)
+		missing := l.Missing()[0]
+		at := must.Get(l.append(missing.Topic, missing.Index, "next"))(t)
+		if at < ends[missing.Key] {
+			t.Errorf("%s: offset %d is used again", name, at)
+		}
+		must.Do(t, l.stop())
+		cfg.SkipMissing = false
+		l = start(t, cfg, osFiles())
+		is.List(t, l.Missing(), []Missing{missing}, "%s", name)
+		p := l.Partition(missing.Topic, missing.Index)
+		var offsets []int64
+		for from := p.Start(); from < p.End(); {
+			frames := must.Get(p.Read(from, Most{1000, 3, true}, nil))(t)
+			for _, f := range frames {
+				offsets = append(offsets, f.Offset)
+			}
+			from = offsets[len(offsets)-1] + 1
+		}
+		var want []int64
+		for offset := p.Start(); offset <= at; offset++ {
+			if offset < missing.From || offset >= missing.To {
+				want = append(want, offset)
+			}
+		}
+		is.List(t, offsets, want, "%s: without %v", name, missing)
+		if found := must.Get(p.OffsetForTime(1 << 60))(t); found != p.End() {
+			t.Errorf("%s: the first record of the future is %d", name, found)
+		}
+		must.Do(t, l.Trim(map[Key]int64{missing.Key: p.End()}))
+		is.Equal(t, len(l.Missing()), 0, "%s: ranges that are missing after a trim", name)
+		must.Do(t, l.stop())
+	})
+	if skipped < 20 {
+		t.Errorf("%d logs", skipped)
+	}
+}
+
+// What an older version committed proves ends too, with the completed records above the offset.
+func TestCommitsOfOlderVersionsProveEnds(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := start(t, Config{Dir: dir}, osFiles())
+	for range 5 {
+		must.Get(l.append("events", 0, "record"))(t)
+	}
+	key := Key{"events", 0}
+	must.Do(t, l.Commit(t.Context(), "g", map[Key]Commit{key: {Offset: 2, Metadata: "up to 4"}}))
+	copied := copyDir(t, dir)
+	must.Do(t, l.stop())
+	file := newest(t, copied, "events-0")
+	b := must.Get(os.ReadFile(file))(t)
+	must.Do(t, os.Truncate(file, int64(len(b)/5*3)))
+	// An older version writes the state log without ends.
+	e := stateEntry{Topics: []Topic{l.Topics()["events"], l.Topics()["other"]},
+		Commits: []groupCommit{{"g", key, 2, 0, []byte("up to 4")}}}
+	s := state{log: l.Log}
+	must.Do(t, os.WriteFile(filepath.Join(copied, StateFile), must.Get(s.frame(e))(t), 0o600))
+	cfg := Config{Dir: copied, Fsync: true, CommitEnd: func(c Commit) int64 { return c.Offset + 2 }}
+	_, err := Open(cfg)
+	is.ErrorIs(t, err, ErrMissing)
+	cfg.Fsync = false // it may have been a power cut
+	again := must.Get(Open(cfg))(t)
+	is.Equal(t, again.Partition("events", 0).End(), 4, "the log goes on at offset")
+	must.Do(t, again.Close())
+}
+
+// A power cut without fsync loses the newest records only: the log opens, has the first records of each partition, and
+// goes on behind what groups have committed.
+func TestPowerCutWithoutFsync(t *testing.T) {
+	t.Parallel()
+	d := new(disk)
+	cfg := Config{Dir: t.TempDir(), SegmentBytes: 500, Durable: isDurable}
+	l := run(t, cfg, d.files())
+	random := rand.New(rand.NewPCG(3, 4))
+	appended := make(map[Key][]string)
+	for step := range 60 {
+		if step == 30 { // a process that was stopped has all on disk
+			must.Do(t, l.stop())
+			l = run(t, cfg, d.files())
+		}
+		key := Key{[]string{"events", "other"}[random.IntN(2)], int32(random.IntN(2))}
+		payload := fmt.Sprint(step, strings.Repeat("x", random.IntN(200)))
+		appended[key] = append(appended[key], payload)
+		must.Get(l.append(key.Topic, key.Index, payload))(t)
+		if step%3 == 2 {
+			must.Do(t, l.Commit(t.Context(), "g", map[Key]Commit{key: {Offset: l.Partition(key.Topic, key.Index).End()}}))
+		}
+		if step%10 == 9 {
+			must.Do(t, l.Trim(map[Key]int64{key: l.Partition(key.Topic, key.Index).End() - 1}))
+		}
+	}
+	must.Do(t, l.stop())
+	for n := 12; n <= len(d.ops); n += 3 {
+		for what, dir := range d.leavings(n) {
+			name := fmt.Sprintf("after %d of %d operations, with %s", n, len(d.ops), what)
+			path := t.TempDir()
+			must.Do(t, os.Chmod(path, 0o700))
+			for name, b := range dir {
+				must.Do(t, os.WriteFile(filepath.Join(path, name), b, 0o600))
+			}
+			for _, fsync := range []bool{false, true} { // the next start may have another setting
+				l, err := Open(Config{Dir: path, Fsync: fsync, SegmentBytes: 500})
+				must.Do(t, err, name)
+				for key, all := range appended {
+					p := l.Partition(key.Topic, key.Index)
+					if c := l.Commits("g")[key]; c.Offset > p.End() {
+						t.Errorf("%s: %v ends at %d, committed %d", name, key, p.End(), c.Offset)
+					}
+					var frames []Frame
+					for from := p.Start(); from < p.End(); from = frames[len(frames)-1].Offset + 1 {
+						if frames = must.Get(p.Read(from, Most{1000, 10, true}, nil))(t); len(frames) == 0 {
+							break // the rest is missing
+						}
+						for _, f := range frames {
+							if f.Offset >= int64(len(all)) || string(f.Payload) != all[f.Offset] {
+								t.Fatalf("%s: %v has another record at %d", name, key, f.Offset)
+							}
+						}
+					}
+				}
+				must.Do(t, l.Close())
+			}
+			must.Do(t, os.RemoveAll(path))
+		}
+	}
+}
+
+// A new directory survives a power cut: its name is on disk before anything is acknowledged.
+func TestDirectoryIsSynced(t *testing.T) {
+	t.Parallel()
+	f := osFiles()
+	var mu sync.Mutex
+	synced, real := make(map[string]bool), f.syncDir
+	f.syncDir = func(path string) error {
+		mu.Lock()
+		defer mu.Unlock()
+		synced[path] = true
+		return real(path)
+	}
+	parent := filepath.Join(t.TempDir(), "data")
+	start(t, Config{Dir: filepath.Join(parent, "log")}, f)
+	mu.Lock()
+	defer mu.Unlock()
+	for _, dir := range []string{filepath.Dir(parent), parent, filepath.Join(parent, "log")} {
+		if !synced[dir] {
+			t.Errorf("%s is not synced, only %v", dir, maps.Clone(synced))
+		}
+	}
+}
