@@ -243,7 +243,7 @@ func moveClaims(ctx context.Context, s settings, log *slog.Logger) error {
 		return err
 	}
 	store, err := claims.Open(claims.Config{Path: filepath.Join(s.DataDir, claimsFile)},
-		claims.Deps{Log: log, Now: time.Now})
+		claims.Deps{Log: log, Now: time.Now, SyncDir: backup.SyncDir})
 	if err != nil {
 		return err
 	}

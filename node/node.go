@@ -37,6 +37,7 @@ import (
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -521,7 +522,7 @@ func newClaims(n *Node) (runFunc, error) {
 		return nil, nil
 	}
 	store, err := claims.Open(claims.Config{Path: n.settings.ClaimsFile, Sync: n.settings.Fsync,
-		PendingTTL: n.settings.Limit().PendingTTL}, claims.Deps{Log: n.log, Now: n.now})
+		PendingTTL: n.settings.Limit().PendingTTL}, claims.Deps{Log: n.log, Now: n.now, SyncDir: backup.SyncDir})
 	if err != nil {
 		return nil, err
 	}

@@ -13,11 +13,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/id"
@@ -38,9 +37,6 @@ const (
 	longest = 24 * time.Hour
 )
 
-// damaged is the suffix of a damaged file after it is renamed.
-const damaged = ".damaged"
-
 // Config is the configuration of a Store.
 type Config struct {
 	Path string // of the file
@@ -54,13 +50,15 @@ type Config struct {
 type Deps struct {
 	Log *slog.Logger
 	Now func() time.Time
+	// SyncDir writes the names of a directory's files to disk.
+	SyncDir func(path string) error
 }
 
 // Store is a claim.Store. It owns its file: a second process that opens it waits and then fails.
 type Store struct {
 	cfg   Config
 	deps  Deps
-	db    *bbolt.DB
+	db    atomic.Pointer[bbolt.DB] // another one after a damage
 	calls chan *call
 	ended chan struct{} // closed when Run has returned
 	swept hash          // where commit looks next for expired claims
@@ -112,33 +110,20 @@ func decode(b []byte) (e entry, ok bool) {
 // Open opens or creates the file. It starts nothing; Close it after Run has returned. A damaged file is renamed:
 // repeated events may then be delivered twice, but a node that does not start accepts no events.
 func Open(cfg Config, deps Deps) (*Store, error) {
-	options := &bbolt.Options{Timeout: time.Second, NoSync: !cfg.Sync, FreelistType: bbolt.FreelistMapType,
-		NoFreelistSync: true}
-	db, err := bbolt.Open(cfg.Path, 0o600, options)
-	if errors.Is(err, bbolterrors.ErrInvalid) || errors.Is(err, bbolterrors.ErrChecksum) {
-		deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged and were renamed: "+
-			"repeated events may be delivered twice", slog.String("file", cfg.Path+damaged), slog.Any("error", err))
-		if err = os.Rename(cfg.Path, cfg.Path+damaged); err == nil {
-			db, err = bbolt.Open(cfg.Path, 0o600, options)
-		}
+	s := &Store{cfg: cfg, deps: deps, calls: make(chan *call, maxShared), ended: make(chan struct{})}
+	err := s.open()
+	if errors.Is(err, errDamaged) {
+		err = s.startAnew(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the claims of events, %s: %w", cfg.Path, err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		_, first := tx.CreateBucketIfNotExists(bucketClaims)
-		_, second := tx.CreateBucketIfNotExists(bucketPending)
-		return errors.Join(first, second)
-	})
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the claims of events, %s: %w", cfg.Path, err), db.Close())
-	}
-	return &Store{cfg: cfg, deps: deps, db: db, calls: make(chan *call, maxShared), ended: make(chan struct{})}, nil
+	return s, nil
 }
 
 // Copy writes a snapshot of the file.
 func (s *Store) Copy(to io.Writer) error {
-	return s.db.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(to)
 		return err
 	})
@@ -147,7 +132,7 @@ func (s *Store) Copy(to io.Writer) error {
 // Each calls each for all claims whose events are stored, until it fails.
 func (s *Store) Each(each func(claim.Kept) error) error {
 	now := s.deps.Now()
-	return s.db.View(func(tx *bbolt.Tx) error {
+	return s.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketClaims).ForEach(func(k, v []byte) error {
 			e, ok := decode(v)
 			if !ok || !e.stored || !now.Before(e.expires) {
@@ -159,7 +144,7 @@ func (s *Store) Each(each func(claim.Kept) error) error {
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.db.Load().Close() }
 
 // Recover resolves the claims that an earlier process left pending because it crashed before MarkStored. isStored
 // reports whether the event is in the log. Call it once, before Run and before the first event. After an error,
@@ -167,7 +152,7 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, event id.ID) (bool, error)) error {
 	pending := make(map[hash]entry)
 	now := s.deps.Now()
-	err := s.db.View(func(tx *bbolt.Tx) error {
+	err := s.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketPending).ForEach(func(k, _ []byte) error {
 			if e, ok := decode(tx.Bucket(bucketClaims).Get(k)); ok {
 				pending[hash(k)] = e
@@ -191,7 +176,7 @@ func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, 
 		}
 		pending[key] = e
 	}
-	return errors.Join(failed, s.db.Update(func(tx *bbolt.Tx) error {
+	return errors.Join(failed, update(s.db.Load(), func(tx *bbolt.Tx) error {
 		for key, e := range pending {
 			if err := put(tx, key, e, now); err != nil {
 				return err
@@ -214,6 +199,11 @@ func (s *Store) Run(ctx context.Context) error {
 				shared = append(shared, <-s.calls)
 			}
 			err := s.commit(shared)
+			if errors.Is(err, errDamaged) {
+				if err = s.startAnew(err); err == nil {
+					err = s.commit(shared)
+				}
+			}
 			if err != nil {
 				s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot write the claims of events: repeated events may be delivered "+
 					"twice", slog.Any("error", err))
@@ -228,7 +218,7 @@ func (s *Store) Run(ctx context.Context) error {
 // commit makes all changes in one transaction, and removes some of what has expired.
 func (s *Store) commit(calls []*call) error {
 	now := s.deps.Now()
-	return s.db.Update(func(tx *bbolt.Tx) error {
+	return update(s.db.Load(), func(tx *bbolt.Tx) error {
 		claims := tx.Bucket(bucketClaims)
 		for _, c := range calls {
 			found, exists := decode(claims.Get(c.hash[:]))

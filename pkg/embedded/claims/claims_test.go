@@ -1,10 +1,12 @@
 package claims
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +39,8 @@ type world struct {
 func open(tb testing.TB, path string, now *atomic.Int64) *world {
 	tb.Helper()
 	s := must.Get(Open(Config{Path: path, Sync: true, PendingTTL: pendingTTL},
-		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(now.Load(), 0) }}))(tb)
+		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(now.Load(), 0) },
+			SyncDir: func(string) error { return nil }}))(tb)
 	return &world{s, tb, now, path}
 }
 
@@ -158,7 +161,7 @@ func TestExpiredClaimsAreRemoved(t *testing.T) {
 	for i := range 100 {
 		_ = w.Claim(t.Context(), fmt.Sprint("new ", i), id.ID{2}, "")
 	}
-	must.Do(t, w.db.View(func(tx *bbolt.Tx) error {
+	must.Do(t, w.db.Load().View(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketClaims, bucketPending} {
 			is.Equal(t, tx.Bucket(name).Stats().KeyN, 100, "%s has … keys", name)
 		}
@@ -210,4 +213,82 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 			t.Errorf("kept %d bytes", len(kept))
 		}
 	}
+}
+
+// Whatever is damaged in a file, the store starts, with it or without it, and takes claims.
+func TestDamagedPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 600 {
+		w.Claim(t.Context(), fmt.Sprint(i), id.ID{byte(i)}, "")
+	}
+	whole := must.Get(os.ReadFile(w.path))(t)
+	random := rand.New(rand.NewPCG(7, 7))
+	renamed := 0
+	const page = 4096
+	for i := range 400 {
+		b := bytes.Clone(whole)
+		switch i {
+		case 0:
+			b = b[:len(b)/2]
+		case 1:
+			b = b[:len(b)-page]
+		case 2:
+			b = b[:3*page]
+		default:
+			for range 1 + i%4 { // heads of pages, and anything
+				at := random.IntN(len(b))
+				if i%2 == 0 {
+					at = at/page*page + random.IntN(80)
+				}
+				b[at] ^= 1 << random.IntN(8)
+			}
+		}
+		path := filepath.Join(t.TempDir(), "claims.db")
+		must.Do(t, os.WriteFile(path, b, 0o600))
+		s := open(t, path, w.now).start()
+		for k := range 20 {
+			if c := s.Claim(t.Context(), fmt.Sprint("new ", k), id.ID{1}, ""); c.State != claim.New {
+				t.Fatalf("damage %d: claim is %+v", i, c)
+			}
+		}
+		must.Do(t, s.Each(func(claim.Kept) error { return nil }))
+		if _, err := os.Stat(path + damaged); err == nil {
+			renamed++
+		}
+	}
+	if renamed < 20 {
+		t.Errorf("%d files were renamed", renamed)
+	}
+}
+
+// A page that is damaged while the store runs costs the claims in it, not the store.
+func TestPageDamagedWhileRunning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 600 {
+		w.Claim(t.Context(), fmt.Sprint(i), id.ID{byte(i)}, "")
+	}
+	f := must.Get(os.OpenFile(w.path, os.O_RDWR, 0))(t)
+	defer f.Close()
+	info := must.Get(f.Stat())(t)
+	for at := int64(2 * 4096); at < info.Size(); at += 4096 {
+		must.Get(f.WriteAt(bytes.Repeat([]byte{0xff}, 4096), at))(t)
+	}
+	if c := w.Claim(t.Context(), "next", id.ID{9}, ""); c.State != claim.New {
+		t.Errorf("claim is %+v", c)
+	}
+	if c := w.Claim(t.Context(), "next", id.ID{8}, ""); c.State != claim.Pending || c.Event != (id.ID{9}) {
+		t.Errorf("the claim was forgotten: %+v", c)
+	}
+}
+
+// The name of a new file is on disk before the first claim.
+func TestDirectoryOfClaimsIsSynced(t *testing.T) {
+	t.Parallel()
+	dir, synced := t.TempDir(), ""
+	s := must.Get(Open(Config{Path: filepath.Join(dir, "claims.db")}, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		SyncDir: func(path string) error { synced = path; return nil }}))(t)
+	must.Do(t, s.Close())
+	is.Equal(t, synced, dir)
 }
