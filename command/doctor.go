@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // askDoctor prints the report of the running process. It returns an error if a check fails.
@@ -19,11 +21,17 @@ func askDoctor(ctx context.Context, c *client) error {
 	return r.Err()
 }
 
-// runDoctor asks the running process. When there is none and the settings name Kafka, it examines the engines itself.
+// runDoctor asks the running process. When there is none, it examines the engines itself if the settings name Kafka,
+// and otherwise the files of the log.
 func runDoctor(ctx context.Context, s settings, c call, asJSON bool) error {
 	err := askDoctor(ctx, newClient(s.DataDir, asJSON, c))
-	if !errors.Is(err, errNoProcess) || len(s.KafkaBrokers) == 0 {
+	if !errors.Is(err, errNoProcess) {
 		return err
+	}
+	if len(s.KafkaBrokers) == 0 {
+		report := doctor.Report{Checks: []doctor.Check{
+			doctor.CheckFiles(stream.LogConfig{Dir: filepath.Join(s.DataDir, logDir), Fsync: s.Fsync})}}
+		return errors.Join(report.Write(c.stdout, asJSON), report.Err(), err)
 	}
 	if !asJSON {
 		fmt.Fprintf(c.stdout, "%v; examining the engines directly\n\n", errNoProcess)

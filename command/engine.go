@@ -150,12 +150,15 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 	if err := convertLog(st.Context(), *s, log); err != nil {
 		return err
 	}
-	embedded, err := stream.OpenLog(stream.LogConfig{
-		Dir: filepath.Join(s.DataDir, logDir), Fsync: s.Fsync, Log: log, Metrics: registry})
+	embedded, err := stream.OpenLog(stream.LogConfig{Dir: filepath.Join(s.DataDir, logDir), Fsync: s.Fsync,
+		SkipMissing: s.SkipMissing, Log: log, Metrics: registry})
+	if errors.Is(err, stream.ErrRecordsMissing) {
+		err = fmt.Errorf("%w. To go on without these records, set RELAY_SKIP_MISSING_RECORDS=true for this start", err)
+	}
 	if err != nil {
 		return err
 	}
-	st.Start("log", embedded.Run)
+	st.Start("log", exitOnDiskFailure(embedded.Run, log, os.Exit))
 	s.EmbeddedLog = embedded
 	if s.RedisURL == "" {
 		if err := startRedis(st, s, log); err != nil {
@@ -166,6 +169,19 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 		return startClickHouse(st, s, log)
 	}
 	return nil
+}
+
+// exitOnDiskFailure ends the process when the log cannot be synced. Nothing can be saved then, and the other components
+// would try to for half a minute before the cause is logged and the process is started again.
+func exitOnDiskFailure(run func(context.Context) error, log *slog.Logger, exit func(code int)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := run(ctx)
+		if errors.Is(err, stream.ErrLogFailed) {
+			log.Error("the log cannot be written to disk: ending at once", "error", err)
+			exit(ExitRefused)
+		}
+		return err
+	}
 }
 
 // startRedis starts what counts and limits. The claims of events have a file of their own.

@@ -88,7 +88,9 @@ func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger
 	if err := copyConfigurationLog(filepath.Join(s.DataDir, logDir), dir, s.TopicPrefix); err != nil {
 		return err
 	}
-	embedded, err := stream.OpenLog(stream.LogConfig{Dir: dir, Log: log})
+	// The copy lacks the other topics, and what the node has written meanwhile.
+	quiet := slog.New(slog.DiscardHandler)
+	embedded, err := stream.OpenLog(stream.LogConfig{Dir: dir, SkipMissing: true, Log: quiet})
 	if err != nil {
 		return fmt.Errorf("this version cannot read the log: %w", err)
 	}

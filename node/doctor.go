@@ -54,8 +54,18 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
 		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
 		CertFile: n.settings.servedCertificate(), DroppedHits: n.leaks.droppedHits, Endpoints: n.settings.endpoints(),
-		Issuer: n.settings.checkIssuer(n.url),
+		Issuer: n.settings.checkIssuer(n.url), Missing: n.missingRecords(),
 	})
+}
+
+// missingRecords names the records that the log in this process has lost.
+func (n *Node) missingRecords() (all []string) {
+	if n.settings.EmbeddedLog != nil {
+		for _, m := range n.settings.EmbeddedLog.Missing() {
+			all = append(all, m.String())
+		}
+	}
+	return all
 }
 
 // ExamineEngines examines the engines without a running node; checks that need one are left out.

@@ -69,6 +69,8 @@ type Target struct {
 	Ledger func(context.Context) Check
 	// DroppedHits returns how many hits of leaked secrets have no finding since the node's start; nil = skip this.
 	DroppedHits func() int64
+	// Missing are the records of the embedded log that were lost and are not trimmed yet.
+	Missing []string
 	// DataDir is the data directory, whose disk is checked.
 	DataDir string
 	// BackedUp returns when the last backup of this node began, zero if there is none; nil: the engines are elsewhere.
@@ -112,6 +114,9 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 		{"clock", single(x.clock)},
 		{"master keys", single(x.masterKeys)},
 		{"clickhouse", single(x.clickhouse)}, {"redis", single(x.redis)}, {"disk", single(x.disk)},
+	}
+	if len(target.Missing) > 0 {
+		groups = append(groups, checkGroup{"missing records", single(x.missing)})
 	}
 	if target.BackedUp != nil {
 		groups = append(groups, checkGroup{"backup", single(x.backup)})

@@ -361,4 +361,23 @@ func (x *checker) dead(ctx context.Context) Check {
 }
 
 // join joins words for a line.
+// missing warns about records that a start skipped.
+func (x *checker) missing(context.Context) Check {
+	c := warn("compare with what clients and providers have sent, and let them send it again; the warning ends when the "+
+		"log is trimmed", "records of the log were lost: events, deliveries or changes of the configuration")
+	c.Details = x.Missing
+	return c
+}
+
+// CheckFiles reports what is wrong with the files of a log while no node runs on them.
+func CheckFiles(cfg stream.LogConfig) Check {
+	c := ok("all files are whole")
+	if err := stream.CheckLog(cfg); err != nil {
+		c = fail("restore a copy of the data directory; to go on without records that are missing at the end of a file, set "+
+			"RELAY_SKIP_MISSING_RECORDS=true for one start", "%v", err)
+	}
+	c.Name = "log"
+	return c
+}
+
 func join(words []string) string { return strings.Join(words, ", ") }

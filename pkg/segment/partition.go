@@ -256,8 +256,17 @@ func (p *Partition) Start() int64 {
 	return p.start
 }
 
-// End returns the offset of the next record.
-func (p *Partition) End() int64 { return p.end.Load() }
+// End returns the offset behind the last record.
+func (p *Partition) End() int64 {
+	end := p.end.Load()
+	for i := len(p.missing) - 1; i >= 0 && p.missing[i].To == end; i-- {
+		end = max(p.missing[i].From, p.Start()) // who reads up to the end would wait for what is missing
+	}
+	return end
+}
+
+// Next returns the offset of the next record. It is not End while the last records are missing.
+func (p *Partition) Next() int64 { return p.end.Load() }
 
 // Bytes returns the size of the partition's files.
 func (p *Partition) Bytes() (n int64) {

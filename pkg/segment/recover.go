@@ -195,10 +195,11 @@ func (p *Partition) open() (err error) {
 	state := p.log.state
 	_, end := state.provenEnd(p.key)
 	end = max(end, state.skipped(p.key, p.next))
+	missing := p.missing
 	if end > p.next {
-		p.missing = append(p.missing, Missing{p.key, p.next, end})
+		missing = append(missing, Missing{p.key, p.next, end})
 	}
-	for _, m := range p.missing {
+	for _, m := range missing {
 		if slices.Contains(state.missing[p.key], m) {
 			continue
 		}
@@ -216,6 +217,8 @@ func (p *Partition) open() (err error) {
 	}
 	if p.segments = append(p.segments, s); len(p.segments) == 1 {
 		p.start = end
+	} else {
+		p.missing = missing
 	}
 	p.setEnd(end)
 	return nil

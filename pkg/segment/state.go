@@ -132,7 +132,7 @@ func (s *state) whole() (e stateEntry) {
 	}
 	for key, ranges := range s.missing {
 		for _, m := range ranges {
-			if m.To > s.starts[key] { // else it was trimmed with what was before it
+			if m.To >= s.starts[key] { // else it was trimmed with what was before it
 				e.Missing = append(e.Missing, m)
 			}
 		}
@@ -347,11 +347,13 @@ func (l *Log) Commit(ctx context.Context, group string, commits map[Key]Commit) 
 func (l *Log) Missing() (all []Missing) {
 	for _, p := range l.all() {
 		start := p.Start()
-		for _, m := range p.missing {
-			if m.To > start {
+		l.state.mu.Lock()
+		for _, m := range l.state.missing[p.key] {
+			if m.To >= start {
 				all = append(all, m)
 			}
 		}
+		l.state.mu.Unlock()
 	}
 	return all
 }

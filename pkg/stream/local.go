@@ -35,20 +35,40 @@ type LogConfig struct {
 	Dir string
 	// Fsync delays acknowledgements on durable topics, and commits, until they are on disk. Without it acknowledged
 	// records survive the death of the process but not a power cut.
-	Fsync   bool
-	Log     *slog.Logger          // nil: nothing is logged
-	Metrics prometheus.Registerer // nil: no metrics
+	Fsync bool
+	// SkipMissing opens a log that has lost records at the end of partitions; see segment.Config.
+	SkipMissing bool
+	Log         *slog.Logger          // nil: nothing is logged
+	Metrics     prometheus.Registerer // nil: no metrics
 }
 
 // LogStateFile is the file of a log that names its topics.
 const LogStateFile = segment.StateFile
+
+// ErrRecordsMissing means that a log has lost records, and opens with LogConfig.SkipMissing only. ErrLogFailed is the
+// error of Run after a sync has failed.
+var ErrRecordsMissing, ErrLogFailed = segment.ErrMissing, segment.ErrFailed
+
+// CheckLog returns the error of OpenLog, with all that is damaged, and changes nothing.
+func CheckLog(cfg LogConfig) error { return segment.Check(cfg.segments()) }
+
+func (cfg LogConfig) segments() segment.Config {
+	return segment.Config{Dir: cfg.Dir, Fsync: cfg.Fsync, SkipMissing: cfg.SkipMissing, Durable: DurableTopic, Log: cfg.Log,
+		CommitEnd: func(c segment.Commit) int64 {
+			gaps, _ := Commit{Offset: c.Offset, Metadata: c.Metadata}.Gaps()
+			if n := len(gaps); n > 0 {
+				return gaps[n-1].To
+			}
+			return c.Offset
+		}}
+}
 
 // OpenLog opens the log in a directory, or creates it. Nobody else can open it until Run has returned.
 func OpenLog(cfg LogConfig) (*Log, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c := segment.Config{Dir: cfg.Dir, Fsync: cfg.Fsync, Durable: DurableTopic, Log: cfg.Log}
+	c := cfg.segments()
 	if cfg.Metrics != nil {
 		c.Synced = syncMetrics(cfg.Metrics)
 	}
@@ -80,6 +100,9 @@ func syncMetrics(reg prometheus.Registerer) func(durable bool, files int, took t
 		synced.WithLabelValues(topics).Add(float64(files))
 	}
 }
+
+// Missing returns which records were lost and are not trimmed yet.
+func (l *Log) Missing() []segment.Missing { return l.segments.Missing() }
 
 // Snapshot begins a copy of the log; close it.
 func (l *Log) Snapshot() *segment.Snapshot { return l.segments.Snapshot() }

@@ -126,7 +126,7 @@ func (m *localGroup) assign() {
 				commits[at] = Commit{c.Offset, c.Epoch, c.Metadata}
 			}
 			next := max(commits[at].Offset, p.Start())
-			if next > p.End() {
+			if next > p.Next() {
 				next = p.Start()
 				truncated[at] = Commit{Offset: next, LeaderEpoch: -1}
 			}

@@ -1,9 +1,11 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -135,9 +137,11 @@ func (r localReader) readRanges(
 		}
 		from := g.From
 		err := r.follow(ctx, g.Partition, &from, most, false, func(records []*Record) error {
-			records = records[:min(int64(len(records)), g.To-records[0].Offset)]
-			if err := each(g.Partition, records); err != nil {
-				return err
+			beyond, _ := slices.BinarySearchFunc(records, g.To, func(r *Record, to int64) int { return cmp.Compare(r.Offset, to) })
+			if beyond > 0 { // else those of the range are missing
+				if err := each(g.Partition, records[:beyond]); err != nil {
+					return err
+				}
 			}
 			if from >= g.To {
 				return errRangeEnd

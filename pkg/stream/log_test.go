@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -245,6 +247,65 @@ func TestBufferOfTheLogInThisProcess(t *testing.T) {
 	is.ErrorIs(t, <-refused, ErrBufferFull)
 	must.Do(t, p.Flush(t.Context()))
 	must.Do(t, p.WaitForRoom(t.Context(), &Record{Value: make([]byte, 1000)}))
+	cancel()
+	must.Do(t, <-ended)
+}
+
+// Groups and readers step over records that were lost, and nothing waits for them.
+func TestReadersSkipMissingRecords(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l, stop := runLog(t, dir)
+	c := Config{Embedded: l, Prefix: "t."}
+	must.Get(Migrate(t.Context(), c, 1, 1))(t)
+	produce := func(c Config, value string) {
+		p := must.Get(NewProducer(c, "test"))(t)
+		defer p.Close()
+		must.Do(t, p.ProduceSync(t.Context(), Events, 0, &Record{Value: []byte(value)}))
+	}
+	for i := range 6 {
+		produce(c, fmt.Sprint("record ", i))
+	}
+	m := join(t, c, GroupConfig{})
+	poll(t, m, func(rs []*Record) bool { return rs[len(rs)-1].Offset == 5 })
+	metadata, _ := EncodeGaps(1, []Gap{{5, 6}}) // the others are still being delivered
+	must.Do(t, m.Commit(t.Context(), map[Partition]Commit{{Events, 0}: {Offset: 1, Metadata: metadata}}))
+	m.Close()
+	stop()
+	file := filepath.Join(dir, "t.events-0-00000000000000000000.seg")
+	info := must.Get(os.Stat(file))(t)
+	must.Do(t, os.Truncate(file, info.Size()/2))
+	_, err := OpenLog(LogConfig{Dir: dir, Fsync: true})
+	is.ErrorIs(t, err, ErrRecordsMissing)
+	l = must.Get(OpenLog(LogConfig{Dir: dir, Fsync: true, SkipMissing: true}))(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	c.Embedded = l
+	is.Equal(t, fmt.Sprint(l.Missing()), "[3 records of t.events-0 from offset 3 on]")
+	r := must.Get(NewReader(c, "test"))(t)
+	ends := must.Get(r.Ends(t.Context(), Events))(t)
+	read := func(to int64) (values []string) {
+		must.Do(t, r.ReadRanges(t.Context(), []Range{{Partition{Events, 0}, 0, to}}, func(_ Partition, rs []*Record) error {
+			for _, r := range rs {
+				values = append(values, string(r.Value))
+			}
+			return nil
+		}))
+		return values
+	}
+	is.List(t, read(ends[Partition{Events, 0}]), []string{"record 0", "record 1", "record 2"})
+	produce(c, "next")
+	is.List(t, read(7), []string{"record 0", "record 1", "record 2", "next"})
+	is.List(t, read(5), []string{"record 0", "record 1", "record 2"})
+	var values []string
+	poll(t, join(t, c, GroupConfig{}), func(rs []*Record) bool {
+		for _, r := range rs {
+			values = append(values, fmt.Sprint(r.Offset, " ", string(r.Value)))
+		}
+		return values[len(values)-1] == "6 next"
+	})
+	is.List(t, values, []string{"1 record 1", "2 record 2", "6 next"})
 	cancel()
 	must.Do(t, <-ended)
 }
