@@ -203,7 +203,11 @@ func TestPowerCutWithoutFsync(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	appended := make(map[Key][]string)
 	for step := range 60 {
-		if step == 30 { // a process that was stopped has all on disk
+		switch step {
+		case 15: // killed
+			l.unlock()
+			l = run(t, cfg, d.files())
+		case 30:
 			must.Do(t, l.stop())
 			l = run(t, cfg, d.files())
 		}
