@@ -145,7 +145,7 @@ func (p *Partition) scan(bases []int64, buf *[]byte) error {
 			p.missing = append(p.missing, before)
 		default:
 			return fmt.Errorf("%w: %s begins at offset %d, and the file before it ends at %d; restore a copy of the data "+
-				"directory, or skip what is missing", ErrMissing, name, base, p.next)
+				"directory", ErrMissing, name, base, p.next)
 		}
 		b, err := readInto(p.log.path(name), buf)
 		if err != nil {
@@ -179,7 +179,7 @@ func (p *Partition) checkEnd() error {
 	if s := p.newestLocked(); s != nil {
 		what = p.name(s.base)
 	}
-	return fmt.Errorf("%w: %s: %v were on disk and are missing; restore a copy of the data directory, or skip them",
+	return fmt.Errorf("%w: %s: missing, though on disk before: %v; restore a copy of the data directory",
 		ErrMissing, what, Missing{p.key, p.next, end})
 }
 

@@ -59,7 +59,10 @@ type Missing struct {
 }
 
 func (m Missing) String() string {
-	return fmt.Sprintf("%d records of %s from offset %d on", m.To-m.From, m.Key, m.From)
+	if m.To == m.From+1 {
+		return fmt.Sprintf("record %d of %s", m.From, m.Key)
+	}
+	return fmt.Sprintf("records %d to %d of %s", m.From, m.To-1, m.Key)
 }
 
 // state is the state log and what it says.
