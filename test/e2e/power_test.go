@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
 
@@ -23,7 +24,7 @@ func TestPowerCuts(t *testing.T) {
 	cuts, all := rounds(1, 2, 200), make(map[int64]bool)
 	numbers := int64(0)
 	for range cuts {
-		accepted := d.cutUnderTraffic(p, in, &numbers, random)
+		accepted := d.cutUnderTraffic(p, in, &numbers, random, true)
 		maps.Copy(all, accepted)
 		awaitArrivals(t, p, dest, accepted)
 	}
@@ -52,7 +53,7 @@ func TestPowerCutsWithoutFsync(t *testing.T) {
 		accepted := tr.finish()
 		numbers = tr.next.Load()
 		awaitArrivals(t, p, dest, accepted)
-		accepted = d.cutUnderTraffic(p, in, &numbers, random)
+		accepted = d.cutUnderTraffic(p, in, &numbers, random, false)
 		arrived := arrivals(dest)
 		for n := range accepted {
 			if count++; arrived[n] == 0 {
@@ -82,12 +83,18 @@ func awaitArrivals(t *testing.T, p *process, dest *sink, accepted map[int64]bool
 
 // cutUnderTraffic sends events, turns the power off and on, and starts the relay again. It returns the events that were
 // accepted.
-func (d *powerDisk) cutUnderTraffic(p *process, in string, numbers *int64, random *rand.Rand) map[int64]bool {
+func (d *powerDisk) cutUnderTraffic(p *process, in string, numbers *int64, random *rand.Rand, fsync bool) map[int64]bool {
 	d.t.Helper()
 	tr := startTraffic(4, 10*time.Millisecond, in)
 	tr.next.Store(*numbers)
 	time.Sleep(time.Duration(random.IntN(2500)) * time.Millisecond)
 	d.cut(random)
+	if fsync { // its next sync fails, and nothing can be saved
+		if err := p.awaitExit(busy * 10 * time.Second); err == nil {
+			d.t.Error("the relay ended without an error although its disk has failed")
+		}
+		is.Has(d.t, p.logs.String(), "the log cannot be written to disk")
+	}
 	p.kill()
 	accepted := tr.finish()
 	*numbers = tr.next.Load()
