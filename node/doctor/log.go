@@ -373,7 +373,7 @@ func (x *checker) missing(context.Context) Check {
 func CheckFiles(cfg stream.LogConfig) Check {
 	c := ok("all files are whole")
 	if err := stream.CheckLog(cfg); err != nil {
-		c = fail("restore a copy of the data directory; to go on without records that are missing at the end of a file, set "+
+		c = fail("restore a copy of the data directory; to go on without the records that are missing, set "+
 			"RELAY_SKIP_MISSING_RECORDS=true for one start", "%v", err)
 	}
 	c.Name = "log"

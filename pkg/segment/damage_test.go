@@ -132,6 +132,9 @@ func TestSkipMissing(t *testing.T) {
 		if at < ends[missing.Key] {
 			t.Errorf("%s: offset %d is used again", name, at)
 		}
+		if strings.Contains(name, "with a flip") && missing.To > missing.From+1 {
+			t.Errorf("%s: %v", name, missing)
+		}
 		must.Do(t, l.stop())
 		cfg.SkipMissing = false
 		l = start(t, cfg, osFiles())

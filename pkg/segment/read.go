@@ -17,7 +17,7 @@ var (
 	ErrOutOfRange = errors.New("the log does not have this offset")
 	// ErrDamaged means that a file does not contain what was written.
 	ErrDamaged = errors.New("a file of the log is damaged")
-	// ErrMissing is an ErrDamaged that Config.SkipMissing ignores: a partition has lost records at its end.
+	// ErrMissing is an ErrDamaged that Config.SkipMissing ignores: a partition has lost records.
 	ErrMissing = fmt.Errorf("%w or lost", ErrDamaged)
 )
 
@@ -127,6 +127,10 @@ func (p *Partition) readFile(seg segment, at int64, r reading) ([]Frame, error) 
 			return r.dst, nil
 		}
 		if used == 0 { // one frame is larger, or is none
+			if next, ok := p.afterMissing(seg, at); ok {
+				at = next
+				continue
+			}
 			if want = int64(frameSize(b)); want <= int64(len(b)) {
 				return r.dst, fmt.Errorf("%w: %s at byte %d", ErrDamaged, f.Name(), at)
 			}
@@ -134,6 +138,16 @@ func (p *Partition) readFile(seg segment, at int64, r reading) ([]Frame, error) 
 		at += int64(used)
 	}
 	return r.dst, nil
+}
+
+// afterMissing returns where a segment goes on behind damaged records that begin at a place.
+func (p *Partition) afterMissing(seg segment, at int64) (next int64, ok bool) {
+	for _, m := range seg.marks {
+		if m.at > at {
+			return m.at, slices.ContainsFunc(p.missing, func(x Missing) bool { return x.To == m.offset })
+		}
+	}
+	return 0, false
 }
 
 // OffsetForTime returns the offset of the first record that is not older than a time; without one it is the end.

@@ -76,7 +76,7 @@ func (l *Log) readState() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	end, next, err := scan(b, seedOf(StateFile), 0, func(f Frame, _ int) error {
+	end, next, err := scan(b, 0, seedOf(StateFile), 0, 0, func(f Frame, _ int) error {
 		var e stateEntry
 		if err := json.Unmarshal(f.Payload, &e); err != nil {
 			return err
@@ -85,7 +85,7 @@ func (l *Log) readState() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", StateFile, err)
+		return fmt.Errorf("%w: %s: %v", ErrDamaged, StateFile, err)
 	}
 	s.size, s.seq, s.synced = int64(end), next, next
 	return nil
@@ -134,15 +134,14 @@ func (l *Log) listSegments() (map[Key][]int64, error) {
 // scan reads the segments of a partition. Only the last one may have a torn end: the others were complete and on disk
 // before the next one was created.
 func (p *Partition) scan(bases []int64, buf *[]byte) error {
-	state := p.log.state
 	for i, base := range bases {
 		name := p.name(base)
 		switch before := (Missing{p.key, p.next, base}); {
 		case i == 0:
-			p.start, p.next = max(base, state.starts[p.key]), base
+			p.start, p.next = max(base, p.log.state.starts[p.key]), base
 		case base == p.next:
-		case base > p.next && (p.log.cfg.SkipMissing || slices.Contains(state.missing[p.key], before)):
-			p.missing = append(p.missing, before)
+		case base > p.next && p.mayLack(before):
+			p.missing, p.next = append(p.missing, before), base
 		default:
 			return fmt.Errorf("%w: %s begins at offset %d, and the file before it ends at %d; restore a copy of the data "+
 				"directory", ErrMissing, name, base, p.next)
@@ -152,22 +151,64 @@ func (p *Partition) scan(bases []int64, buf *[]byte) error {
 			return err
 		}
 		s := &segment{base: base}
-		end, next, err := scan(b, p.seed, base, func(f Frame, at int) error {
-			s.add(f.Offset, int64(at), f.Time)
-			return nil
-		})
-		if err == nil && end < len(b) && i < len(bases)-1 {
-			err = fmt.Errorf("%w at byte %d", ErrDamaged, end)
+		end, err := p.scanSegment(s, b)
+		if err == nil && end < len(b) && i < len(bases)-1 && !p.mayLack(Missing{p.key, p.next, bases[i+1]}) {
+			err = fmt.Errorf("%w at byte %d", ErrMissing, end)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w; restore a copy of the data directory", name, err)
 		}
-		s.size, p.next = int64(end), next
+		s.size = int64(end)
 		p.segments = append(p.segments, s)
 	}
 	p.start = min(p.start, p.next)
 	return p.checkEnd()
 }
+
+// mayLack reports whether records may be missing: because an earlier start has skipped them, or because this one does.
+func (p *Partition) mayLack(m Missing) bool {
+	return p.log.cfg.SkipMissing || slices.Contains(p.log.state.missing[p.key], m)
+}
+
+// scanSegment reads the records of a file from p.next on, and returns where they end. Damaged ones between others are
+// missing if an earlier start or this one skips them.
+func (p *Partition) scanSegment(s *segment, b []byte) (end int, err error) {
+	proven, _ := p.log.state.provenEnd(p.key)
+	for {
+		resume := true
+		end, p.next, err = scan(b, end, p.seed, p.next, proven, func(f Frame, at int) error {
+			if resume { // readers begin at a mark
+				s.marks = append(s.marks, mark{offset: f.Offset, at: int64(at)})
+				resume = false
+			}
+			s.add(f.Offset, int64(at), f.Time)
+			return nil
+		})
+		var hole holeError
+		if !errors.As(err, &hole) {
+			return end, err
+		}
+		m := Missing{p.key, p.next, hole.offset}
+		if !p.mayLack(m) {
+			return end, err
+		}
+		p.missing = append(p.missing, m)
+		end, p.next = hole.at, hole.offset
+	}
+}
+
+// holeError says where records go on after some that are damaged.
+type holeError struct {
+	damaged, at     int   // bytes
+	missing, offset int64 // of records
+}
+
+func (e holeError) Error() string {
+	return fmt.Sprintf("%v at byte %d: record %d is missing, and record %d is there", ErrMissing, e.damaged, e.missing,
+		e.offset)
+}
+
+func (holeError) Unwrap() error { return ErrMissing }
 
 // checkEnd returns an error if a partition has lost records that were on disk.
 func (p *Partition) checkEnd() error {
@@ -273,10 +314,12 @@ func readInto(path string, buf *[]byte) ([]byte, error) {
 	return b, nil
 }
 
-// scan calls each for the frames of b, which have consecutive offsets from next on, and returns where they end. It
-// returns an error if a later frame says that a frame which is missing was on disk.
-func scan(b []byte, seed uint32, next int64, each func(f Frame, at int) error) (end int, offset int64, err error) {
-	for end < len(b) {
+// scan calls each for the frames of b from a place on, which have consecutive offsets from next on, and returns where
+// they end. All below proven were on disk. It returns a holeError if there are later frames, and a frame that is missing
+// was on disk.
+func scan(b []byte, from int, seed uint32, next, proven int64, each func(f Frame, at int) error) (
+	end int, offset int64, err error) {
+	for end = from; end < len(b); {
 		f, size, ok := checkedFrame(seed, b[end:])
 		if !ok || f.Offset != next {
 			break
@@ -286,14 +329,24 @@ func scan(b []byte, seed uint32, next int64, each func(f Frame, at int) error) (
 		}
 		end, next = end+size, next+1
 	}
+	hole := holeError{damaged: end, missing: next}
 	for at := end + 1; at+headerBytes <= len(b); at++ {
 		head, _, whole := parseFrame(b[at:])
-		if !whole || head.Offset <= next || syncedBefore(b[at:]) <= next || syncedBefore(b[at:]) > head.Offset {
+		if !whole || head.Offset <= next || syncedBefore(b[at:]) > head.Offset {
 			continue
 		}
-		if _, _, ok := checkedFrame(seed, b[at:]); ok {
-			return end, next, fmt.Errorf("%w at byte %d: record %d is missing, and record %d is there", ErrDamaged, end, next,
-				head.Offset)
+		proves := max(proven, syncedBefore(b[at:])) > next
+		if hole.at > 0 && !proves {
+			continue
+		}
+		if _, _, ok := checkedFrame(seed, b[at:]); !ok {
+			continue
+		}
+		if hole.at == 0 { // the first one that is whole
+			hole.at, hole.offset = at, head.Offset
+		}
+		if proves {
+			return end, next, hole
 		}
 	}
 	return end, next, nil

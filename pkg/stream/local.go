@@ -36,7 +36,7 @@ type LogConfig struct {
 	// Fsync delays acknowledgements on durable topics, and commits, until they are on disk. Without it acknowledged
 	// records survive the death of the process but not a power cut.
 	Fsync bool
-	// SkipMissing opens a log that has lost records at the end of partitions; see segment.Config.
+	// SkipMissing opens a log that has lost records; see segment.Config.
 	SkipMissing bool
 	Log         *slog.Logger          // nil: nothing is logged
 	Metrics     prometheus.Registerer // nil: no metrics
