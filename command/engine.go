@@ -173,7 +173,8 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 
 // exitOnDiskFailure ends the process when the log cannot be synced. Nothing can be saved then, and the other components
 // would try to for half a minute before the cause is logged and the process is started again.
-func exitOnDiskFailure(run func(context.Context) error, log *slog.Logger, exit func(code int)) func(context.Context) error {
+func exitOnDiskFailure(run func(context.Context) error, log *slog.Logger,
+	exit func(code int)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := run(ctx)
 		if errors.Is(err, stream.ErrLogFailed) {

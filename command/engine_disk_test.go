@@ -50,7 +50,8 @@ func TestDoctorNamesMissingRecords(t *testing.T) {
 	must.Do(t, <-ended)
 	examine := func() (string, error) {
 		var out bytes.Buffer
-		err := runDoctor(t.Context(), settings{Config: node.Config{DataDir: dir, Fsync: true}}, call{stdout: &out, stderr: &out}, false)
+		s := settings{Config: node.Config{DataDir: dir, Fsync: true}}
+		err := runDoctor(t.Context(), s, call{stdout: &out, stderr: &out}, false)
 		return out.String(), err
 	}
 	_, err := examine()

@@ -85,7 +85,7 @@ func (l *Log) readState() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %s: %v", ErrDamaged, StateFile, err)
+		return fmt.Errorf("%w: %s: %s", ErrDamaged, StateFile, err.Error()) // no ErrMissing: it cannot be skipped
 	}
 	s.size, s.seq, s.synced = int64(end), next, next
 	return nil
@@ -315,8 +315,8 @@ func readInto(path string, buf *[]byte) ([]byte, error) {
 }
 
 // scan calls each for the frames of b from a place on, which have consecutive offsets from next on, and returns where
-// they end. All below proven were on disk. It returns a holeError if there are later frames, and a frame that is missing
-// was on disk.
+// they end. All below proven were on disk. It returns a holeError if there are later frames, and one that is missing was
+// on disk.
 func scan(b []byte, from int, seed uint32, next, proven int64, each func(f Frame, at int) error) (
 	end int, offset int64, err error) {
 	for end = from; end < len(b); {

@@ -54,8 +54,8 @@ type Config struct {
 	Durable      func(topic string) bool // nil: all topics are
 	SegmentBytes int64                   // size of a file; deleted records leave the disk by whole files. 0 = 16 MiB
 	TailBytes    int64                   // records in memory, of all partitions together; 0 = 16 MiB
-	// SkipMissing opens a log whose partitions have lost records, and goes on behind the highest offset that they are known
-	// to have had. Without it Open refuses them.
+	// SkipMissing opens a log whose partitions have lost records, and goes on behind the highest offset that they are
+	// known to have had. Without it Open refuses them.
 	SkipMissing bool
 	// CommitEnd returns the end of a partition that a commit proves, from its offset and metadata. nil: its offset.
 	CommitEnd func(Commit) int64

@@ -143,8 +143,8 @@ func (s *state) whole() (e stateEntry) {
 	return e
 }
 
-// provenEnd returns the offset at which a partition ended at least: certain is what was on disk, and any is what a group
-// has committed. They differ after a power cut without Config.Fsync only.
+// provenEnd returns the offset at which a partition ended at least: certain is what was on disk, and any is what a
+// group has committed. They differ after a power cut without Config.Fsync only.
 func (s *state) provenEnd(key Key) (certain, any int64) {
 	for _, commits := range s.commits {
 		if c, ok := commits[key]; ok {

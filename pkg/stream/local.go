@@ -45,9 +45,13 @@ type LogConfig struct {
 // LogStateFile is the file of a log that names its topics.
 const LogStateFile = segment.StateFile
 
-// ErrRecordsMissing means that a log has lost records, and opens with LogConfig.SkipMissing only. ErrLogFailed is the
-// error of Run after a sync has failed.
-var ErrRecordsMissing, ErrLogFailed = segment.ErrMissing, segment.ErrFailed
+// Errors of OpenLog and Log.Run.
+var (
+	// ErrRecordsMissing means that a log has lost records, and opens with LogConfig.SkipMissing only.
+	ErrRecordsMissing = segment.ErrMissing
+	// ErrLogFailed means that a sync has failed.
+	ErrLogFailed = segment.ErrFailed
+)
 
 // CheckLog returns the error of OpenLog, with all that is damaged, and changes nothing.
 func CheckLog(cfg LogConfig) error { return segment.Check(cfg.segments()) }

@@ -137,7 +137,8 @@ func (r localReader) readRanges(
 		}
 		from := g.From
 		err := r.follow(ctx, g.Partition, &from, most, false, func(records []*Record) error {
-			beyond, _ := slices.BinarySearchFunc(records, g.To, func(r *Record, to int64) int { return cmp.Compare(r.Offset, to) })
+			beyond, _ := slices.BinarySearchFunc(records, g.To,
+				func(r *Record, to int64) int { return cmp.Compare(r.Offset, to) })
 			if beyond > 0 { // else those of the range are missing
 				if err := each(g.Partition, records[:beyond]); err != nil {
 					return err

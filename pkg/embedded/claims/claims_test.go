@@ -287,8 +287,9 @@ func TestPageDamagedWhileRunning(t *testing.T) {
 func TestDirectoryOfClaimsIsSynced(t *testing.T) {
 	t.Parallel()
 	dir, synced := t.TempDir(), ""
-	s := must.Get(Open(Config{Path: filepath.Join(dir, "claims.db")}, Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		SyncDir: func(path string) error { synced = path; return nil }}))(t)
+	deps := Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now,
+		SyncDir: func(path string) error { synced = path; return nil }}
+	s := must.Get(Open(Config{Path: filepath.Join(dir, "claims.db")}, deps))(t)
 	must.Do(t, s.Close())
 	is.Equal(t, synced, dir)
 }

@@ -21,7 +21,7 @@ const damaged = ".damaged"
 // errDamaged means that the file is not what was written.
 var errDamaged = errors.New("the file is damaged")
 
-// guarded turns a panic into errDamaged. bbolt checks no page: one that is damaged ends in a panic, or, behind the end of
+// guarded turns a panic into errDamaged. bbolt checks no page: one that is damaged ends in a panic or, behind the end of
 // a file that was cut, in a fault of memory.
 func guarded(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
