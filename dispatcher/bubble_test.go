@@ -40,17 +40,21 @@ func bubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) 
 		return
 	}
 	t.Run("kafka", func(t *testing.T) { kafkaBubble(t, partitions, f) })
-	t.Run("log in this process", func(t *testing.T) {
-		bubbleOn(t, partitions, f, func(t *testing.T, _ *bubbleWorld) (stream.Config, func()) {
-			log := must.Get(stream.OpenLog(stream.LogConfig{Dir: t.TempDir()}))(t)
-			ctx, cancel := context.WithCancel(context.Background())
-			ended := make(chan error, 1)
-			go func() { ended <- log.Run(ctx) }()
-			return stream.Config{Embedded: log}, func() {
-				cancel()
-				must.Do(t, <-ended)
-			}
-		})
+	t.Run("log in this process", func(t *testing.T) { logBubble(t, partitions, f) })
+}
+
+// logBubble is bubble for tests with so many records that Kafka would take minutes.
+func logBubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) {
+	t.Helper()
+	bubbleOn(t, partitions, f, func(t *testing.T, _ *bubbleWorld) (stream.Config, func()) {
+		log := must.Get(stream.OpenLog(stream.LogConfig{Dir: t.TempDir()}))(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- log.Run(ctx) }()
+		return stream.Config{Embedded: log}, func() {
+			cancel()
+			must.Do(t, <-ended)
+		}
 	})
 }
 

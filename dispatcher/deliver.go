@@ -159,6 +159,7 @@ func (d *Dispatcher) recordAttempt(delivery *lane.Delivery, attempt *event.Attem
 	nextWork := *work
 	nextWork.Attempt, nextWork.Due, nextWork.Deadline = work.Attempt+1, next.due, next.deadline
 	nextWork.Parked, nextWork.ParkedBy, nextWork.ReportedNextAt, nextWork.Behind = "", 0, time.Time{}, ""
+	nextWork.OpenFor, nextWork.OpenUntil = 0, time.Time{}
 	if attempt.Trace != "" {
 		nextWork.Trace = attempt.Trace
 	}
@@ -221,6 +222,7 @@ func (d *Dispatcher) parkDelivery(decision lane.Decision) {
 	nextWork := *work
 	nextWork.Parked, nextWork.ParkedBy = decision.Reason, decision.ParkedBy
 	nextWork.Due, nextWork.ReportedNextAt, nextWork.Behind = decision.Due, decision.ReportedNextAt, decision.Behind
+	nextWork.OpenFor, nextWork.OpenUntil = decision.OpenFor, decision.OpenUntil
 	var outcome *event.Outcome
 	if decision.Status != "" {
 		outcome = newOutcome(work, decision.Status, decision.Reason, decision.DecidedAt)

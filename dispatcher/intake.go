@@ -117,6 +117,7 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 	}
 	switch {
 	case slot.partition.delay > 0:
+		d.lanes.RestoreBreaker(delivery)
 		delivery.ParkedAt = record.Timestamp
 		delivery.ReadyAt = lane.ReadyAt(work.Due, record.Timestamp, now, slot.partition.delay)
 		slot.partition.addWaiting(delivery)

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -159,7 +161,7 @@ func (o outage) check(s *sim, events, parked int, up time.Time) {
 	if len(s.succeededAt) != events || s.early > 0 || s.maxRunning > 64 {
 		s.t.Errorf("%d events: %d deliveries, %d early, %d at once", events, len(s.succeededAt), s.early, s.maxRunning)
 	}
-	if failures > 500 {
+	if failures > 1100 { // 300 early probes a day
 		s.t.Errorf("%d requests to a destination that is down", failures)
 	}
 	is.Equal(s.t, s.open(), 0, "records are not committed")
@@ -292,23 +294,28 @@ func (n *deadNode) put(p deadRecord, remaining time.Duration) {
 // admitRecord admits the delivery of a record to its lane.
 func (n *deadNode) admitRecord(p deadRecord) {
 	d := &n.dests[p.dest]
-	work := [...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
+	work := *[...]*event.Work{&d.fresh, &d.retried, &d.parked}[p.kind]
+	work.Event = new(event.Event) // the lane may keep it
 	binary.BigEndian.PutUint32(work.Event.ID[12:], p.event)
 	if p.kind == deadParked {
 		n.rechecks++
 		n.longestParked = max(n.longestParked, time.Duration(n.second-int(p.parked))*time.Second)
 	}
-	n.carryOut(p, n.Admit(&lane.Delivery{Slot: &slot{partition: n.part}, Work: work, Size: 600}))
+	n.carryOut(n.Admit(&lane.Delivery{Slot: &slot{partition: n.part}, Work: &work, Size: 600}))
+	n.runWorkers()
+}
+
+func (n *deadNode) runWorkers() {
 	for l, workers := range n.started {
 		for ; workers > 0; workers-- {
-			n.runWorker(l, p)
+			n.runWorker(l)
 		}
 		delete(n.started, l)
 	}
 }
 
 // runWorker is a worker whose requests all fail at once.
-func (n *deadNode) runWorker(l *lane.Lane, p deadRecord) {
+func (n *deadNode) runWorker(l *lane.Lane) {
 	last := lane.Result{}
 	for {
 		decision := l.Next(n.t.Context(), last)
@@ -317,24 +324,25 @@ func (n *deadNode) runWorker(l *lane.Lane, p deadRecord) {
 		}
 		last = lane.Result{Delivery: decision.Delivery}
 		if decision.Action != lane.Send {
-			n.carryOut(p, decision)
+			n.carryOut(decision)
 			continue
 		}
 		n.requests++
 		last.Kind = lane.Failed
 		delay := retryDelay(n.policy, decision.Delivery.Work.Attempt, 0, n.random.Float64())
-		n.put(deadRecord{dest: p.dest, event: p.event, kind: deadRetried}, delay)
+		n.put(n.recordOf(decision.Delivery, deadRetried), delay)
 		n.Release(decision.Delivery)
 	}
 }
 
-func (n *deadNode) carryOut(p deadRecord, decision lane.Decision) {
+func (n *deadNode) carryOut(decision lane.Decision) {
 	if decision.Action != lane.Park {
 		return
 	}
-	d := &n.dests[p.dest]
+	parked := n.recordOf(decision.Delivery, deadParked)
+	d := &n.dests[parked.dest]
 	d.parked.Parked, d.parked.ParkedBy = decision.Reason, decision.ParkedBy
-	n.put(deadRecord{dest: p.dest, event: p.event, kind: deadParked, parked: int32(n.second)}, decision.Due.Sub(n.now))
+	n.put(parked, decision.Due.Sub(n.now))
 	n.Release(decision.Delivery)
 }
 
@@ -343,10 +351,22 @@ func (n *deadNode) recheckInterval(each int) time.Duration {
 	return lane.RecheckInterval(n.tiers, each, len(n.dests), lane.HungRecheckBudget)
 }
 
+// recordOf is the record that continues a delivery.
+func (n *deadNode) recordOf(delivery *lane.Delivery, kind uint8) deadRecord {
+	dest, _ := strconv.Atoi(strings.TrimPrefix(delivery.Work.Dest, "dead_"))
+	return deadRecord{dest: uint16(dest), event: binary.BigEndian.Uint32(delivery.Work.Event.ID[12:]), kind: kind,
+		parked: int32(n.second)}
+}
+
 // tick simulates one second.
 func (n *deadNode) tick() {
 	n.second++
 	n.now = n.now.Add(time.Second)
+	shed, _ := n.EnforceLimits()
+	for _, decision := range shed {
+		n.carryOut(decision)
+	}
+	n.runWorkers()
 	at := n.second % len(n.calendar)
 	pieces := n.calendar[at]
 	n.calendar[at] = nil
@@ -402,10 +422,10 @@ func TestManyDeadDestinations(t *testing.T) {
 			dests*each, rate,
 			passed, n.longestParked)
 	}
-	if sent > 3*dests {
+	if most := 3*dests + dests*int(2*step/(50*time.Second)); sent > most { // early probes
 		t.Errorf("%d requests to %d dead destinations in %v", sent, dests, 2*step)
 	}
-	if jobs, bytes := n.InMemory(); jobs != 0 || bytes != 0 {
+	if jobs, bytes := n.InMemory(); jobs > dests || bytes > 600*dests { // the next early probe of each
 		t.Errorf("%d jobs, %d bytes are held", jobs, bytes)
 	}
 }

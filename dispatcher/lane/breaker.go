@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/event"
@@ -20,17 +21,29 @@ const (
 	// MaxProbes is how many requested deliveries (replays, recoveries, tests) may run at once while it is open. They are
 	// probes too: the success of one closes it.
 	MaxProbes = 2
+
+	// Early probes: earlyPause after the last one, an untried delivery is a probe although the breaker is open. They have
+	// a budget of earlyBudget, to which earlyRefill adds one. Deliveries that were parked leave half of it to new ones.
+	earlyPause  = 50 * time.Second
+	earlyBudget = 60
+	earlyRefill = 5 * time.Minute
 )
 
 // breaker is the circuit breaker of one destination. Closed, it counts failures since the last success. Open, it blocks
 // all deliveries but requested ones. When openUntil has passed, it is half-open: the next request is its probe, and
 // until the answer other deliveries are parked as before.
 //
+// Failures may come from a few events that the destination cannot process, while it works for all others. Their number
+// must not decide how long the others wait. So an open breaker also lets early probes through, of which each is the
+// first attempt of the newest delivery. They do not change how long it stays open, unless they succeed. Both ends of
+// what waits get their turn: the probe of the half-open breaker is the oldest of the deliveries with the fewest
+// attempts.
+//
 // A rejected request (a status 4xx, see Rejected) shows that the destination works: it is no failure, and it closes an
 // open breaker. It does not reset the count of failures either, so a destination that rejects some requests and fails
 // the others is held, for twice as long each time.
 //
-// It is local to this node. A new owner of the partition starts with a closed breaker.
+// It is local to this node. What it parks carries its state, from which a new owner of the partition restores it.
 type breaker struct {
 	failures       int // since the last success
 	firstFailureAt time.Time
@@ -38,6 +51,11 @@ type breaker struct {
 	openUntil      time.Time     // zero: it is closed
 	probe          *Delivery     // the running probe; nil: none
 	lastFailed     id.ID         // event of the last failure that opened it
+	failedType     string        // of the event of the last failed probe
+	early          bool          // the running probe is an early one
+	earlyAt        time.Time     // no early probe begins before
+	earlyFullAt    time.Time     // when their budget is full again
+	restored       bool          // the state is of an earlier owner, and no probe has confirmed it
 	next           probeCandidate
 	awaitNext      time.Time // until when the probe waits for next; zero: whatever comes is the probe
 }
@@ -63,6 +81,45 @@ func (b *breaker) prefers(a, other probeCandidate) bool {
 	return a.event.Compare(other.event) < 0
 }
 
+// prefersEarly reports whether a is the better early probe: one with fewer attempts, an event whose sender is authenticated, then one of another
+// type than the last failed probe, then the newer one. A stranger can imitate all but the first.
+func (b *breaker) prefersEarly(a, other *event.Work) bool {
+	if a.Attempt != other.Attempt {
+		return a.Attempt < other.Attempt
+	}
+	if x, y := a.Event.Authenticated(), other.Event.Authenticated(); x != y {
+		return x
+	}
+	if x, y := a.Event.Type == b.failedType, other.Event.Type == b.failedType; x != y {
+		return y
+	}
+	return a.Event.ID.Compare(other.Event.ID) > 0
+}
+
+// earlyWait is how long an early probe waits for the pause and the budget.
+func (b *breaker) earlyWait(now time.Time, parked bool) time.Duration {
+	// The clock may have been set back.
+	b.earlyAt = Earlier(b.earlyAt, now.Add(earlyPause))
+	b.earlyFullAt = Earlier(b.earlyFullAt, now.Add(earlyBudget*earlyRefill))
+	spare := (earlyBudget - 1) * earlyRefill
+	if parked {
+		spare = (earlyBudget/2 - 1) * earlyRefill
+	}
+	return max(b.earlyAt.Sub(now), later(b.earlyFullAt, now).Sub(now)-spare)
+}
+
+// beginEarly makes the delivery an early probe.
+func (b *breaker) beginEarly(delivery *Delivery, now time.Time) {
+	b.probe, b.early, b.restored = delivery, true, false
+	b.earlyAt, b.earlyFullAt = now.Add(earlyPause), later(b.earlyFullAt, now).Add(earlyRefill)
+}
+
+// undoEarly takes an early probe back that was not sent.
+func (b *breaker) undoEarly(now time.Time) {
+	b.probe, b.early = nil, false
+	b.earlyAt, b.earlyFullAt = now, b.earlyFullAt.Add(-earlyRefill)
+}
+
 // offer makes a delivery that is parked for wait the next probe if it is the best so far.
 func (b *breaker) offer(work *event.Work, wait time.Duration, now time.Time) (chosen bool) {
 	candidate := candidateOf(work)
@@ -84,6 +141,22 @@ func (b *breaker) yields(work *event.Work, now time.Time) bool {
 	}
 	b.awaitNext = time.Time{}
 	return false
+}
+
+// restore opens the breaker as an earlier owner of the partition had it when it parked the delivery, and reports whether
+// that changed something. One early probe may be made at once, of any delivery: the breaker may have closed since.
+func (b *breaker) restore(work *event.Work, now time.Time) bool {
+	until, openFor := work.OpenUntil, work.OpenFor
+	if until.IsZero() { // a version before these has parked it
+		until = work.ReportedNextAt
+		openFor = until.Sub(now)
+	}
+	if until.IsZero() || b.open() && !until.After(b.openUntil) {
+		return false
+	}
+	*b = breaker{openUntil: until, openFor: min(max(openFor, breakerMinOpen), BreakerMaxOpen),
+		restored: b.restored || !b.open(), earlyAt: b.earlyAt, earlyFullAt: b.earlyFullAt, probe: b.probe, early: b.early}
+	return true
 }
 
 func (b *breaker) open() bool { return !b.openUntil.IsZero() }
@@ -112,13 +185,13 @@ func (b *breaker) recordRejection(probe bool) (closed bool) {
 	if !probe || !b.open() {
 		return false
 	}
-	*b = breaker{openFor: b.openFor}
+	*b = breaker{openFor: b.openFor, earlyFullAt: b.earlyFullAt}
 	return true
 }
 
 // recordFailure counts a failure and reports whether the breaker opens, for the first time or again. While it is open
 // only the probe counts: requests that ran when it opened, and requested deliveries, do not change it.
-func (b *breaker) recordFailure(now time.Time, failed id.ID, probe bool) (opens bool) {
+func (b *breaker) recordFailure(now time.Time, failed *event.Event, probe bool) (opens bool) {
 	switch {
 	case !b.open():
 		if b.failures++; b.failures == 1 || now.Before(b.firstFailureAt) {
@@ -127,10 +200,15 @@ func (b *breaker) recordFailure(now time.Time, failed id.ID, probe bool) (opens 
 		if b.failures < breakerFailures || now.Sub(b.firstFailureAt) < breakerSpan {
 			return false
 		}
+		b.earlyAt = now.Add(earlyPause)
 	case !probe:
 		return false
+	case b.early:
+		b.probe, b.early, b.earlyAt, b.failedType = nil, false, now.Add(earlyPause), strings.Clone(failed.Type)
+		return false
 	}
+	b.failedType = strings.Clone(failed.Type)
 	b.openFor = max(breakerMinOpen, min(2*b.openFor, BreakerMaxOpen))
-	b.openUntil, b.probe, b.lastFailed, b.awaitNext = now.Add(b.openFor), nil, failed, time.Time{}
+	b.openUntil, b.probe, b.lastFailed, b.awaitNext = now.Add(b.openFor), nil, failed.ID, time.Time{}
 	return true
 }

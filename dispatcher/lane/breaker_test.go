@@ -15,7 +15,7 @@ func TestBreaker(t *testing.T) {
 	var b breaker
 	fail := func(n int, every time.Duration, probe bool) (opened bool) {
 		for range n {
-			opened = b.recordFailure(now, id.ID{}, probe) || opened
+			opened = b.recordFailure(now, &event.Event{}, probe) || opened
 			now = now.Add(every)
 		}
 		return opened
@@ -289,4 +289,84 @@ func TestProbeWaitsForNoClockThatWasAhead(t *testing.T) {
 	lt.enqueue(other)
 	lt.now = l.breaker.openUntil
 	is.Equal(t, lt.enqueue(other), "", "a delivery is parked for one that does not return")
+}
+
+// A new owner restores the breaker from what the owner before has parked, an older version too, until a request shows
+// that the destination works. At once, and once, any delivery is a probe.
+func TestBreakerIsRestored(t *testing.T) {
+	parked := func(lt *laneTest, until time.Duration) *Delivery {
+		delivery := lt.delivery("d", "")
+		work := delivery.Work
+		work.Attempt, work.Parked, work.ParkedBy = 2, event.BreakerOpen, 7
+		work.OpenFor, work.OpenUntil, work.ReportedNextAt = time.Hour, lt.now.Add(until), lt.now.Add(time.Hour)
+		return delivery
+	}
+	lt := newLaneTest(t, 100_000)
+	first := parked(lt, 20*time.Minute)
+	lt.RestoreBreaker(first)
+	lt.RestoreBreaker(parked(lt, 10*time.Minute)) // it was parked before
+	l := lt.byDest["d"]
+	must.Equal(t, l.breaker.openUntil, lt.now.Add(20*time.Minute), "open until")
+	must.Equal(t, l.breaker.openFor, time.Hour, "open for")
+	is.Same(t, lt.held, []time.Time{l.breaker.openUntil})
+	is.Equal(t, lt.Admit(first).Action, Queued, "the first delivery is not the probe")
+	probe := lt.next(l, nil, NotSent)
+	must.Equal(t, probe, first, "the probe")
+	is.Equal(t, lt.Admit(parked(lt, 0)).Action, Park, "a second probe")
+	lt.next(l, probe, Failed)
+	is.Equal(t, l.breaker.openUntil, lt.now.Add(20*time.Minute), "open until, after the first probe failed")
+	lt.now = lt.now.Add(earlyPause)
+	is.Equal(t, lt.Admit(parked(lt, 0)).Action, Park, "a delivery that was tried is an early probe again")
+
+	l.breaker.openUntil, l.breaker.awaitNext = lt.now, time.Time{}
+	lt.Admit(parked(lt, 0))
+	lt.next(l, lt.next(l, nil, NotSent), Succeeded)
+	lt.RestoreBreaker(parked(lt, time.Hour))
+	is.Equal(t, l.breaker, breaker{}, "the destination works")
+
+	lt = newLaneTest(t, 100_000)
+	old := parked(lt, 0)
+	old.Work.OpenFor, old.Work.OpenUntil = 0, time.Time{}
+	lt.RestoreBreaker(old)
+	is.Equal(t, lt.byDest["d"].breaker.openUntil, lt.now.Add(time.Hour), "an older version has parked it: open until")
+	lt.DropPartitions([]*Partition{&lt.part.Partition})
+	is.Equal(t, lt.byDest["d"].breaker.open(), false, "open after the partition has left")
+	lt.RestoreBreaker(old)
+	is.Equal(t, lt.byDest["d"].breaker.open(), true, "open after it came back")
+}
+
+// While the breaker is open, an untried delivery is a probe every earlyPause, the best one that came meanwhile, until
+// the budget is spent. What was parked leaves half of it to new deliveries.
+func TestEarlyProbesHaveABudget(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	lt.next(l, lt.next(l, nil, NotSent), NotSent)
+	l.breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(1000 * time.Hour)}
+	probes := func(steps int, parked event.Reason) (n int) {
+		for range steps {
+			older := lt.delivery("d", "")
+			newer := lt.delivery("d", "")
+			older.Work.Parked, newer.Work.Parked = parked, parked
+			lt.Admit(older)
+			if decision := lt.Admit(newer); decision.Action == Park {
+				lt.Release(decision.Delivery)
+			}
+			l.breaker.openUntil = lt.now.Add(time.Hour)
+			lt.now = lt.now.Add(earlyPause)
+			lt.EnforceLimits()
+			if probe := lt.next(l, nil, NotSent); probe != nil {
+				must.Equal(t, probe, newer, "the probe")
+				lt.next(l, probe, Failed)
+				n++
+			}
+		}
+		return n
+	}
+	is.Equal(t, probes(100, event.BreakerOpen), earlyBudget/2+100/6, "probes of parked deliveries in 83 minutes")
+	day := int(24 * time.Hour / earlyPause)
+	if n := probes(day, ""); n > earlyBudget/2+24*12+1 || n < earlyBudget/2+24*12-5 {
+		t.Errorf("%d early probes in a day", n)
+	}
+	is.Equal(t, l.breaker.openFor, time.Hour, "a failed early probe changes how long the breaker is open")
 }

@@ -109,10 +109,20 @@ func (f *laneFuzz) record() *Delivery {
 // offer admits a new or parked delivery.
 func (f *laneFuzz) offer() {
 	delivery := f.record()
-	lost := delivery.Slot.(*testSlot).part.left
 	key, _ := copyKeyOf(delivery.Work)
 	first := f.unrecorded[key]
 	decision := f.Admit(delivery)
+	lost := delivery.Slot.(*testSlot).part.left
+	if decision.Delivery != delivery { // the next early probe, which gave way to this one
+		if !lost {
+			f.queued++
+		}
+		if decision.Action != Dropped {
+			f.check(decision)
+			f.end(decision.Delivery)
+		}
+		return
+	}
 	switch {
 	case lost && decision.Action != Queued && decision.Action != Dropped:
 		f.t.Fatalf("the partition has left the node: %+v", decision)
@@ -215,6 +225,9 @@ func (f *laneFuzz) revoke() {
 					f.ended[delivery]++
 				}
 			}
+		}
+		if l.early != nil && l.early.Slot.Partition() == &f.part.Partition {
+			f.ended[l.early]++
 		}
 	}
 	f.DropPartitions([]*Partition{&f.part.Partition})

@@ -98,6 +98,8 @@ type Decision struct {
 	EarliestSend   time.Time // for Park: an estimate of when it is sent; zero if unknown
 	ReportedNextAt time.Time // for Park: next time that the last outcome reported; before it, Reason is not reported again
 	ParkedBy       uint32    // id of the lane that parked it
+	OpenFor        time.Duration
+	OpenUntil      time.Time // for Park: with OpenFor the state of the circuit breaker; zero if it is closed
 	Behind         string    // for Park: event for which it waits, evt_…; empty if unknown
 	Err            error     // why the delivery could not be checked or sent
 }
@@ -141,7 +143,8 @@ type HeldMarker interface {
 }
 
 // Admit decides what becomes of a delivery that is due. It never waits: the reader and the timer of the retry topics
-// call it for all lanes. A copy of a delivery that this node is making ends without an outcome.
+// call it for all lanes. A copy of a delivery that this node is making ends without an outcome. The decision may be for
+// another delivery, which gave way to this one.
 func (ls *Lanes) Admit(delivery *Delivery) Decision {
 	if ls.isCopy(delivery) {
 		if !ls.Begin(delivery) {
@@ -153,6 +156,13 @@ func (ls *Lanes) Admit(delivery *Delivery) Decision {
 		return ls.admitBlocker(delivery)
 	}
 	reason := ls.enqueue(delivery)
+	if reason == event.BreakerOpen {
+		parked := ls.holdEarly(delivery)
+		if parked == nil {
+			return Decision{Action: Queued, Delivery: delivery}
+		}
+		delivery = parked
+	}
 	switch {
 	case reason == "":
 		return Decision{Action: Queued, Delivery: delivery}
@@ -241,6 +251,14 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 	}
 }
 
+// holdEarly is the same of the delivery's lane.
+func (ls *Lanes) holdEarly(delivery *Delivery) *Delivery {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	return ls.laneOf(delivery, now).holdEarly(delivery, now)
+}
+
 // EnforceLimits ends the pauses of partitions that waited long enough for a lane. When more than half of the memory is
 // used, it takes deliveries out of the queues of stuck lanes and returns what becomes of them. It takes those out that
 // wait for their turn for too long, or need none any more. again is how long to wait before the next call; 0: until
@@ -263,6 +281,9 @@ func (ls *Lanes) EnforceLimits() (shed []Decision, again time.Duration) {
 	}
 	if waits && (again == 0 || again > changeInterval) {
 		again = changeInterval
+	}
+	if early := ls.startEarlyProbes(); again == 0 || early > 0 && early < again {
+		again = early
 	}
 	return shed, again
 }

@@ -121,6 +121,7 @@ func TestStopLeavesDeliveries(t *testing.T) {
 func TestParkedDeliveryIsReportedOnce(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
 	delivery := lt.delivery("d", "")
+	delivery.Work.Attempt = 2 // no early probe
 	open := func(until time.Duration) {
 		lt.laneOf(delivery, lt.now).breaker = breaker{openFor: until, openUntil: lt.now.Add(until)}
 	}

@@ -50,6 +50,8 @@ type Lane struct {
 	workers         int // running ones
 	window          window
 	breaker         breaker
+	early           *Delivery // the next early probe of the breaker; nil: none waits
+	knowsBreaker    bool      // a request was accepted or rejected, so the state of an earlier owner is out of date
 	parking         parking
 	token           tokenWait
 	pace            pace
@@ -118,8 +120,11 @@ func (l *Lane) resetLearned() {
 	if l.breaker.open() {
 		l.lanes.setHeld(l.dest, time.Time{})
 	}
+	l.knowsBreaker = true
 	l.breaker, l.window, l.gone = breaker{}, l.window.fresh(), goneCounter{}
 	l.recordRecovery(l.lanes.now())
+	l.releaseEarly()
+	l.startWorkers(1)
 }
 
 // Reserve sets how many bytes a delivery that a worker of the lane has needs for its transformed body.
@@ -136,7 +141,13 @@ func (l *Lane) Reserve(delivery *Delivery, n int) {
 	}
 }
 
-func (l *Lane) queued() int { return l.live.Len() + l.requested.Len() }
+func (l *Lane) queued() int {
+	n := l.live.Len() + l.requested.Len()
+	if l.early != nil {
+		n++
+	}
+	return n
+}
 
 // isRequested reports whether a user asked for the delivery: a replay, a recovery job or a test. It gives way to live
 // deliveries, and an open circuit breaker does not block it.
@@ -191,16 +202,13 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 	switch {
 	case last.Delivery == nil:
 	case last.Kind == waitsForToken:
-		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
-		l.workerReturned(last.Delivery)
+		l.putBack(last.Delivery, now)
 		l.waitForToken(last.wait, last.perSecond, now)
 	case last.Kind == WaitsForPull:
-		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
-		l.workerReturned(last.Delivery)
+		l.putBack(last.Delivery, now)
 		l.waitForPull(last.Delivery, now)
 	case last.Kind == Outdated:
-		l.queueOf(last.Delivery.Work).PushFront(last.Delivery)
-		l.workerReturned(last.Delivery)
+		l.putBack(last.Delivery, now)
 	default:
 		more = l.recordResult(last, now)
 		l.workerReturned(last.Delivery)
@@ -231,6 +239,7 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 	probe := l.breaker.probe == last.Delivery
 	switch last.Kind {
 	case Succeeded:
+		l.knowsBreaker = true
 		l.recordRecovery(now)
 		l.window.recordSuccess()
 		switch {
@@ -241,6 +250,7 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 		}
 		return 1
 	case Rejected:
+		l.knowsBreaker = true
 		closed := l.breaker.recordRejection(probe || isRequested(last.Delivery.Work))
 		if !l.breaker.open() {
 			l.recordRecovery(now)
@@ -253,7 +263,7 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 			l.recordRecovery(now)
 		}
 		l.window.recordFailure(last.Kind == TimedOut)
-		if l.breaker.recordFailure(now, last.Delivery.Work.Event.ID, probe) {
+		if l.breaker.recordFailure(now, last.Delivery.Work.Event, probe) {
 			l.lanes.setHeld(l.dest, l.breaker.openUntil)
 		}
 	}
@@ -264,7 +274,85 @@ func (l *Lane) recordResult(last Result, now time.Time) (more int) {
 func (l *Lane) resume() int {
 	l.window = l.window.fresh()
 	l.lanes.setHeld(l.dest, time.Time{})
+	l.releaseEarly()
 	return l.queued()
+}
+
+// RestoreBreaker restores the circuit breaker of an earlier owner of the partition from a delivery that it has parked,
+// unless this node has learned since that the destination works.
+func (ls *Lanes) RestoreBreaker(delivery *Delivery) {
+	if delivery.Work.Parked != event.BreakerOpen {
+		return
+	}
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	l := ls.laneOf(delivery, now)
+	if l.knowsBreaker || delivery.Work.ParkedBy == l.parking.laneID || !l.breaker.restore(delivery.Work, now) {
+		return
+	}
+	ls.setHeld(l.dest, l.breaker.openUntil)
+}
+
+// holdEarly keeps an untried delivery that an open breaker blocks in memory if it is the best early probe, which is
+// made within earlyPause. It returns the delivery that must be parked; nil: none.
+func (l *Lane) holdEarly(delivery *Delivery, now time.Time) *Delivery {
+	work, b := delivery.Work, &l.breaker
+	switch {
+	case !b.open() || isRequested(work) || work.Attempt > 1 && !b.restored || b.earlyWait(now, work.Parked != "") > earlyPause:
+		return delivery
+	case l.early != nil && !b.prefersEarly(work, l.early.Work):
+		return delivery
+	}
+	previous := l.early
+	l.early = delivery
+	l.lanes.countQueued(l, delivery)
+	if previous == nil {
+		l.lanes.early[l] = struct{}{}
+		l.lanes.wakeTimer()
+		return nil
+	}
+	l.uncount(previous)
+	return previous
+}
+
+// uncount uncounts a delivery that was queued and is not sent.
+func (l *Lane) uncount(delivery *Delivery) {
+	l.deliveries--
+	l.bytes -= delivery.Size
+	l.lanes.deliveries--
+	l.lanes.bytes -= delivery.Size
+}
+
+// releaseEarly queues the next early probe of a breaker that has closed.
+func (l *Lane) releaseEarly() {
+	if l.early != nil {
+		l.live.PushFront(l.early)
+		l.early = nil
+	}
+}
+
+// startEarlyProbes starts workers for the early probes that are due, and returns how long to wait before the next call;
+// 0: until Deps.Wake is called.
+func (ls *Lanes) startEarlyProbes() (again time.Duration) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	now := ls.now()
+	for l := range ls.early {
+		if l.early == nil {
+			delete(ls.early, l)
+			continue
+		}
+		wait := l.breaker.earlyWait(now, false)
+		if wait <= 0 {
+			l.startWorkers(1)
+			wait = changeInterval // if a request of the lane is in its way
+		}
+		if again == 0 || wait < again {
+			again = wait
+		}
+	}
+	return again
 }
 
 // takeNext takes the next delivery for a worker, nil when there is none. With a reason the delivery must be parked;
@@ -274,6 +362,11 @@ func (l *Lane) takeNext(now time.Time) (*Delivery, event.Reason) {
 		return l.takeSurplus(), event.Paced
 	}
 	switch {
+	case l.early != nil && l.breaker.probe == nil && l.breaker.earlyWait(now, false) <= 0:
+		delivery := l.early
+		l.early = nil
+		l.breaker.beginEarly(delivery, now)
+		return delivery, ""
 	case !l.breaker.open():
 		return l.takeAllowed(), ""
 	case !l.breaker.blocks(now):
@@ -341,8 +434,20 @@ func (l *Lane) workerReturned(delivery *Delivery) {
 		l.requestedActive--
 	}
 	if l.breaker.probe == delivery { // it got no answer: the next delivery is the probe
-		l.breaker.probe = nil
+		l.breaker.probe, l.breaker.early = nil, false
 	}
+}
+
+// putBack puts a delivery that was not sent back where its worker took it from.
+func (l *Lane) putBack(delivery *Delivery, now time.Time) {
+	if b := &l.breaker; b.early && b.probe == delivery && l.early == nil {
+		b.undoEarly(now)
+		l.early, l.lanes.early[l] = delivery, struct{}{}
+		l.lanes.wakeTimer()
+		return
+	}
+	l.queueOf(delivery.Work).PushFront(delivery)
+	l.workerReturned(delivery)
 }
 
 // stuck reports whether the lane fails, or has completed nothing for stuckAfter.

@@ -44,6 +44,7 @@ type Lanes struct {
 	mu              sync.Mutex // guards the fields below and all lanes; taken before the locks of partitions
 	byDest          map[string]*Lane
 	stalling        map[*Lane]struct{} // lanes that paused a partition
+	early           map[*Lane]struct{} // lanes with an early probe
 	waitingForToken waitingLanes
 	lanesParked     int // number of lanes with parked deliveries
 	deliveries      int // in lanes or sent, until everything about them is recorded
@@ -95,7 +96,7 @@ func New(cfg Config, deps Deps) *Lanes {
 		tiers: stream.Tiers(), now: deps.Now, rules: deps.Rules, limiter: deps.Limiter, open: deps.Open,
 		pulled:  deps.Pulled,
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
-		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
+		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), early: make(map[*Lane]struct{}), unrecorded: make(unrecorded),
 		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1), surveyWanted: deps.SurveyWanted,
 		maxPositions: maxPositions,
 		orders:       make(map[int32]*orders), holding: make(map[*turns]struct{}), wanting: make(map[*turns]struct{}),
@@ -234,10 +235,7 @@ func (ls *Lanes) countQueued(l *Lane, delivery *Delivery) {
 
 // dropQueued uncounts one whose partition has left the node.
 func (ls *Lanes) dropQueued(l *Lane, delivery *Delivery) {
-	l.deliveries--
-	l.bytes -= delivery.Size
-	ls.deliveries--
-	ls.bytes -= delivery.Size
+	l.uncount(delivery)
 	ls.unrecorded.remove(delivery)
 }
 
@@ -261,6 +259,7 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 		}
 		l.resetParked()
 		l.resetLearned()
+		l.knowsBreaker = false
 		for _, q := range []*deliveryQueue{&l.live, &l.requested} {
 			for range q.Len() {
 				delivery := q.PopFront()

@@ -98,6 +98,9 @@ func (l *Lane) parkLocked(delivery *Delivery, reason event.Reason, now time.Time
 		Action: Park, Delivery: delivery, DecidedAt: now, Reason: reason,
 		Due: now.Add(wait), ReportedNextAt: work.ReportedNextAt, ParkedBy: l.parking.laneID,
 	}
+	if reason == event.BreakerOpen {
+		decision.OpenFor, decision.OpenUntil = l.breaker.openFor, l.breaker.openUntil
+	}
 	if reason == event.Behind && !delivery.behind.IsZero() {
 		decision.Behind = delivery.behind.Text(id.Event)
 	}

@@ -72,6 +72,11 @@ func (e *Event) Proof() Proof {
 	return Proof(e.Verdict)
 }
 
+// Authenticated reports whether the event is known to come from its provider or from a holder of an API key.
+func (e *Event) Authenticated() bool {
+	return e.Verdict == VerdictVerified || e.Proof() == SentProof
+}
+
 // Event is one accepted event. The time inside its id is the time of receipt.
 type Event struct {
 	ID             id.ID      `header:"relay-id,Event"`

@@ -119,7 +119,9 @@ func TestWorkRoundTrip(t *testing.T) {
 		Due:      time.UnixMilli(1_800_000_000_123).UTC(),
 		Deadline: time.UnixMilli(1_800_000_900_000).UTC(), Run: "run_1", Parked: event.LaneFull,
 		ParkedBy: 0xfedcba98, ReportedNextAt: time.UnixMilli(1_800_000_700_000).UTC(), Prior: event.Failed,
-		PriorReason: event.Gone410, Trace: "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
+		PriorReason: event.Gone410,
+		OpenFor:     time.Hour, OpenUntil: time.UnixMilli(1_800_000_800_000).UTC(),
+		Trace:     "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01",
 		FilterRev: 7, Filtered: true, Place: event.Place{Slot: math.MaxUint64, Position: 9, Blocks: true}, Behind: "evt_1",
 	}
 	everyFieldIsSet(t, *w)

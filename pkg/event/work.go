@@ -33,6 +33,10 @@ type Work struct {
 	ParkedBy uint32
 	// ReportedNextAt is the time of the next attempt that was reported when the delivery was parked; zero = none.
 	ReportedNextAt time.Time
+	// OpenFor and OpenUntil are the state of the circuit breaker that was open when it parked the delivery. So the next
+	// owner of the partition knows it. Zero: it was closed, or a version without them has parked the delivery.
+	OpenFor   time.Duration
+	OpenUntil time.Time
 	// Prior and PriorReason are the final status that a skip within a run restores; empty = none.
 	Prior       Status
 	PriorReason Reason
@@ -72,6 +76,8 @@ type workWire struct {
 	Parked         Reason  `json:"p,omitempty"`
 	ParkedBy       uint32  `json:"pb,omitempty"`
 	ReportedNextAt int64   `json:"pt,omitempty"`
+	OpenFor        int64   `json:"bf,omitempty"` // milliseconds
+	OpenUntil      int64   `json:"bu,omitempty"`
 	Prior          Status  `json:"ps,omitempty"`
 	PriorReason    Reason  `json:"pr,omitempty"`
 	FilterRev      int64   `json:"fr,omitempty"`
@@ -91,7 +97,8 @@ func (w *Work) Record() (*stream.Record, error) {
 		V: 1, Dest: w.Dest, Trigger: w.Trigger, Attempt: w.Attempt, Due: unixMilliUp(w.Due),
 		Deadline: unixMilli(w.Deadline), Run: w.Run, Parked: w.Parked, ParkedBy: w.ParkedBy,
 		ReportedNextAt: unixMilli(w.ReportedNextAt),
-		Prior:          w.Prior, PriorReason: w.PriorReason, FilterRev: w.FilterRev, Filtered: w.Filtered,
+		OpenFor:        w.OpenFor.Milliseconds(), OpenUntil: unixMilli(w.OpenUntil),
+		Prior: w.Prior, PriorReason: w.PriorReason, FilterRev: w.FilterRev, Filtered: w.Filtered,
 		Trace: w.Trace, Slot: w.Place.Slot, Position: w.Place.Position, Blocks: w.Place.Blocks,
 		Behind: w.Behind,
 	})
@@ -117,7 +124,8 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 	return &Work{
 		Event: e, Dest: wire.Dest, Trigger: wire.Trigger, Attempt: wire.Attempt, Due: fromMilli(wire.Due),
 		Deadline: fromMilli(wire.Deadline), Run: wire.Run, Parked: wire.Parked, ParkedBy: wire.ParkedBy,
-		ReportedNextAt: fromMilli(wire.ReportedNextAt), Prior: wire.Prior, PriorReason: wire.PriorReason,
+		ReportedNextAt: fromMilli(wire.ReportedNextAt),
+		OpenFor:        time.Duration(wire.OpenFor) * time.Millisecond, OpenUntil: fromMilli(wire.OpenUntil), Prior: wire.Prior, PriorReason: wire.PriorReason,
 		FilterRev: wire.FilterRev, Filtered: wire.Filtered, Trace: wire.Trace,
 		Place: wire.place(), Behind: wire.Behind,
 	}, nil
