@@ -223,8 +223,9 @@ func TestDisablingResetsTheCountOf410(t *testing.T) {
 			Destinations: []config.Destination{{ID: testDest, URL: url, Enabled: true}}})
 		change(v)
 		var forgotten []string
-		r := &disabler{log: testLog(), updater: v, resetGone: func(dest string) { forgotten = append(forgotten, dest) },
-			disabled: prometheus.NewCounter(prometheus.CounterOpts{Name: "disabled"})}
+		r := &disabler{log: testLog(), updater: v, now: time.Now,
+			resetGone: func(dest string) { forgotten = append(forgotten, dest) },
+			disabled:  prometheus.NewCounter(prometheus.CounterOpts{Name: "disabled"})}
 		r.disable(t.Context(), disableRequest{testEndpoint, testDest, url, event.Gone410})
 		if got := slices.Equal(forgotten, []string{testDest}); got != reset || len(forgotten) > 1 {
 			t.Errorf("%s: the counts of %q start again", what, forgotten)

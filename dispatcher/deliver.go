@@ -134,7 +134,7 @@ func (d *Dispatcher) isCurrent(work *event.Work, before lane.Eligibility) bool {
 func sentAs(d *config.Destination) config.Destination {
 	sent := *d
 	sent.Name, sent.MaxInFlight, sent.RateLimit, sent.Ordering = nil, 0, nil, nil
-	sent.PurgeBefore, sent.StateReason = time.Time{}, ""
+	sent.PurgeBefore, sent.StateReason, sent.GoneAt = time.Time{}, "", time.Time{}
 	return sent
 }
 

@@ -27,11 +27,13 @@ type disableRequest struct {
 	reason              event.Reason
 }
 
-// disabler disables destinations that have answered 410 (Gone) to several events in a row, or have asked for it.
+// disabler disables destinations that have answered 410 (Gone) to several events in a row, or have asked for it. The
+// deliveries of those that are gone wait for a day (config.GoneHold).
 type disabler struct {
 	log       *slog.Logger
 	updater   EndpointUpdater
 	disabled  prometheus.Counter
+	now       func() time.Time
 	queue     chan disableRequest
 	resetGone func(dest string) // resets the count of 410 answers
 }
@@ -69,7 +71,10 @@ func (r *disabler) disable(ctx context.Context, request disableRequest) {
 		if dest == nil || !dest.Enabled || dest.URL != request.url {
 			return errDestinationChanged
 		}
-		dest.Enabled, dest.StateReason = false, string(request.reason)
+		dest.Enabled, dest.StateReason, dest.GoneAt = false, string(request.reason), time.Time{}
+		if request.reason == event.Gone410 {
+			dest.GoneAt = r.now()
+		}
 		return nil
 	})
 	attrs := []slog.Attr{slog.String("endpoint", request.endpoint), slog.String("destination", request.dest),

@@ -209,6 +209,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 		bodiesRead: d.metrics.filterEvaluations,
 	}
 	d.disabler = &disabler{
+		now: d.now,
 		log: deps.Log, updater: deps.Updater, disabled: d.metrics.destinationsDisabled,
 		queue: make(chan disableRequest, maxDisableRequests),
 	}

@@ -402,8 +402,8 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// Three consecutive events answered with 410 disable the destination if the configuration can be written. No lane
-// waits for the write, and a concurrent change by a user wins.
+// Three consecutive events answered with 410, over some minutes, disable the destination if the configuration can be
+// written. No lane waits for the write, and a concurrent change by a user wins. What comes within a day waits.
 func TestGoneDestinationIsDisabled(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		url, _ := w.serve(80, &sink{answer: func(_ int, r received) int {
@@ -423,30 +423,36 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		send := func(n int) {
 			for range n {
 				w.accept(w.newEvent(`{}`))
-				time.Sleep(time.Second)
+				time.Sleep(90 * time.Second)
 			}
 		}
 		send(2)
 		must.Equal(t, w.view.written(), 0, "disabled after two")
-		send(1)
+		w.accept(w.newEvent(`{}`))
 		write <- fmt.Errorf("the configuration log is unavailable")
 		time.Sleep(time.Minute)
 		if w.view.written() != 1 || !dest().Enabled {
 			t.Fatalf("%d writes", w.view.written())
 		}
-		send(1) // tries again
+		w.accept(w.newEvent(`{}`)) // tries again
 		write <- nil
 		time.Sleep(time.Second)
 		if x := dest(); x.Enabled || x.StateReason != "gone_410" ||
 			w.metric("relay_dispatch_destinations_disabled_total", "") != 1 {
 			t.Fatalf("after four: %+v", x)
 		}
-		send(1)
+		endpoint, _ := w.view.Endpoint(testEndpoint)
+		is.Same(t, endpoint.EnabledDestinations(), []string{testDest}) // new events wait, too
+		w.accept(w.newEvent(`{}`))
+		time.Sleep(config.GoneHold - 5*time.Minute)
 		got := statuses(w.outcomes(count(5)))
 		if d := cmp.Diff([]string{"failed gone_410", "failed gone_410", "failed gone_410", "failed gone_410",
-			"skipped destination_disabled"}, got); d != "" {
+			"held manual"}, got); d != "" {
 			t.Error(d)
 		}
+		time.Sleep(time.Hour)
+		got = statuses(w.outcomes(count(6)))
+		is.Equal(t, got[5], "skipped destination_disabled", "after a day")
 
 		// After it is enabled again, the count starts at 0. Then the URL changes while the write is running.
 		enable := func(url string) {
@@ -463,8 +469,8 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 			t.Errorf("the user's change is lost: %+v", x)
 		}
 		send(1)
-		all := w.outcomes(count(9))
-		if last := all[8]; last.Status != event.Delivered {
+		all := w.outcomes(count(10))
+		if last := all[9]; last.Status != event.Delivered {
 			t.Errorf("at the new URL: %+v", last)
 		}
 	})

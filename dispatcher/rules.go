@@ -89,8 +89,9 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 		eligibility.Status, eligibility.Reason = event.Skipped, event.Filtered
 	}
 	if eligibility.Status == "" {
-		eligibility.Paused = endpoint.Paused || eligibility.Destination.Paused || endpoint.Move != nil &&
-			endpoint.HoldsDeliveries(work.Event.ID.Partition(), r.now())
+		eligibility.Paused = endpoint.Paused || eligibility.Destination.Paused || !eligibility.Destination.Enabled ||
+			endpoint.Move != nil &&
+				endpoint.HoldsDeliveries(work.Event.ID.Partition(), r.now())
 	}
 	return eligibility
 }
@@ -151,7 +152,7 @@ func (r *rules) endByState(work *event.Work, dest *config.Destination) (event.St
 	switch {
 	case dest == nil:
 		return event.Skipped, event.DestinationDeleted
-	case !dest.Enabled:
+	case !dest.Enabled && (work.Run != "" || !dest.HeldAsGone(now)):
 		return event.Skipped, event.DestinationDisabled
 	case startedAt(work).Before(dest.PurgeBefore):
 		return event.Skipped, event.Purged

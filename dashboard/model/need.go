@@ -81,7 +81,7 @@ func (x *Causes) AddWaiting(subject string, d *wire.WaitingDestination) {
 			c.Try = frame.PageOf(d.EndpointID) + "/test"
 		}
 	case frame.TextOf(d.StateReason) == "gone_410":
-		c.facts = append(c.facts, "disabled: three events in a row were answered 410 Gone")
+		c.facts = append(c.facts, "disabled: it answered 410 Gone to three events in a row; deliveries wait for a day")
 	case frame.TextOf(d.StateReason) == "receiver_disabled":
 		c.facts = append(c.facts, "disabled: its application asked for it")
 	default:

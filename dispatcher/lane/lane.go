@@ -233,7 +233,7 @@ func (l *Lane) finishAndTakeNext(last Result) (delivery *Delivery, reason event.
 
 // recordResult updates window, breaker and 410 count with a result and returns how many more workers may start.
 func (l *Lane) recordResult(last Result, now time.Time) (more int) {
-	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL) {
+	if l.gone.recordAnswer(last.Code, last.Delivery.Work, last.URL, now) {
 		l.lanes.onGone(last.Delivery.Work, last.URL)
 	}
 	probe := l.breaker.probe == last.Delivery
@@ -455,28 +455,37 @@ func (l *Lane) stuck(now time.Time) bool {
 	return l.window.failing() || now.Sub(l.pace.lastCompletion) > stuckAfter
 }
 
-// goneAfter different events in a row must be answered 410 (Gone) before their destination is disabled.
-const goneAfter = 3
+// goneAfter different events in a row, over goneSpan, must be answered 410 (Gone) before their destination is disabled.
+// Only the first attempts of events whose sender is authenticated count: a stranger may send some that the receiver
+// answers so.
+const (
+	goneAfter = 3
+	goneSpan  = 3 * time.Minute
+)
 
 // goneCounter counts consecutive 410 answers of one destination. It is guarded by Lanes.mu.
 type goneCounter struct {
 	events []id.ID // different ones, at most goneAfter
-	url    string  // to which they were sent
+	since  time.Time
+	url    string // to which they were sent
 }
 
-// recordAnswer counts an answer and reports whether the destination is gone: it returns true for each 410 from the
-// third different event on. Code 0, a request without an answer, changes nothing.
-func (g *goneCounter) recordAnswer(code int, work *event.Work, url string) bool {
-	if code == 0 || code != http.StatusGone && len(g.events) == 0 {
+// recordAnswer counts an answer and reports whether the destination is gone: it returns true for each 410 that counts
+// from the third different event on. Code 0, a request without an answer, changes nothing.
+func (g *goneCounter) recordAnswer(code int, work *event.Work, url string, now time.Time) bool {
+	switch {
+	case code != http.StatusGone && code != 0:
+		g.events = nil
 		return false
+	case code == 0 || work.Run != "" || work.Attempt > 1 || !work.Event.Authenticated():
+		return false
+	case g.url != url || len(g.events) == 0 || now.Before(g.since):
+		g.events, g.url, g.since = nil, url, now
 	}
-	if code != http.StatusGone || g.url != url {
-		g.events, g.url = nil, url
-	}
-	if code == http.StatusGone && len(g.events) < goneAfter && !slices.Contains(g.events, work.Event.ID) {
+	if len(g.events) < goneAfter && !slices.Contains(g.events, work.Event.ID) {
 		g.events = append(g.events, work.Event.ID)
 	}
-	return len(g.events) == goneAfter
+	return len(g.events) == goneAfter && now.Sub(g.since) >= goneSpan
 }
 
 // ForgetGone resets the count of 410 answers of a destination that was disabled or changed.

@@ -529,9 +529,10 @@ func TestResultsOfRequests(t *testing.T) {
 	}
 	finish(Succeeded, 200)
 	for range failingAfter {
+		lt.now = lt.now.Add(goneSpan/(failingAfter-1) - 4*time.Second)
 		finish(Failed, 410)
 	}
-	if l.window.size != FailingWindow || len(lt.gone) != failingAfter-goneAfter+1 || len(lt.held) != 0 {
+	if l.window.size != FailingWindow || len(lt.gone) != 1 || len(lt.held) != 0 {
 		t.Errorf("after failures %d requests may run, %d 410s were reported, held %v", l.window.size, len(lt.gone), lt.held)
 	}
 	for range breakerFailures - failingAfter {
@@ -582,14 +583,19 @@ func TestCensus(t *testing.T) {
 	is.Equal(t, lt.Census().Sending, 2, "requests run")
 }
 
+// A destination is gone when the first attempts of three authenticated events in a row were answered 410, over three
+// minutes.
 func TestGoneAfterThreeEventsInARow(t *testing.T) {
 	var g goneCounter
-	n := 0
+	n, now := 0, time.UnixMilli(1_800_000_000_000)
+	work := event.Work{Attempt: 1}
+	verdict := event.VerdictVerified
 	newID := func() id.ID { n++; return id.ID{15: byte(n)} }
 	f := func(code int, e id.ID, url string, want bool) {
 		t.Helper()
-		is.Equal(t, g.recordAnswer(code, &event.Work{Event: &event.Event{ID: e}}, url), want,
-			"%d of %v at %s", code, e, url)
+		now = now.Add(goneSpan / 2)
+		work.Event = &event.Event{ID: e, Source: event.SourceProvider, Verdict: verdict}
+		is.Equal(t, g.recordAnswer(code, &work, url, now), want, "%d of %v at %s", code, e, url)
 	}
 	same := newID()
 	f(200, newID(), "a", false)
@@ -606,6 +612,20 @@ func TestGoneAfterThreeEventsInARow(t *testing.T) {
 	f(410, newID(), "b", false) // another URL
 	f(410, newID(), "b", false)
 	f(410, newID(), "b", true)
+	f(200, newID(), "b", false)
+	verdict = event.VerdictUnverified
+	for range 5 {
+		f(410, newID(), "b", false)
+	}
+	verdict, work.Attempt = event.VerdictVerified, 2
+	for range 5 {
+		f(410, newID(), "b", false)
+	}
+	work.Attempt = 1
+	for range goneAfter {
+		f(410, newID(), "b", false)
+		now = now.Add(-goneSpan / 3) // three within a minute and a half do not count
+	}
 	lt := newLaneTest(t, 100)
 	lt.fill("d", 1)
 	lt.byDest["d"].gone = g

@@ -89,7 +89,7 @@ func (e *Endpoint) OnlyRestricts(next entity.Value) bool {
 			d.PurgeBefore = now.PurgeBefore
 		}
 		if !now.Enabled {
-			d.StateReason = now.StateReason
+			d.StateReason, d.GoneAt = now.StateReason, now.GoneAt
 		}
 		d.Secrets = now.Secrets
 		want.Destinations = append(want.Destinations, d)

@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -111,11 +112,12 @@ func (e *Endpoint) FewestDestinations() int {
 	return 1
 }
 
-// EnabledDestinations returns the ids of the enabled destinations: a new event goes to these.
+// EnabledDestinations returns the ids of the destinations that a new event goes to: the enabled ones, and those that are
+// disabled because they are gone, which may hold it (HeldAsGone).
 func (e *Endpoint) EnabledDestinations() []string {
 	var ids []string
 	for _, d := range e.Destinations {
-		if d.Enabled {
+		if d.Enabled || d.isGone() {
 			ids = append(ids, d.ID)
 		}
 	}
@@ -185,7 +187,22 @@ type Destination struct {
 	Secrets []SigningSecret `json:"secrets"`
 	// why the service disabled the destination, for example gone_410
 	StateReason string `json:"state_reason,omitempty"`
+	// GoneAt is when it was disabled because it has answered 410.
+	GoneAt time.Time `json:"gone_at,omitzero"`
 	kinds.Settings
+}
+
+// GoneHold is how long the deliveries of a destination wait after it was disabled because it has answered 410. If it is
+// enabled in that time, none is lost.
+const GoneHold = 24 * time.Hour
+
+func (d *Destination) isGone() bool {
+	return !d.Enabled && d.StateReason == string(event.Gone410) && !d.GoneAt.IsZero()
+}
+
+// HeldAsGone reports whether its deliveries wait because it was disabled less than GoneHold ago.
+func (d *Destination) HeldAsGone(now time.Time) bool {
+	return d.isGone() && now.Sub(d.GoneAt) < GoneHold
 }
 
 // BlocksAfterFailure reports whether a delivery that has failed for good holds up those behind it.
