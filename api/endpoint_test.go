@@ -925,7 +925,23 @@ func TestOrderingOfADestination(t *testing.T) {
 		t.Errorf("%s", created.raw)
 	}
 	dest := "/v1/endpoints/" + created.text("id") + "/destinations/" + created.text("destinations.0.id")
+	warned := func(a *answer, params ...string) {
+		t.Helper()
+		var got []string
+		warnings, _ := a.get("warnings").([]any)
+		for _, w := range warnings {
+			if param := w.(map[string]any)["param"].(string); strings.Contains(param, "ordering") {
+				got = append(got, param)
+			}
+		}
+		is.Same(t, got, params)
+	}
+	is.Equal(t, created.text("destinations.0.ordering.unverified"), "unordered", "by default")
+	warned(created, "destinations[0].ordering", "destinations[1].ordering")
+	warned(c.do("PATCH", dest, `{"ordering":{"unverified":"ordered"}}`).want(200), "ordering.unverified")
+	warned(c.do("PATCH", dest, `{"timeout_seconds":20}`).want(200))
 	for body, param := range map[string]string{
+		`{"ordering":{"unverified":"none"}}`:        "ordering.unverified",
 		`{"ordering":{"by":"data.id"}}`:             "ordering.by",
 		`{"ordering":{"by":"body:$.a|header:X-B"}}`: "ordering.by",
 		`{"ordering":{"by":"header:no name"}}`:      "ordering.by",

@@ -78,7 +78,8 @@ func (m bodyMatches) place(work *event.Work, offset int64) event.Place {
 		return event.Place{}
 	}
 	dest := m.endpoint.Destination(work.Dest)
-	if dest == nil || dest.Ordering == nil || work.Filtered || !dest.Filter.MatchesType(work.Event.Type) {
+	if dest == nil || dest.Ordering == nil || work.Filtered || !dest.Filter.MatchesType(work.Event.Type) ||
+		!dest.Ordering.Includes(work.Event) {
 		return event.Place{}
 	}
 	slot, ok := slotOfKey(work.Event, work.Dest, dest.Ordering)

@@ -437,3 +437,32 @@ func TestSurvey(t *testing.T) {
 		close(release)
 	})
 }
+
+// An unverified event that fails holds up no other, unless its destination asks for the order of those, too. Orders that
+// are older than the setting include the events of endpoints without a verification.
+func TestOrderOfUnverifiedEvents(t *testing.T) {
+	f := func(unverified string, verdict event.Verdict, blocks bool) {
+		t.Run(fmt.Sprint(unverified, " ", verdict), func(t *testing.T) {
+			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+				s := newOrderedSink(time.Millisecond, func(_ string, n int) bool { return n == 1 })
+				url, _ := w.serve(80, s)
+				w.ordered(kinds.BlockAfterFailure, url).Destinations[0].Ordering.Unverified = unverified
+				w.start(testConfig())
+				bad := w.keyedEvent(0, "k", 1)
+				bad.Verdict = verdict
+				w.accept(bad, w.keyedEvent(0, "k", 2))
+				time.Sleep(10 * time.Minute)
+				last := s.all()[len(s.all())-1]
+				is.Equal(t, slices.ContainsFunc(s.all(), func(r received) bool { return string(r.body) == `{"k":"k","n":2}` }),
+					!blocks, "the second event came; the last request was %s", last.body)
+			})
+		})
+	}
+	f("unordered", event.VerdictVerified, true)
+	f("unordered", event.VerdictUnverified, false)
+	f("unordered", event.VerdictObserved, false)
+	f("ordered", event.VerdictUnverified, true)
+	f("ordered", event.VerdictObserved, true)
+	f("", event.VerdictUnverified, true)
+	f("", event.VerdictObserved, false)
+}

@@ -203,10 +203,14 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 ) (kept []string) {
 	next.Trim()
 	kept = unmask(o, next.Secrets(), shown.Secrets(), opened.Secrets())
+	if d.Ordering == nil && next.Ordering != nil {
+		next.Ordering.Unverified = cmp.Or(next.Ordering.Unverified, kinds.UnverifiedUnordered)
+	}
 	if in.checkSettings(o, next.Validate); in.Err == nil {
 		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
 		if next.Ordering != nil {
 			in.warnPath(o.Param("ordering.by"), next.Ordering.By)
+			in.warnUnverified(o, next.Ordering)
 		}
 		if next.Kafka != nil {
 			in.warnPath(o.Param("kafka.key"), next.Kafka.Key)
@@ -216,6 +220,23 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 		}
 	}
 	return kept
+}
+
+// warnUnverified warns of an order that events of strangers can stop, and of one that events of the provider do not
+// have.
+func (in *endpointInput) warnUnverified(o *frame.Object, ordering *kinds.Ordering) {
+	_, changed := o.Raw("ordering")
+	switch v := in.verifies; {
+	case !changed || v != nil && v.Mode == "enforce":
+	case ordering.Unverified != kinds.UnverifiedUnordered:
+		in.Warn(o.Param("ordering.unverified"), "the endpoint does not enforce a verification, so anyone who knows "+
+			"ingest_url can send an event that fails and holds up those behind it; unordered events hold up none")
+	case v == nil:
+		in.Warn(o.Param("ordering"), "the endpoint has no verification, so only events that are sent through the API have "+
+			"an order; set verification, or ordering.unverified to ordered")
+	default:
+		in.Warn(o.Param("ordering"), "the endpoint does not enforce its verification: events that fail it have no order")
+	}
 }
 
 // warnPath warns of a source, such as body:$.id|header:X-Id, with a path that probably finds nothing.

@@ -266,6 +266,7 @@ func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endp
 	var in *endpointInput
 	after, err := update(before, func(e *config.Endpoint) error {
 		in = a.newEndpointInput(false)
+		in.verifies = e.Verification
 		if r.Method != http.MethodPost {
 			if err := frame.CheckRevision(r, e); err != nil {
 				return err
@@ -442,7 +443,7 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod,
-		Validate: cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
+		Validate:     cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
 		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
 	}

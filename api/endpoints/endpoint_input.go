@@ -44,6 +44,8 @@ type endpointInput struct {
 	creating bool
 	// revealed holds the signing secrets that this change created, by destination. Only its own answer shows them.
 	revealed map[string]string
+	// verifies is how the resulting endpoint verifies requests; nil: it does not.
+	verifies *config.Verification
 }
 
 func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
@@ -55,6 +57,7 @@ func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
 func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpoint) {
 	before := e.Provider
 	in.provider(o, e)
+	in.verifies = e.Verification
 	if e.Provider != verify.Generic && e.Verification == nil {
 		in.Warn("verification", "is not set, so signatures of "+e.Provider+
 			" are not checked: anyone who knows ingest_url can send events in its name")

@@ -131,6 +131,8 @@ func (x *OutcomeHead) decodeWire(msg []byte) error {
 			x.Run = b
 		case 11:
 			return x.AttemptHead.decodeWire(b)
+		case 14:
+			x.Behind = b
 		}
 		return nil
 	})

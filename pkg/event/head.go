@@ -106,6 +106,8 @@ type OutcomeHead struct {
 	At          time.Time `wire:"9"`
 	Run         []byte    `wire:"10"`
 	AttemptHead `wire:"11"`
+	// Behind is the event for which a delivery of an ordered destination waits.
+	Behind []byte `wire:"14"`
 }
 
 // AttemptHead is the part of an attempt that an OutcomeHead has.

@@ -85,14 +85,14 @@ func TestDecodeOutcomeHead(t *testing.T) {
 	o := &event.Outcome{
 		Event: newID(t), Account: "acc_1", Endpoint: "ep_1", Dest: "dst_1", Status: event.Held, Reason: event.BreakerOpen,
 		NextAt: time.UnixMilli(1_800_000_000_123).UTC(), At: time.UnixMilli(1_800_000_000_001).UTC(),
-		Run:     newID(t).Text(id.Run),
+		Run: newID(t).Text(id.Run), Behind: newID(t).Text(id.Event),
 		Attempt: &event.Attempt{ID: newID(t), OK: true, Trigger: event.TriggerReplay, ResponseBody: []byte("ok")},
 	}
 	f := func() {
 		t.Helper()
 		w := must.Get(event.DecodeOutcomeHead(o.Record()))(t)
 		want := event.OutcomeHead{Event: o.Event, Dest: []byte(o.Dest), Status: o.Status, NextAt: o.NextAt, At: o.At,
-			AttemptHead: event.AttemptHead{OK: o.Attempt != nil}}
+			AttemptHead: event.AttemptHead{OK: o.Attempt != nil}, Behind: []byte(o.Behind)}
 		if o.Run != "" {
 			want.Run = []byte(o.Run)
 		}

@@ -26,6 +26,8 @@ type AlertData struct {
 	Rule          string  `json:"rule"`
 	Value         any     `json:"value"`
 	Threshold     any     `json:"threshold"`
+	// EventID is set for a backlog only: the event that has waited longest, or the one that it waits for.
+	EventID string `json:"event_id,omitempty"`
 	// The following are set for findings only: the finding or tripwire, or the number of findings of a digest.
 	FindingID  string `json:"finding_id,omitempty"`
 	TripwireID string `json:"tripwire_id,omitempty"`

@@ -81,7 +81,7 @@ func (a *Alerts) announceRecovery(ctx context.Context, job *jobs.Recovery) error
 		overrides = ep.AlertsOrDefault()
 	}
 	s, now := a.deps.Config.AlertSettings(), a.now()
-	f := evaluation{recoveryEnded, bad, string(job.State), nil}
+	f := evaluation{rule: recoveryEnded, result: bad, value: string(job.State)}
 	_, announce := nextTransition(nil, f, s, overrides, logPosition{}, now)
 	changed, err := a.deps.Config.ChangeAlert(ctx, name, func(x *alerting.Alert) error {
 		if !x.FiredAt.IsZero() {
@@ -189,7 +189,8 @@ func (a *Alerts) evaluateProcessing(ctx context.Context) error {
 		complete = !page.More
 	}
 	evaluate := func(endpoint string, v ruleResult, n int) error {
-		return a.evaluateEndpoint(ctx, endpoint, evaluation{processingMissing, v, n, rule.Minutes})
+		return a.evaluateEndpoint(ctx, endpoint,
+			evaluation{rule: processingMissing, result: v, value: n, threshold: rule.Minutes})
 	}
 	for endpoint, n := range missing {
 		if err := evaluate(endpoint, bad, n); err != nil {

@@ -24,8 +24,9 @@ type destinationState struct {
 
 	// an open delivery of this state has ended, in any way: only then can the age of the backlog be good
 	hasEnded bool
-	open     map[id.ID]struct{} // open deliveries that have an outcome, without replays and those that a user paused
-	oldest   id.ID              // the oldest of open; zero if not known
+	open     map[id.ID]id.ID // open deliveries that have an outcome, without replays and those that a user paused, each
+	// with the event for which it waits in the order of the destination; zero: none
+	oldest id.ID // the oldest of open; zero if not known
 
 	heldSince     time.Time // since when its circuit breaker is known to be open; zero: it is not
 	goneAt        time.Time // when it last gave an answer that disables it
@@ -74,9 +75,10 @@ func (d *destinationState) updateOpen(outcome *event.OutcomeHead) {
 		return
 	}
 	if d.open == nil {
-		d.open = make(map[id.ID]struct{})
+		d.open = make(map[id.ID]id.ID)
 	}
-	if d.open[outcome.Event] = struct{}{}; len(d.open) > maxOpen {
+	head, _ := id.Parse(id.Event, string(outcome.Behind)) // zero without one
+	if d.open[outcome.Event] = head; len(d.open) > maxOpen {
 		newest := outcome.Event
 		for e := range d.open {
 			if e.Compare(newest) > 0 {
@@ -135,22 +137,22 @@ func (d *destinationState) evaluate(
 	f := make([]evaluation, 0, 5)
 	switch {
 	case d.failedReason != "":
-		f = append(f, evaluation{deliveryFailed, bad, string(d.failedReason), nil})
+		f = append(f, evaluation{rule: deliveryFailed, result: bad, value: string(d.failedReason)})
 	case d.hasResult:
-		f = append(f, evaluation{deliveryFailed, good, "delivered", nil})
+		f = append(f, evaluation{rule: deliveryFailed, result: good, value: "delivered"})
 	}
 	switch {
 	case d.failures >= threshold:
-		f = append(f, evaluation{consecutiveFailures, bad, d.failures, threshold})
+		f = append(f, evaluation{rule: consecutiveFailures, result: bad, value: d.failures, threshold: threshold})
 	case d.failures == 0 && d.hasResult:
-		f = append(f, evaluation{consecutiveFailures, good, 0, threshold})
+		f = append(f, evaluation{rule: consecutiveFailures, result: good, value: 0, threshold: threshold})
 	}
 	f = append(f, d.evaluateRate(asOf, completeSince, r.FailureRate, overrides), d.evaluateAge(asOf, now, r.BacklogAge))
 	switch {
 	case !d.heldSince.IsZero() && asOf.Sub(d.heldSince) >= minHeld:
-		f = append(f, evaluation{destinationHeld, bad, string(event.BreakerOpen), nil})
+		f = append(f, evaluation{rule: destinationHeld, result: bad, value: string(event.BreakerOpen)})
 	case d.heldSince.IsZero() && d.failures == 0 && d.hasResult:
-		f = append(f, evaluation{destinationHeld, good, "active", nil})
+		f = append(f, evaluation{rule: destinationHeld, result: good, value: "active"})
 	}
 	return f
 }
@@ -184,6 +186,11 @@ func (d *destinationState) evaluateAge(asOf, now time.Time, r alerting.AlertAgeR
 	switch {
 	case age >= r.Seconds:
 		f.result = bad
+		head := d.open[d.oldest]
+		if head.IsZero() {
+			head = d.oldest
+		}
+		f.event = head.Text(id.Event)
 	case (d.hasResult || d.hasEnded) && int(d.oldestAge(now).Seconds()) < r.Seconds:
 		f.result = good
 	}

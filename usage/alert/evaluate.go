@@ -115,7 +115,7 @@ func (a *Alerts) evaluateGone(ctx context.Context, part *partitionState, destID 
 		return nil
 	}
 	about := subject{endpoint: dest.endpoint, destination: destID}
-	f := evaluation{destinationGone, bad, d.StateReason, nil}
+	f := evaluation{rule: destinationGone, result: bad, value: d.StateReason}
 	// It fires once per such answer. If a cooldown or a mute suppresses it now, it fires later.
 	alerted := func() bool {
 		x := a.deps.Config.Alert(alertID(f.rule, about))
@@ -251,7 +251,7 @@ func (a *Alerts) addNotice(x *alerting.Alert, f evaluation, change transition, t
 func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) alerting.AlertNotice {
 	return alerting.AlertNotice{
 		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
-		NextAt: now, LeaseUntil: now.Add(leaseTime),
+		NextAt: now, LeaseUntil: now.Add(leaseTime), Event: f.event,
 	}
 }
 

@@ -204,7 +204,7 @@ func (w *world) announce(alert int, lease func(*alerting.AlertNotice)) {
 	w.notices = append(w.notices, worldNotice{name, about.other, to})
 	r := rigOn(w.t, "writer", w.keys, w.config, &fakeSender{})
 	_, err := w.config.ChangeAlert(w.t.Context(), alertID(recoveryEnded, about), func(x *alerting.Alert) error {
-		f, change := evaluation{recoveryEnded, bad, name, nil}, fire
+		f, change := evaluation{rule: recoveryEnded, result: bad, value: name}, fire
 		if x.Firing {
 			change = resolve
 		}

@@ -22,7 +22,7 @@ func (r *rig) fireAlert(name string) {
 	r.t.Helper()
 	about, to := subject{other: name}, targets(r.config.AlertSettings(), alerting.EndpointAlerts{Enabled: true})
 	_, err := r.config.ChangeAlert(r.t.Context(), alertID(recoveryEnded, about), func(x *alerting.Alert) error {
-		f := evaluation{recoveryEnded, bad, "completed", nil}
+		f := evaluation{rule: recoveryEnded, result: bad, value: "completed"}
 		writeTransition(x, about, f, fire, logPosition{}, r.now())
 		r.addNotice(x, f, fire, to, r.now())
 		return nil

@@ -169,6 +169,7 @@ type evaluation struct {
 	rule             rule
 	result           ruleResult
 	value, threshold any
+	event            string // that somebody should look at, evt_…; empty: none
 }
 
 // transition is a change of an alert's state.

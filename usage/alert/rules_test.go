@@ -263,6 +263,27 @@ func TestBacklogAge(t *testing.T) {
 	})
 }
 
+// The notice of a backlog names the event that blocks it, also if that has failed for good and others wait behind it.
+func TestBacklogNamesTheEventThatBlocks(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.enableOnly(func(rules *alerting.AlertRules) {
+			rules.BacklogAge = alerting.AlertAgeRule{Enabled: true, Seconds: 300}
+		})
+		head := r.outcome(id.ID{}, event.Failed, event.AttemptsExhausted, r.attempt(false))
+		for range 2 {
+			behind := &event.Outcome{Event: r.ids.NewUnbounded(0), Account: testAccount, Endpoint: testEndpoint,
+				Dest: testDest, Status: event.Held, Reason: event.Behind, At: time.Now(), Behind: head.Text(id.Event)}
+			r.processRecord(stream.Outcomes, behind.Record(), &r.offset)
+		}
+		r.advance(301 * time.Second)
+		r.config.mu.Lock()
+		defer r.config.mu.Unlock()
+		x := r.config.alerts[alertID(backlogAge, subject{endpoint: testEndpoint, destination: testDest})]
+		must.Equal(t, len(x.Notices), 1, "notices")
+		is.Equal(t, x.Notices[0].Event, head.Text(id.Event), "the event")
+	})
+}
+
 // A backlog that is purged, or held by hand, is over, although no delivery was made.
 func TestBacklogThatIsNotDeliveredIsOver(t *testing.T) {
 	for name, end := range map[string]func(r *rig, e id.ID){

@@ -21,6 +21,7 @@ func (nf *notifier) message(x *alerting.Alert, n alerting.AlertNotice) notify.Me
 		Data: notify.AlertData{
 			EndpointID: orNull(x.Endpoint), DestinationID: orNull(x.Destination), Rule: x.Rule, Value: n.Value,
 			Threshold: n.Threshold, DashboardURL: where, FindingID: n.Finding, TripwireID: n.Tripwire, Count: n.Count,
+			EventID: n.Event,
 		},
 	}
 	text, state := headline(x, n), "Alert"
@@ -40,6 +41,7 @@ func (nf *notifier) message(x *alerting.Alert, n alerting.AlertNotice) notify.Me
 		fact("Rule", x.Rule)
 		fact("Value", n.Value)
 		fact("Threshold", n.Threshold)
+		fact("Event", n.Event)
 	}
 	fact("Since", n.At.Format("2006-01-02 15:04:05 UTC"))
 	if n.Merged > 0 {

@@ -227,7 +227,9 @@ type AlertNotice struct {
 	ID       string `json:"id"`                // the same in every try
 	Finding  string `json:"finding,omitempty"` // fnd_… when the message is about one
 	Tripwire string `json:"tripwire,omitempty"`
-	Count    int    `json:"count,omitempty"` // number of findings, of a message about several
+	// Event is evt_… when the message is about a backlog: the event that has waited longest, or the one that blocks it.
+	Event string `json:"event,omitempty"`
+	Count int    `json:"count,omitempty"` // number of findings, of a message about several
 	// Groups are the worst of these findings, at most 10; see alert.Announce.
 	Groups    []FindingGroup `json:"groups,omitempty"`
 	Type      string         `json:"type"`

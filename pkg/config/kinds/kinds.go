@@ -238,6 +238,26 @@ const byEndpoint = "endpoint"
 type Ordering struct {
 	By         string `json:"by" in:"" maxLength:"512" pattern:"^(endpoint|(body:[$]|header:)[^|]+)$" label:"By" description:"Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required." example:"body:$.data.id"`
 	WhenFailed string `json:"when_failed,omitempty" in:"null" enum:"block,skip" label:"When a delivery has failed for good" description:"block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block."`
+	Unverified string `json:"unverified,omitempty" in:"null" enum:"unordered,ordered" label:"Events that are not verified" description:"unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed."`
+}
+
+// Ordering.Unverified.
+const (
+	UnverifiedUnordered = "unordered"
+	unverifiedOrdered   = "ordered"
+)
+
+// Includes reports whether the event has an order. Orders that were made before Unverified existed include the events
+// of endpoints that verify none, as they did then: all events of such an endpoint would lose the order that its owner
+// has asked for.
+func (o *Ordering) Includes(ev *event.Event) bool {
+	switch o.Unverified {
+	case unverifiedOrdered:
+		return true
+	case "":
+		return ev.Verdict != event.VerdictObserved
+	}
+	return ev.Authenticated()
 }
 
 func (o *Ordering) trim()          { o.WhenFailed = cmp.Or(o.WhenFailed, BlockAfterFailure) }
