@@ -51,7 +51,8 @@ func endpointMembers() map[string]any {
 		"ingest_limit": map[string]any{"events_per_second": 100, "bytes_per_second": 1 << 20},
 		"response":     map[string]any{"status": 202, "content_type": "text/plain", "body": "ok"},
 		"enabled":      true, "paused": true, "scan_payloads": false, "keep_method": true,
-		"metadata": map[string]string{"team": "billing"},
+		"allow_headers": []string{"X-Shop-"},
+		"metadata":      map[string]string{"team": "billing"},
 	}
 }
 
@@ -285,6 +286,7 @@ func TestMemberLimits(t *testing.T) {
 		{"paused", "%s", []string{"false", "true"}, []string{"null", "1", `"true"`}, "paused"},
 		{"scan_payloads", "%s", []string{"false", "true"}, []string{"null", "1"}, "scan_payloads"},
 		{"keep_method", "%s", []string{"false", "true"}, []string{"null", "1"}, "keep_method"},
+		{"allow_headers", "[%s]", []string{`"x"`, `"X-Shop-"`}, []string{`""`, `"x y"`, `"x*"`}, "allow_headers[0]"},
 		{"verification", fmt.Sprintf(hmac, `"tolerance_seconds":%s`), []string{"1", "86400"}, []string{"0", "86401"},
 			"verification.tolerance_seconds"},
 		{"verification", fmt.Sprintf(hmac, `"mode":%s`), []string{`"enforce"`, `"observe"`}, []string{`"off"`},

@@ -443,6 +443,7 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
 		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod,
+		AllowHeaders: append([]string{}, e.AllowHeaders...),
 		Validate:     cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
 		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),

@@ -74,6 +74,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
+	e.AllowHeaders = x.AllowHeaders
 	if e.Validation = x.Validate; e.Validation == validateOff {
 		e.Validation = config.ValidateOff
 	}

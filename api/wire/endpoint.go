@@ -158,6 +158,11 @@ type Endpoint struct {
 	// Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a
 	// `POST`: no provider signs the method.
 	KeepMethod bool `json:"keep_method" in:"" inref:"KeepMethod"`
+	// Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where
+	// `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are
+	// but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always
+	// forwarded; those by which a sender could pose as someone else never are.
+	AllowHeaders []string `json:"allow_headers" in:"null" maxItems:"50" items.maxLength:"128" items.pattern:"^[A-Za-z0-9-]+$"`
 	// What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts
 	// it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are
 	// always accepted.

@@ -31,6 +31,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/spans"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // MaxRetryAfter bounds every computed wait, so that no policy and no receiver can overflow a Duration. No payload is
@@ -229,9 +230,13 @@ func Failed(attempt *event.Attempt, err error, timeout time.Duration) Result {
 type Opened struct {
 	// KeepMethod: received events are sent with the method that they came with.
 	KeepMethod bool
-	Timeout    time.Duration
-	Header     []event.Field
-	Secrets    []LiveSecret
+	// Provider is the one whose signature the endpoint verifies; nil if its headers are not known. AllowHeaders are
+	// canonical names of received headers that are forwarded, or their beginnings, which end in a hyphen.
+	Provider     *verify.Scheme
+	AllowHeaders []string
+	Timeout      time.Duration
+	Header       []event.Field
+	Secrets      []LiveSecret
 }
 
 // LiveSecret signs until a time; zero means without end.
@@ -243,6 +248,12 @@ type LiveSecret struct {
 // Open decrypts the headers and signing secrets of the destination.
 func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, error) {
 	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	if v := e.Verification; v != nil && verify.ByName(v.Type).KnowsHeaders() {
+		opened.Provider = verify.ByName(v.Type)
+	}
+	for _, name := range e.AllowHeaders {
+		opened.AllowHeaders = append(opened.AllowHeaders, textproto.CanonicalMIMEHeaderKey(name))
+	}
 	for name, sealed := range d.Headers {
 		value, err := k.OpenString(d.ID, seal.FieldHeader(name), sealed)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/verify"
 )
 
 // neverForwarded are received headers that are not forwarded: hop-by-hop headers (RFC 9110, 7.6.1), headers of one
@@ -25,8 +26,8 @@ var neverForwarded = map[string]bool{
 
 const forwardedPrefix = "X-Forwarded-"
 
-// identityHeaders are received headers that are not forwarded. Receivers and their proxies trust the relay's address,
-// so with these headers a stranger could choose the method, path, user or client address that they see. No signature
+// identityHeaders are received headers that are never forwarded. Receivers and their proxies trust the relay's address,
+// so with these headers a stranger could choose the method, path, user, client address or proxy that they see. No signature
 // of a provider covers them: a captured request can be posted again with other headers.
 var identityHeaders = map[string]bool{
 	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
@@ -34,13 +35,39 @@ var identityHeaders = map[string]bool{
 	"Remote-User": true, "X-Remote-User": true, "X-Webauth-User": true, "X-Client-Cert": true,
 	"True-Client-Ip": true, "Cf-Connecting-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true,
 	"X-Originating-Ip": true, "Fastly-Client-Ip": true, "Client-Ip": true, "X-Ms-Client-Principal": true,
-	"Remote-Groups": true, "Remote-Email": true, "Remote-Name": true,
+	"Remote-Groups": true, "Remote-Email": true, "Remote-Name": true, "X-Authenticated-User": true, "X-Userinfo": true,
+	"X-Jwt-Assertion": true, "X-Client-Verify": true, "X-Cloudscheduler": true,
+	"Proxy":                   true, // CGI reads it as HTTP_PROXY
+	"X-Middleware-Subrequest": true, // Next.js skips its checks
 }
 
-// identityPrefixes begin the names of headers by which an authenticating proxy names the user or the client.
+// identityPrefixes begin the names of headers by which an authenticating proxy or a platform names the user or the client.
 var identityPrefixes = []string{
-	"X-Auth-Request-", "X-Ssl-Client-", "X-Amzn-Oidc-", "X-Goog-Authenticated-User-", "Cf-Access-", "Tailscale-User-",
+	"X-Authentik-", "X-Vouch-", "X-Pomerium-", "X-Consumer-", "X-Envoy-", "X-Appengine-", "X-Endpoint-Api-", "X-Ssl-",
+	"X-Aws-Sqsd-", "X-Auth-Request-", "X-Amzn-Oidc-", "X-Goog-Authenticated-User-", "Cf-Access-", "Tailscale-User-",
 	"X-Ms-Client-Principal-", "Wl-Proxy-Client-",
+}
+
+// credentialHeaders are received headers that are forwarded only if the endpoint allows them: a receiver may take them for
+// those of the relay.
+var credentialHeaders = map[string]bool{"Authorization": true, "Cookie": true, "X-Api-Key": true}
+
+// contentHeaders describe the body, or the request for a trace. They are forwarded whatever the endpoint allows; so are
+// names that begin with Content-.
+var contentHeaders = map[string]bool{"Accept": true, "Date": true, "Digest": true, "Traceparent": true, "Tracestate": true}
+
+// forwards reports whether a received header that impersonates nobody is forwarded; read is its variableName. Of a
+// provider whose headers are known these are forwarded, and those that the endpoint allows beside them. Otherwise all
+// are, or only those that the endpoint allows if it names any.
+func (o *Opened) forwards(name, read string) bool {
+	switch {
+	case contentHeaders[name] || strings.HasPrefix(name, "Content-") || slices.Contains(o.AllowHeaders, name) ||
+		verify.HasPrefix(o.AllowHeaders, name):
+		return true
+	case o.Provider != nil:
+		return o.Provider.SendsHeader(name)
+	}
+	return len(o.AllowHeaders) == 0 && !credentialHeaders[read]
 }
 
 // variableName is the name by which a receiver may read a header. Receivers that pass headers as variables (CGI, WSGI,
@@ -128,7 +155,7 @@ func Header(
 		if content.Version > 0 && (describesStoredBody(read) || f.Name == content.Signature) {
 			continue
 		}
-		if forgesOwnHeader(f.Name, read) || received && impersonates(f.Name, read) {
+		if forgesOwnHeader(f.Name, read) || received && (impersonates(f.Name, read) || !target.forwards(f.Name, read)) {
 			continue
 		}
 		signed = signed || content.Version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)

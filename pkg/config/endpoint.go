@@ -56,13 +56,15 @@ type Endpoint struct {
 	Transformation *Transformation          `json:"transformation,omitempty"` // nil: it never had one
 	kinds.Inbound
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
-	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
-	KeepMethod        bool              `json:"keep_method,omitempty"` // received events keep their method; else POST
-	Validation        string            `json:"validate,omitempty"`    // ValidateOff, ValidateWarn or ValidateReject
-	Metadata          map[string]string `json:"metadata"`
-	Tenant            string            `json:"tenant,omitempty"` // see Tenant; it never changes
-	CreatedAt         time.Time         `json:"created_at"`
-	UpdatedAt         time.Time         `json:"updated_at"`
+	PayloadsUnscanned bool `json:"unscanned,omitempty"`
+	KeepMethod        bool `json:"keep_method,omitempty"` // received events keep their method; else POST
+	// AllowHeaders are names of received headers that are forwarded, or their beginnings, which end in a hyphen.
+	AllowHeaders []string          `json:"allow_headers,omitempty"`
+	Validation   string            `json:"validate,omitempty"` // ValidateOff, ValidateWarn or ValidateReject
+	Metadata     map[string]string `json:"metadata"`
+	Tenant       string            `json:"tenant,omitempty"` // see Tenant; it never changes
+	CreatedAt    time.Time         `json:"created_at"`
+	UpdatedAt    time.Time         `json:"updated_at"`
 
 	// Rev is the sequence of the record that changed it last; set on reading, never written.
 	Rev int64 `json:"-"`

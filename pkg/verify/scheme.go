@@ -25,6 +25,9 @@ type Scheme struct {
 	Signature signature
 	// TypeSource is the default type_source of its endpoints: where its requests contain the event type. "" for none.
 	TypeSource string `json:"type_source"`
+	// Headers are names of headers that its requests have, or their beginnings, which end in a hyphen. Headers that other
+	// fields of the row name need not be repeated. Nil for a row that many services use: its headers are not known.
+	Headers []string
 	// Dedup is the key of deduplication of a new endpoint: where a repeated delivery has the id of the first. "" for none.
 	Dedup string
 	// Answer is the default response to its events, nil for the common one.
@@ -56,6 +59,7 @@ type Scheme struct {
 	// invalid.
 	vary          func(layout, Config, Request) (layout, error)
 	secretPattern *regexp.Regexp
+	sends         map[string]bool // canonical names of headers, see SendsHeader
 }
 
 // Answer is a response: its status (200 unless set), media type and body.
@@ -83,6 +87,44 @@ func (s *Scheme) SecretHeader() string {
 		return ""
 	}
 	return s.layout.header
+}
+
+// KnowsHeaders reports whether the headers of its requests are known.
+func (s *Scheme) KnowsHeaders() bool { return s.Headers != nil }
+
+// SendsHeader reports whether its requests have a header, which has its canonical name.
+func (s *Scheme) SendsHeader(name string) bool { return s.sends[name] || HasPrefix(s.Headers, name) }
+
+// HasPrefix reports whether the canonical name of a header begins with one of the names that end in a hyphen.
+func HasPrefix(prefixes []string, name string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool {
+		return strings.HasSuffix(prefix, "-") && strings.HasPrefix(name, prefix)
+	})
+}
+
+// headerPlace finds the headers that a row names in its places and templates.
+var headerPlace = regexp.MustCompile(`header:([A-Za-z0-9-]+)`)
+
+// readHeaders collects the headers that the row names.
+func (s *Scheme) readHeaders() {
+	s.sends = make(map[string]bool)
+	add := func(name string) { s.sends[http.CanonicalHeaderKey(name)] = true }
+	for i, name := range s.Headers {
+		s.Headers[i] = http.CanonicalHeaderKey(name)
+		add(name)
+	}
+	x := &s.Signature
+	for _, place := range []string{x.At, x.ID, x.TimestampAt, x.AlgorithmAt, x.Certificate, x.SecretAt} {
+		add(place)
+	}
+	for _, text := range []string{s.TypeSource, s.Dedup, x.Content} {
+		for _, found := range headerPlace.FindAllStringSubmatch(text, -1) {
+			add(found[1])
+		}
+	}
+	for name := range s.Sample.Header {
+		add(name)
+	}
 }
 
 // IDHeader returns the name of a signed header that the caller sets before [Sign], "" for none.
@@ -272,6 +314,7 @@ func readTable(text []byte) (all []*Scheme, byName map[string]*Scheme) {
 		if s.SecretPattern != "" {
 			s.secretPattern = regexp.MustCompile(`^(?:` + s.SecretPattern + `)$`)
 		}
+		s.readHeaders()
 		s.layout, s.vary = s.Signature.layout(), varies[s.Name]
 		s.layout.configurable = s.Name == HMAC
 		if like := byName[s.Signature.Like]; like != nil {

@@ -36,6 +36,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
+	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/test/desttest"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -417,6 +418,9 @@ func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 		"X_auth_request_groups", "Remote-Email", "Client-Ip", "X-Ms-Client-Principal", "X-Ms-Client-Principal-Name",
 		"X-Amzn-Oidc-Identity", "X-Goog-Authenticated-User-Email", "Cf-Access-Authenticated-User-Email",
 		"Tailscale-User-Login", "Wl-Proxy-Client-Ip",
+		"Proxy", "X-Middleware-Subrequest", "X-Authentik-Username", "X-Vouch-User", "X-Pomerium-Claim-Email",
+		"X-Consumer-Username", "X-Envoy-External-Address", "X-Appengine-Cron", "X-Endpoint-Api-Userinfo", "X-Ssl-Cert",
+		"X-Aws-Sqsd-Msgid", "X-Authenticated-User", "X-Userinfo", "X-Jwt-Assertion", "X-Client-Verify", "X-Cloudscheduler",
 	}
 	header := []event.Field{
 		{Name: "Authorization", Value: "a"}, {Name: "Cookie", Value: "c"}, {Name: "Relay-Verification", Value: "verified"},
@@ -445,13 +449,52 @@ func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 		if v := got["Relay-Verification"]; len(v) != 1 || v[0] != c.proof {
 			t.Errorf("%s %s: relay-verification %q, want %q", c.source, c.verdict, v, c.proof)
 		}
-		if got.Get("Authorization") != "a" || got.Get("Cookie") != "c" {
-			t.Errorf("%s %s: credentials are not forwarded", c.source, c.verdict)
+		if got.Get("Authorization") == "a" != c.kept || got.Get("Cookie") == "c" != c.kept {
+			t.Errorf("%s %s: credentials forwarded", c.source, c.verdict)
 		}
+		target.AllowHeaders = append(slices.Clone(names), "X-", "Cookie")
+		allowed := headerOf(t, work, target)
+		target.Provider = verify.ByName(verify.GitHub)
+		known := headerOf(t, work, target)
+		is.Equal(t, known.Get("Cookie"), "c", "a credential that is allowed")
 		for _, name := range names {
-			is.Equal(t, got[name] != nil, c.kept, "%s %s: %s forwarded", c.source, c.verdict, name)
+			for _, h := range []http.Header{got, allowed, known} {
+				is.Equal(t, h[name] != nil, c.kept, "%s %s: %s forwarded", c.source, c.verdict, name)
+			}
 		}
 	}
+}
+
+// Of a provider whose signature is verified, the headers that it sends are forwarded. Of others all are but credentials,
+// or only those that the endpoint allows.
+func TestHeadersThatAreForwarded(t *testing.T) {
+	var header []event.Field
+	for _, name := range []string{"Content-Type", "Content-Language", "Traceparent", "X-Hub-Signature-256", "X-Github-Event",
+		"X-Github-New", "X-Shop-Id", "X-Shop-Plan", "Authorization", "X-Api-Key", "X_api_key", "X_github_event", "Webhook-Id"} {
+		header = append(header, event.Field{Name: name, Value: "received"})
+	}
+	f := func(provider string, allow []string, want string) {
+		t.Helper()
+		target := testTarget(t, "https://example.com/", sign.NewSecret())
+		target.AllowHeaders = allow
+		if scheme := verify.ByName(provider); scheme.KnowsHeaders() {
+			target.Provider = scheme
+		}
+		var got []string
+		for name, values := range headerOf(t, testWork(t, nil, header...), target) {
+			if values[0] == "received" {
+				got = append(got, name)
+			}
+		}
+		slices.Sort(got)
+		is.Equal(t, strings.Join(got, " "), want, "%s, %q", provider, allow)
+	}
+	const content, github = "Content-Language Content-Type Traceparent", " X-Github-Event X-Github-New X-Hub-Signature-256"
+	f("github", nil, content+github)
+	f("github", []string{"X-Shop-", "Authorization"}, "Authorization "+content+github+" X-Shop-Id X-Shop-Plan")
+	f("stripe", nil, content)
+	f("hmac", nil, content+" Webhook-Id"+github+" X-Shop-Id X-Shop-Plan X_github_event")
+	f("generic", []string{"X-Shop-Id", "X-Api-Key"}, content+" X-Api-Key X-Shop-Id")
 }
 
 // A received event is delivered as POST unless its endpoint keeps methods: no signature covers the method. The attempt
