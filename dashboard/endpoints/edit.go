@@ -278,6 +278,7 @@ var settingsFields = frame.FieldTable{
 	{frame.OptionalText, "description type_source alerts.muted_until"},
 	{frame.Checkbox, "enabled paused scan_payloads keep_method alerts.enabled"},
 	{frame.NumberField, "response.status"},
+	{frame.WordField, "allow_headers"},
 	{frame.OptionalNumber, "ingest_limit.events_per_second ingest_limit.bytes_per_second alerts.consecutive_failures " +
 		"alerts.failure_rate_percent"},
 }
