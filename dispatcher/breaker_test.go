@@ -45,8 +45,8 @@ func (h *heldNow) all() []string {
 	return slices.Clone(h.calls)
 }
 
-// A destination is down for nine minutes. After half a minute only probes are sent. Waiting deliveries are held, and their
-// outcome reports when the breaker is half-open. When the destination works again, every held
+// A destination is down for nine minutes. After half a minute only probes are sent. Waiting deliveries are held, and
+// their outcome reports when the breaker is half-open. When the destination works again, every held
 // delivery follows the probe within one re-check interval.
 func TestBreakerHoldsAndProbes(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -87,8 +87,8 @@ func TestBreakerHoldsAndProbes(t *testing.T) {
 	})
 }
 
-// checkHeld asserts that outcomes of held deliveries report a time in the future and are repeated only when that time has
-// passed. An early probe may end the wait before.
+// checkHeld asserts that outcomes of held deliveries report a time in the future and are repeated only when that time
+// has passed. An early probe may end the wait before.
 func checkHeld(t *testing.T, all []*event.Outcome) {
 	t.Helper()
 	last := map[string]*event.Outcome{}

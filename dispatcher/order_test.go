@@ -453,8 +453,9 @@ func TestOrderOfUnverifiedEvents(t *testing.T) {
 				w.accept(bad, w.keyedEvent(0, "k", 2))
 				time.Sleep(10 * time.Minute)
 				last := s.all()[len(s.all())-1]
-				is.Equal(t, slices.ContainsFunc(s.all(), func(r received) bool { return string(r.body) == `{"k":"k","n":2}` }),
-					!blocks, "the second event came; the last request was %s", last.body)
+				second := func(r received) bool { return string(r.body) == `{"k":"k","n":2}` }
+				is.Equal(t, slices.ContainsFunc(s.all(), second), !blocks,
+					"the second event came; the last request was %s", last.body)
 			})
 		})
 	}

@@ -86,7 +86,9 @@ var poisons = map[string]struct {
 		rw.Header().Set("Retry-After", "86400")
 		rw.WriteHeader(429)
 	}},
-	"no answer": {timeout: 15 * time.Second, fail: func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }},
+	"no answer": {timeout: 15 * time.Second, fail: func(_ http.ResponseWriter, req *http.Request) {
+		<-req.Context().Done()
+	}},
 	"one byte a second": {timeout: 15 * time.Second, fail: func(rw http.ResponseWriter, req *http.Request) {
 		for req.Context().Err() == nil {
 			rw.Write([]byte("x"))

@@ -27,8 +27,8 @@ var neverForwarded = map[string]bool{
 const forwardedPrefix = "X-Forwarded-"
 
 // identityHeaders are received headers that are never forwarded. Receivers and their proxies trust the relay's address,
-// so with these headers a stranger could choose the method, path, user, client address or proxy that they see. No signature
-// of a provider covers them: a captured request can be posted again with other headers.
+// so with these headers a stranger could choose the method, path, user, client address or proxy that they see. No
+// signature of a provider covers them: a captured request can be posted again with other headers.
 var identityHeaders = map[string]bool{
 	"X-Http-Method-Override": true, "X-Http-Method": true, "X-Method-Override": true,
 	"X-Original-Url": true, "X-Original-Uri": true, "X-Rewrite-Url": true, "X-Host": true, "X-Forwarded": true,
@@ -41,20 +41,23 @@ var identityHeaders = map[string]bool{
 	"X-Middleware-Subrequest": true, // Next.js skips its checks
 }
 
-// identityPrefixes begin the names of headers by which an authenticating proxy or a platform names the user or the client.
+// identityPrefixes begin the names of headers by which an authenticating proxy or a platform names the user or the
+// client.
 var identityPrefixes = []string{
 	"X-Authentik-", "X-Vouch-", "X-Pomerium-", "X-Consumer-", "X-Envoy-", "X-Appengine-", "X-Endpoint-Api-", "X-Ssl-",
 	"X-Aws-Sqsd-", "X-Auth-Request-", "X-Amzn-Oidc-", "X-Goog-Authenticated-User-", "Cf-Access-", "Tailscale-User-",
 	"X-Ms-Client-Principal-", "Wl-Proxy-Client-",
 }
 
-// credentialHeaders are received headers that are forwarded only if the endpoint allows them: a receiver may take them for
-// those of the relay.
+// credentialHeaders are received headers that are forwarded only if the endpoint allows them: a receiver may take them
+// for those of the relay.
 var credentialHeaders = map[string]bool{"Authorization": true, "Cookie": true, "X-Api-Key": true}
 
 // contentHeaders describe the body, or the request for a trace. They are forwarded whatever the endpoint allows; so are
 // names that begin with Content-.
-var contentHeaders = map[string]bool{"Accept": true, "Date": true, "Digest": true, "Traceparent": true, "Tracestate": true}
+var contentHeaders = map[string]bool{
+	"Accept": true, "Date": true, "Digest": true, "Traceparent": true, "Tracestate": true,
+}
 
 // forwards reports whether a received header that impersonates nobody is forwarded; read is its variableName. Of a
 // provider whose headers are known these are forwarded, and those that the endpoint allows beside them. Otherwise all

@@ -81,8 +81,8 @@ func (b *breaker) prefers(a, other probeCandidate) bool {
 	return a.event.Compare(other.event) < 0
 }
 
-// prefersEarly reports whether a is the better early probe: one with fewer attempts, an event whose sender is authenticated, then one of another
-// type than the last failed probe, then the newer one. A stranger can imitate all but the first.
+// prefersEarly reports whether a is the better early probe: one with fewer attempts, then an event whose sender is
+// authenticated, then one of another type than the last failed probe, then the newer one.
 func (b *breaker) prefersEarly(a, other *event.Work) bool {
 	if a.Attempt != other.Attempt {
 		return a.Attempt < other.Attempt
@@ -143,7 +143,7 @@ func (b *breaker) yields(work *event.Work, now time.Time) bool {
 	return false
 }
 
-// restore opens the breaker as an earlier owner of the partition had it when it parked the delivery, and reports whether
+// restore opens the breaker as an earlier owner of the partition had it when it parked the delivery. It reports whether
 // that changed something. One early probe may be made at once, of any delivery: the breaker may have closed since.
 func (b *breaker) restore(work *event.Work, now time.Time) bool {
 	until, openFor := work.OpenUntil, work.OpenFor

@@ -299,7 +299,9 @@ func (ls *Lanes) RestoreBreaker(delivery *Delivery) {
 func (l *Lane) holdEarly(delivery *Delivery, now time.Time) *Delivery {
 	work, b := delivery.Work, &l.breaker
 	switch {
-	case !b.open() || isRequested(work) || work.Attempt > 1 && !b.restored || b.earlyWait(now, work.Parked != "") > earlyPause:
+	case !b.open() || isRequested(work) || work.Attempt > 1 && !b.restored:
+		return delivery
+	case b.earlyWait(now, work.Parked != "") > earlyPause:
 		return delivery
 	case l.early != nil && !b.prefersEarly(work, l.early.Work):
 		return delivery

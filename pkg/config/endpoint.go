@@ -114,8 +114,8 @@ func (e *Endpoint) FewestDestinations() int {
 	return 1
 }
 
-// EnabledDestinations returns the ids of the destinations that a new event goes to: the enabled ones, and those that are
-// disabled because they are gone, which may hold it (HeldAsGone).
+// EnabledDestinations returns the ids of the destinations that a new event goes to: the enabled ones, and those that
+// are disabled because they are gone, which may hold it (HeldAsGone).
 func (e *Endpoint) EnabledDestinations() []string {
 	var ids []string
 	for _, d := range e.Destinations {

@@ -125,7 +125,8 @@ func DecodeWork(r *stream.Record) (*Work, error) {
 		Event: e, Dest: wire.Dest, Trigger: wire.Trigger, Attempt: wire.Attempt, Due: fromMilli(wire.Due),
 		Deadline: fromMilli(wire.Deadline), Run: wire.Run, Parked: wire.Parked, ParkedBy: wire.ParkedBy,
 		ReportedNextAt: fromMilli(wire.ReportedNextAt),
-		OpenFor:        time.Duration(wire.OpenFor) * time.Millisecond, OpenUntil: fromMilli(wire.OpenUntil), Prior: wire.Prior, PriorReason: wire.PriorReason,
+		OpenFor:        time.Duration(wire.OpenFor) * time.Millisecond, OpenUntil: fromMilli(wire.OpenUntil),
+		Prior: wire.Prior, PriorReason: wire.PriorReason,
 		FilterRev: wire.FilterRev, Filtered: wire.Filtered, Trace: wire.Trace,
 		Place: wire.place(), Behind: wire.Behind,
 	}, nil

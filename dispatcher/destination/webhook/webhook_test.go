@@ -465,12 +465,14 @@ func TestReceivedHeadersCannotImpersonate(t *testing.T) {
 	}
 }
 
-// Of a provider whose signature is verified, the headers that it sends are forwarded. Of others all are but credentials,
-// or only those that the endpoint allows.
+// Of a provider whose signature is verified, the headers that it sends are forwarded. Of others all are but
+// credentials, or only those that the endpoint allows.
 func TestHeadersThatAreForwarded(t *testing.T) {
 	var header []event.Field
-	for _, name := range []string{"Content-Type", "Content-Language", "Traceparent", "X-Hub-Signature-256", "X-Github-Event",
-		"X-Github-New", "X-Shop-Id", "X-Shop-Plan", "Authorization", "X-Api-Key", "X_api_key", "X_github_event", "Webhook-Id"} {
+	for _, name := range []string{
+		"Content-Type", "Content-Language", "Traceparent", "X-Hub-Signature-256", "X-Github-Event", "X-Github-New",
+		"X-Shop-Id", "X-Shop-Plan", "Authorization", "X-Api-Key", "X_api_key", "X_github_event", "Webhook-Id",
+	} {
 		header = append(header, event.Field{Name: name, Value: "received"})
 	}
 	f := func(provider string, allow []string, want string) {
