@@ -83,6 +83,8 @@ type Config struct {
 	// ClaimLife is how long a call with an Idempotency-Key may run before its claim may be taken over; 0 =
 	// frame.DefaultClaimLife. RunProgressTimeout is that of config.Config; 0 = config.DefaultRunProgressTimeout.
 	ClaimLife, RunProgressTimeout time.Duration
+	// SendTakeOver is the same for the claim of a send; 0 = claim.TakeOverAfter.
+	SendTakeOver time.Duration
 }
 
 // Validate returns all invalid settings as one error.
@@ -207,7 +209,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	x.draining, x.drain = context.WithCancel(context.Background())
 	if x.events, err = events.New(&events.Deps{
 		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
-		Claims: deps.LimiterStore, Receipts: deps.Receipts, Feed: deps.Feed, KeepAlive: cfg.KeepAlive,
+		Claims: deps.LimiterStore, TakeOver: cfg.SendTakeOver, Receipts: deps.Receipts, Feed: deps.Feed, KeepAlive: cfg.KeepAlive,
 		Secrets: scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
 	}); err != nil {
 		return nil, err

@@ -216,8 +216,9 @@ func TestBatchItemIdempotencyKeys(t *testing.T) {
 		t.Errorf("%s, %d events", b.raw, len(c.fake.events))
 	}
 	redis.SetError("away")
-	if x := c.do("POST", target, batchOf(item("k1", 1))).want(202); x.Header.Get("Idempotency-Status") != "unavailable" ||
-		len(c.fake.events) != 4 {
+	c.do("POST", target, batchOf(item("k1", 1))).wantError(503, "unavailable", "")
+	x := c.do("POST", target, batchOf(item("k1", 1)), "Idempotency-Unavailable", "accept").want(202)
+	if x.Header.Get("Idempotency-Status") != "unavailable" || len(c.fake.events) != 4 {
 		t.Errorf("%s, %d events", x.raw, len(c.fake.events))
 	}
 }

@@ -562,7 +562,7 @@ func TestLimitRules(t *testing.T) {
 	}
 }
 
-// Only sends depend on the limiter store, which is unavailable here; every other route works.
+// Only sends depend on the limiter store, which is missing here; every other route works.
 func TestIdempotencyKey(t *testing.T) {
 	c := newClient(t)
 	ep := c.endpoint(nil).text("id")

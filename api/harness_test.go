@@ -243,8 +243,10 @@ func (f *fake) HeldUntil(_ context.Context, dests []string) map[string]time.Time
 	return nil
 }
 
-// Claim, MarkStored and Release behave like an unavailable limiter store.
-func (f *fake) Claim(context.Context, string, id.ID, string) claim.Claim { return claim.Claim{} }
+// Claim, MarkStored and Release behave like those of a cluster without Redis.
+func (f *fake) Claim(context.Context, string, id.ID, string, time.Duration) claim.Claim {
+	return claim.Claim{State: claim.Off}
+}
 
 func (f *fake) MarkStored(context.Context, string, id.ID, string, time.Duration) error {
 	return errors.New("unavailable")

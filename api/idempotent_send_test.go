@@ -26,6 +26,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -133,25 +134,43 @@ func TestRefusedSendIsRepeated(t *testing.T) {
 	c.sendOnce(target, "type", paid).want(202).replayed(false)
 }
 
-// Server errors are not remembered. A log that certainly did not store the event releases the key at once; one that
-// may have stored it keeps the claim until it expires.
+// Server errors are not remembered. A log that certainly did not store the event releases the key at once. After one that
+// may have stored it, a repeat stores the event under the same id, and only when it is not in the log.
 func TestFailedSendKeepsOrReleasesItsKey(t *testing.T) {
-	redis, remembering := withRedis(t)
-	c := newClient(t, remembering)
+	_, remembering := withRedis(t)
+	var ahead atomic.Int64
+	c := newClient(t, remembering, func(_ *api.Config, d *api.Deps) {
+		d.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	})
 	target := "/v1/endpoints/" + c.endpoint(nil).text("id") + "/events"
-	for _, err := range []error{stream.ErrBufferFull, id.ErrClock} {
+	for _, err := range []error{stream.ErrBufferFull, stream.ErrNotStored, id.ErrClock} {
 		c.fake.AcceptFunc = func(context.Context, *event.Event) error { return fmt.Errorf("produce: %w", err) }
 		c.sendOnce(target, err.Error(), paid).wantError(503, "unavailable", "").replayed(false)
 		c.fake.AcceptFunc = nil
 		c.sendOnce(target, err.Error(), paid).want(202).replayed(false)
 	}
-	c.fake.AcceptFunc = func(context.Context, *event.Event) error { return context.DeadlineExceeded }
+	var inDoubt id.ID
+	c.fake.AcceptFunc = func(_ context.Context, e *event.Event) error { inDoubt = e.ID; return context.DeadlineExceeded }
 	c.sendOnce(target, "unknown", paid).wantError(503, "unavailable", "")
+	c.sendOnce(target+"/batch", "batch", batchOf(paid)).wantError(503, "unavailable", "")
+	inBatch := inDoubt
+	c.sendOnce(target, "unknown2", paid).wantError(503, "unavailable", "")
 	c.fake.AcceptFunc = nil
 	// known without waiting
 	c.sendOnce(target, "unknown", `{"type":"b","data":{}}`).wantError(400, "idempotency_mismatch", "Idempotency-Key")
-	redis.FastForward(30 * time.Second)
-	c.sendOnce(target, "unknown", paid).want(202).replayed(false)
+	ahead.Store(int64(claim.TakeOverAfter))
+	c.fake.EventFunc = func(context.Context, string, id.ID) (*event.Detail, error) { return nil, event.ErrUnavailable }
+	c.sendOnce(target, "unknown2", paid).wantError(429, "rate_limited", "Idempotency-Key")
+	c.fake.EventFunc = nil
+	c.sendOnce(target, "unknown2", paid).want(202).replayed(false).wantID(inDoubt)
+	c.sendOnce(target, "unknown2", paid).want(202).replayed(true).wantID(inDoubt)
+	is.Equal(t, c.sendOnce(target+"/batch", "batch", batchOf(paid)).want(202).get("data.0.id"), any(inBatch.Text(id.Event)),
+		"the event of the batch")
+}
+
+func (a *answer) wantID(d id.ID) {
+	a.t.Helper()
+	is.Equal(a.t, a.text("id"), d.Text(id.Event), "%s: the event", a.call)
 }
 
 func TestParallelSendsWithOneKey(t *testing.T) {
@@ -199,13 +218,34 @@ func TestSendWithoutRedis(t *testing.T) {
 			t.Errorf("%v %s", a.Header, a.raw)
 		}
 	}
+	accepting := func(body string) *answer {
+		return c.do("POST", target, body, "Idempotency-Key", "away", "Idempotency-Unavailable", "accept")
+	}
 	redis.SetError("LOADING")
-	unavailable(c.sendOnce(target, "away", paid).want(202))
-	unavailable(c.sendOnce(target, "away", `{"type":""}`).wantError(400, "invalid_request", "type"))
+	if a := c.sendOnce(target, "away", paid).wantError(503, "unavailable", "").replayed(false); a.Header.Get(
+		"Retry-After") == "" {
+		t.Errorf("no Retry-After: %s", a.raw)
+	}
+	c.sendOnce(target+"/batch", "away", batchOf(paid)).wantError(503, "unavailable", "").replayed(false)
+	is.Equal(t, len(c.fake.events), 0, "events without a claim")
+	unavailable(accepting(paid).want(202))
+	unavailable(accepting(`{"type":""}`).wantError(400, "invalid_request", "type"))
+	c.do("POST", target, paid, "Idempotency-Key", "away", "Idempotency-Unavailable", "refuse").wantError(
+		400, "invalid_request", "Idempotency-Unavailable")
 	redis.SetError("")
-	// between the steps
+	// between the steps: the claim is kept, and a repeat finds the event
 	c.fake.AcceptFunc = func(context.Context, *event.Event) error { redis.SetError("LOADING"); return nil }
-	unavailable(c.sendOnce(target, "half", paid).want(202))
+	var half *answer
+	kit.WaitFor(t, "claims work again", func() bool {
+		half = c.sendOnce(target, "half", paid)
+		return half.Status == 202
+	})
+	unavailable(half)
+	redis.SetError("")
+	kit.WaitFor(t, "the repeat finds it", func() bool {
+		a := c.sendOnce(target, "half", paid)
+		return a.Status == 202 && a.text("id") == half.text("id")
+	})
 	is.Equal(t, len(c.fake.events), 2, "events")
 }
 
@@ -216,7 +256,7 @@ type stillRunning struct {
 	kept  atomic.Int64
 }
 
-func (m *stillRunning) Claim(_ context.Context, _ string, _ id.ID, note string) claim.Claim {
+func (m *stillRunning) Claim(_ context.Context, _ string, _ id.ID, note string, _ time.Duration) claim.Claim {
 	return claim.Claim{State: claim.Pending, Event: m.event, Note: note}
 }
 
@@ -234,7 +274,7 @@ type keyStore struct {
 	keys []string
 }
 
-func (m *keyStore) Claim(_ context.Context, key string, event id.ID, note string) claim.Claim {
+func (m *keyStore) Claim(_ context.Context, key string, event id.ID, note string, _ time.Duration) claim.Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keys = append(m.keys, key)

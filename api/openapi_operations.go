@@ -112,6 +112,9 @@ func (w *operationWriter) operation(op *operationText, x *frame.Route) (*yaml.No
 	} else if op.method == http.MethodPost && !x.Computes {
 		headers = slices.Concat(headers, repeatHeaders)
 		op.Parameters = append(op.Parameters, "IdempotencyKey")
+		if x.Sends {
+			op.Parameters = append(op.Parameters, "IdempotencyUnavailable")
+		}
 	}
 	responses, err := w.answers(op, headers)
 	if err != nil {

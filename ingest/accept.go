@@ -46,7 +46,7 @@ type Acceptor struct {
 
 // Accept sets the event's account and endpoint, assigns an id unless it has one (the body of a sent event contains it),
 // and returns when the log has the event durably. After ErrOutcomeUnknown it may or may not be stored. After any other
-// error it is not stored: stream.ErrBufferFull, together with a *web.Error 429 if it exceeds the ingest_limit, or
+// error it is not stored: stream.ErrNotStored, together with a *web.Error 429 if it exceeds the ingest_limit, or
 // id.ErrClock. Do not change the event or its body afterwards, whatever Accept returns: the producer may still hold
 // them.
 func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *config.Endpoint) error {
@@ -146,7 +146,7 @@ func (a *Acceptor) countRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
-	if !errors.Is(err, stream.ErrBufferFull) && !errors.Is(err, ErrOutcomeUnknown) {
+	if !errors.Is(err, stream.ErrNotStored) && !errors.Is(err, ErrOutcomeUnknown) {
 		// The broker rejected the record or the producer gave up; the record may have been written nevertheless.
 		err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}

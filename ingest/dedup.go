@@ -81,9 +81,10 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 		}
 		e.Reason, e.DuplicateOf, e.Dests = event.Duplicate, held.Event.Text(id.Event), nil
 		return g.acceptor.Accept(ctx, e, ep)
-	case claim.Unavailable:
+	case claim.Unavailable, claim.Off: // a provider may never send it again: twice is better than not at all
 		return g.acceptor.Accept(ctx, e, ep)
 	}
+	e.ID = mine.Event // that of an earlier request, if its event was not stored
 	err := g.acceptor.Accept(ctx, e, ep)
 	_ = g.claims.Finish(ctx, mine, err) // if this fails, the next duplicate searches the log
 	if first != nil && err == nil {
@@ -94,7 +95,7 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 
 // dedupResults are the results of deduplication by the state of the claim, as the metric has them.
 var dedupResults = map[claim.State]string{
-	claim.Unavailable: "unavailable", claim.New: "new", claim.Pending: "pending", claim.Stored: "duplicate",
+	claim.Unavailable: "unavailable", claim.Off: "unavailable", claim.New: "new", claim.Pending: "pending", claim.Stored: "duplicate",
 }
 
 // claimKey returns the key that equal events share: the endpoint, the source of the deduplication value, a hash of the

@@ -230,7 +230,7 @@ type memoryClaims struct {
 	claims map[string]claim.Claim
 }
 
-func (m *memoryClaims) Claim(_ context.Context, key string, event id.ID, note string) claim.Claim {
+func (m *memoryClaims) Claim(_ context.Context, key string, event id.ID, note string, _ time.Duration) claim.Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch held, ok := m.claims[key]; {
@@ -412,12 +412,13 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 		}
 		ahead.Store(int64(20 * time.Second)) // it is not in the log, but may still be in flight
 		w.want(w.post(body), 503)
-		search := w.ingest.deps.EventInLog
-		w.ingest.deps.EventInLog = func(context.Context, string, id.ID) (bool, error) { return true, errors.New("away") }
+		search := w.ingest.claims.IsStored
+		w.ingest.claims.IsStored = func(context.Context, string, id.ID) (bool, error) { return true, errors.New("away") }
 		w.want(w.post(body), 503) // a search that failed has found nothing
-		w.ingest.deps.EventInLog = search
-		is.Equal(t, w.dedups("pending"), 3, "counted")
-		redis.FastForward(30 * time.Second)
+		ahead.Store(int64(claim.TakeOverAfter))
+		w.want(w.post(body), 503) // and lets nobody take over
+		w.ingest.claims.IsStored = search
+		is.Equal(t, w.dedups("pending"), 4, "counted")
 		w.want(w.post(body), 200)
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1, 0)
@@ -433,10 +434,11 @@ func TestProviderRetriesAfterACrash(t *testing.T) {
 		w.want(w.post(body), 200)
 		w.wantDuplicates(-1, 0, 0, 0)
 	})
-	f("stored, not marked as stored, claim expired", errArrives, func(w *world, redis *miniredis.Miniredis) {
-		redis.FastForward(30 * time.Second) // the claim expired before the retry: the event is delivered twice
+	f("stored, not marked as stored, repeated much later", errArrives, func(w *world, redis *miniredis.Miniredis) {
+		redis.FastForward(50 * time.Minute)
+		ahead.Store(int64(50 * time.Minute))
 		w.want(w.post(body), 200)
-		w.wantDuplicates(-1, -1)
+		w.wantDuplicates(-1, 0)
 	})
 }
 

@@ -185,7 +185,7 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 		Metrics: w.registry, Endpoints: w, Keyring: keyring, Producer: log, IDs: id.NewGenerator(o.idClock), Now: o.now,
 		ClockSkew: func() time.Duration {
 			return time.Duration(w.skew.Load())
-		}, Claims: limiter(tb, o.redis), Limits: limits, EventInLog: w.eventInLog,
+		}, Claims: limiter(tb, o.redis), Limits: limits, HasEvent: w.eventInLog,
 		Rejected:      limits.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: func() error { return w.capacityErr }, Spans: o.spans, Transport: o.transport,
 		Front: &web.Front{
@@ -217,7 +217,7 @@ func limits(tb testing.TB, now func() time.Time) *limit.Limiter {
 	return l
 }
 
-// eventInLog is Deps.EventInLog.
+// eventInLog is Deps.HasEvent.
 func (w *world) eventInLog(_ context.Context, account string, d id.ID) (bool, error) {
 	return slices.ContainsFunc(w.stored(), func(e *event.Event) bool { return e.ID == d && e.Account == account }), nil
 }

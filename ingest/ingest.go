@@ -50,6 +50,8 @@ const PathPrefix = "/in/"
 type Config struct {
 	BaseURL string // public URL of the relay without a trailing slash; part of what Twilio signs
 	MaxBody int64  // bytes
+	// ClaimTakeOver replaces claim.TakeOverAfter; 0 = that.
+	ClaimTakeOver time.Duration
 }
 
 // Endpoints finds endpoints in the configuration.
@@ -79,11 +81,11 @@ type Deps struct {
 	Claims    claim.Store
 	Limits    Limits
 	Rejected  Window // bytes of rejected requests that are stored
-	// EventInLog reports whether the log holds an event that was received in the last minutes.
-	EventInLog func(ctx context.Context, account string, event id.ID) (bool, error)
-	IDs        *id.Generator
-	Now        func() time.Time
-	ClockSkew  func() time.Duration // how far the broker's clock is ahead of this node's
+	// HasEvent reports whether an event is durable.
+	HasEvent  func(ctx context.Context, account string, event id.ID) (bool, error)
+	IDs       *id.Generator
+	Now       func() time.Time
+	ClockSkew func() time.Duration // how far the broker's clock is ahead of this node's
 	// CheckCapacity returns an error that wraps stream.ErrBufferFull while no event may be accepted, because consumers
 	// lag too far behind. If CheckCapacity is nil, events are always accepted.
 	CheckCapacity func() error
@@ -126,11 +128,8 @@ func New(cfg Config, deps Deps) *Ingest {
 		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,
 		fetcher: fetcher{transport: deps.Transport, turns: make(chan struct{}, maxFetches),
 			room: wait.NewRoom(maxClaimWaitBytes)},
-		claims: claim.Claims{Store: deps.Claims, Now: deps.Now, Pause: claimPause, Room: wait.NewRoom(maxClaimWaitBytes)},
-	}
-	g.claims.IsStored = func(ctx context.Context, account string, e id.ID) bool {
-		found, err := g.deps.EventInLog(ctx, account, e)
-		return err == nil && found
+		claims: claim.Claims{Store: deps.Claims, Now: deps.Now, TakeOver: cfg.ClaimTakeOver, Pause: claimPause,
+			Room: wait.NewRoom(maxClaimWaitBytes), IsStored: deps.HasEvent},
 	}
 	return g
 }

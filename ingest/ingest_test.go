@@ -284,7 +284,7 @@ func TestTakenRecords(t *testing.T) {
 	w.capacityErr = nil
 	f(other, 1, nil, "d")
 	w.ingest.claimWait = 50 * time.Millisecond // another node has begun to store e
-	w.ingest.deps.Claims.Claim(t.Context(), "source\x00ep_1\x00e", must.Get(w.ingest.deps.IDs.New(0))(t), "")
+	w.ingest.deps.Claims.Claim(t.Context(), "source\x00ep_1\x00e", must.Get(w.ingest.deps.IDs.New(0))(t), "", time.Hour)
 	f(w, 0, ErrPending, "e", "f")
 	f(w, 1, nil, "f")
 	w.change(func(ep *config.Endpoint) { ep.Destinations = nil })

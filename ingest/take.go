@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
@@ -112,9 +113,10 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 	var at []int
 	for i, state := range held {
 		switch state {
-		case claim.New, claim.Unavailable:
+		case claim.New, claim.Unavailable, claim.Off:
+			events[i].ID = claims[i].Event // that of an earlier call, if its event was not stored
 			fresh, at = append(fresh, events[i]), append(at, i)
-			if state == claim.Unavailable {
+			if state != claim.New {
 				err = cmp.Or(err, unclaimed)
 			}
 		case claim.Pending:
@@ -122,7 +124,7 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 		}
 	}
 	if err != nil {
-		inParallel(len(at), func(i int) { g.deps.Claims.Release(ctx, claims[at[i]].Key, fresh[i].ID) })
+		inParallel(len(at), func(i int) { _ = g.claims.Finish(ctx, claims[at[i]], stream.ErrNotStored) })
 		return 0, err
 	}
 	errs := g.acceptor.AcceptAll(ctx, fresh, ep)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/api"
@@ -24,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/read"
 )
@@ -39,9 +41,11 @@ func newIngest(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
-	n.ingest = ingest.New(ingest.Config{BaseURL: n.url, MaxBody: int64(n.settings.MaxBody)}, ingest.Deps{
+	n.ingest = ingest.New(ingest.Config{
+		BaseURL: n.url, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
+	}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.claims, Limits: n.limiter, EventInLog: n.reader.LogHasEvent,
+		ClockSkew: n.control.ClockSkew, Claims: n.claims, Limits: n.limiter, HasEvent: n.reader.HasEvent,
 		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: n.guard.Refusal, Tripwires: n.leaks.tripwires, Front: n.front, Spans: n.spans,
 		Transport: transport,
@@ -67,6 +71,7 @@ func newAPI(n *Node) (runFunc, error) {
 		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
 		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
 		ClaimLife:    n.settings.Waits.ClaimLife, RunProgressTimeout: n.settings.Waits.RunProgress,
+		SendTakeOver: n.settings.Waits.PendingClaim,
 	}
 	n.api, err = api.New(cfg,
 		api.Deps{
@@ -301,6 +306,34 @@ func (n *Node) awaitLeaving() {
 // of an idle node does. Reads report at once that it does not answer.
 const storeCheckEvery = 5 * time.Second
 
+const (
+	// firstDamageSearch is when the store is first searched for damage, damageSearchEvery how often from then on.
+	firstDamageSearch, damageSearchEvery = 30 * time.Second, 10 * time.Minute
+)
+
+// storeDamage is what the last search for damage of the store has found.
+type storeDamage struct{ found atomic.Pointer[[]string] }
+
+// err returns an error if the store is damaged.
+func (d *storeDamage) err(context.Context) error {
+	if found := d.found.Load(); found != nil && len(*found) > 0 {
+		return errors.New(strings.Join(*found, "; "))
+	}
+	return nil
+}
+
+// newDamage searches the store for damage from time to time.
+func newDamage(n *Node) (runFunc, error) {
+	return func(ctx context.Context) error {
+		for pause := firstDamageSearch; wait.For(ctx, pause) == nil; pause = damageSearchEvery {
+			if found, err := n.reader.Damage(ctx); err == nil { // else the check of the store fails
+				n.damage.found.Store(&found)
+			}
+		}
+		return nil
+	}, nil
+}
+
 // checks returns one check for each thing that a node with these roles uses. The store is optional: without it a node
 // still takes events and changes of the configuration, and no other node could do more. If it were required, a pause of
 // ClickHouse would take all nodes with the role api out of the load balancer at once.
@@ -318,7 +351,8 @@ func (n *Node) checks() []api.Check {
 		return nil
 	}}, idCheck(n.ids))
 	if n.settings.hasRole(roles.API) {
-		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery})
+		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery},
+			api.Check{Name: "stored data", Func: n.damage.err, Optional: true})
 	}
 	return checks
 }

@@ -118,6 +118,7 @@ type Node struct {
 	leaks              leaks
 	feed               *feed.Feed
 	readiness          *api.Readiness
+	damage             storeDamage
 	api                *api.API
 	dashboard          *dashboard.Dashboard // nil without the role api
 	confirmer          *confirm.Confirmer   // nil without the role api
@@ -194,6 +195,7 @@ var starts = slices.Concat([]start{
 	{name: "reconciliation", role: roles.Dispatch, new: newReconciliation},
 }, leakStages, []start{
 	{name: "event feed", new: newFeed},
+	{name: "search for damage of the store", role: roles.API, new: newDamage},
 	{
 		name: "readiness", new: newReadiness,
 		ready: func(n *Node) <-chan struct{} { return n.readiness.Checked() },
@@ -203,10 +205,10 @@ var starts = slices.Concat([]start{
 	{name: "dashboard", role: roles.API, new: newDashboard},
 	{name: "agent server", role: roles.API, new: newAgentServer},
 	{name: "certificates", new: newCertificates},
+	{name: "admin server", new: newAdminServer}, // if its address is in use, no request is answered
 	{name: "http server", new: newServer},
 	{name: "redirects to https", new: newRedirects},
 	{name: "command socket", new: newSocket},
-	{name: "admin server", new: newAdminServer},
 	{name: "export of metrics", new: newMetricsExport},
 })
 
@@ -521,15 +523,15 @@ func newClaims(n *Node) (runFunc, error) {
 	if n.claims = n.limiter; n.settings.ClaimsFile == "" {
 		return nil, nil
 	}
-	store, err := claims.Open(claims.Config{Path: n.settings.ClaimsFile, Sync: n.settings.Fsync,
-		PendingTTL: n.settings.Limit().PendingTTL}, claims.Deps{Log: n.log, Now: n.now, SyncDir: backup.SyncDir})
+	store, err := claims.Open(claims.Config{Path: n.settings.ClaimsFile, Sync: n.settings.Fsync},
+		claims.Deps{Log: n.log, Now: n.now, SyncDir: backup.SyncDir})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(n.stack.Context(), recoverClaims)
 	defer cancel()
 	err = store.Recover(ctx, func(ctx context.Context, event id.ID) (bool, error) {
-		return n.reader.LogHasEvent(ctx, n.control.Account().ID, event)
+		return n.reader.HasEvent(ctx, n.control.Account().ID, event)
 	})
 	if err != nil {
 		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot decide which events an interrupted node has stored: if they are sent "+

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -126,7 +125,7 @@ type Waits struct {
 	ScanInterval time.Duration // between two requests of a leak scan to a host
 	ClaimLife    time.Duration // of the claim of a call with an Idempotency-Key
 	RunProgress  time.Duration // of a replay run, before it counts as interrupted
-	PendingClaim time.Duration // of the deduplication key of an event that is not stored yet
+	PendingClaim time.Duration // of an event that is not stored yet, before a repeat stores it
 }
 
 // Unset is the value of a number that is not set, where 0 has a meaning of its own. Nobody gives it by mistake, as -1.
@@ -203,7 +202,6 @@ func (s Config) Limit() limit.Config {
 	cfg := limit.DefaultConfig()
 	cfg.URL, cfg.Dial = s.RedisURL, s.DialRedis
 	cfg.CAFile, cfg.CertFile, cfg.KeyFile = s.RedisCAFile, s.RedisCertFile, s.RedisKeyFile
-	cfg.PendingTTL = cmp.Or(s.Waits.PendingClaim, cfg.PendingTTL)
 	return cfg
 }
 

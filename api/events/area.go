@@ -28,7 +28,8 @@ type Deps struct {
 	Events    frame.EventReader
 	Erasures  frame.Erasures
 	Accept    Accepter
-	Claims    claim.Store // of Idempotency-Keys of sends
+	Claims    claim.Store   // of Idempotency-Keys of sends
+	TakeOver  time.Duration // of a claim, instead of claim.TakeOverAfter; 0 = that
 	Receipts  Receipts
 	Feed      *feed.Feed
 	KeepAlive time.Duration    // longest time without data in a stream; 0 = 15 s

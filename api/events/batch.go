@@ -57,7 +57,7 @@ type batch struct {
 	items    []batchItem
 	warnings []frame.Warning
 	spent    int         // on checks against schemas
-	forgets  atomic.Bool // the limiter store failed: repeats may not be recognised
+	forgets  atomic.Bool // the limiter store failed or there is none: repeats may not be recognised
 }
 
 // sendBatch stores up to 1,000 events. Each item is validated and stored on its own; only an error in the request
@@ -273,7 +273,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 		return err
 	}
 	if err := b.checkHeaders(); err != nil && held.State != claim.Stored { // the key is bound to the body alone
-		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
+		o.release(b.r.Context())
 		return err
 	}
 	switch {
@@ -282,7 +282,10 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 		if wasRefused := strings.HasPrefix(held.Note, refusedMark); wasRefused && refusal == nil {
 			return errRefusedBefore()
 		}
-	case held.State == claim.Unavailable:
+	case held.State == claim.Unavailable, held.State == claim.Off:
+		if err := o.acceptUnclaimed(b.r, held.State); err != nil {
+			return err
+		}
 		b.forgets.Store(true)
 	case refusal != nil:
 		o.refuse(w, b.r)
@@ -308,7 +311,7 @@ func (b *batch) storeIdempotent(w http.ResponseWriter, key string, body []byte, 
 	case isDisabled(err) && !b.forgets.Load():
 		o.refuse(w, b.r)
 	default: // a repeat stores what is missing: each item has a claim of its own
-		b.sender.claims.Store.Release(context.WithoutCancel(b.r.Context()), o.request.Key, d)
+		o.release(b.r.Context())
 	}
 	return b.answer(w, err)
 }
@@ -499,8 +502,7 @@ func (b *batch) claimKeys(ctx context.Context) map[int]int {
 			x.err = acceptError(err)
 			continue
 		}
-		x.event = b.template.newEvent(d, &x.parsedEvent)
-		x.event.IdempotencyKey = x.key
+		x.event = b.newItemEvent(x, d)
 		if x.key != "" {
 			x.claim = b.sender.newIdempotentSend(b.r, b.ep, x.key, x.raw, d)
 			g.Go(func() error { b.claimKey(ctx, x, false); return nil })
@@ -510,13 +512,27 @@ func (b *batch) claimKeys(ctx context.Context) map[int]int {
 	return repeats
 }
 
+// newItemEvent builds the event of an item.
+func (b *batch) newItemEvent(x *batchItem, d id.ID) *event.Event {
+	e := b.template.newEvent(d, &x.parsedEvent)
+	e.IdempotencyKey = x.key
+	return e
+}
+
 // claimKey claims the key of an item. Afterwards an item with an event is to be stored, unless it waits for another
 // call that has its key.
 func (b *batch) claimKey(ctx context.Context, x *batchItem, wait bool) {
 	held, err := x.claim.claim(ctx, wait)
 	e, _ := errors.AsType[*web.Error](err)
-	if err == nil && held.State == claim.Unavailable {
-		b.forgets.Store(true)
+	unclaimed := held.State == claim.Unavailable || held.State == claim.Off
+	switch {
+	case err != nil || !unclaimed:
+	case wait: // another call had the key, and may have stored the event
+		err = frame.ErrStillRunning()
+	default:
+		if err = x.claim.acceptUnclaimed(b.r, held.State); err == nil {
+			b.forgets.Store(true)
+		}
 	}
 	switch {
 	case e != nil && e.Status == http.StatusTooManyRequests && !wait:
@@ -527,10 +543,11 @@ func (b *batch) claimKey(ctx context.Context, x *batchItem, wait bool) {
 	case held.State == claim.Stored:
 		x.id, x.status, x.repeated, x.err = held.Event, event.Pending, true, nil
 	case x.err != nil: // it is checked again when it is repeated; the key stays free
-		b.sender.claims.Store.Release(context.WithoutCancel(ctx), x.claim.request.Key, x.event.ID)
-	case wait && held.State == claim.Unavailable: // another call had the key, and may have stored the event
-		x.err = frame.ErrStillRunning()
+		x.claim.release(ctx)
 	default:
+		if d := x.claim.request.Event; d != x.event.ID { // that of an earlier call, which did not store it
+			x.event = b.newItemEvent(x, d)
+		}
 		x.claimed, x.waits = held.State == claim.New, false
 		return
 	}

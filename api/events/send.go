@@ -64,9 +64,13 @@ func newSender(d *Deps) *sender {
 		Core: d.Core, accept: d.Accept, events: d.Events, sample: d.Sample,
 		claims: claim.Claims{
 			Store: d.Claims, Now: d.Core.Clock, Pause: frame.ClaimBackoff, Room: d.Core.Waiting,
-			IsStored: func(ctx context.Context, account string, e id.ID) bool {
+			TakeOver: d.TakeOver,
+			IsStored: func(ctx context.Context, account string, e id.ID) (bool, error) {
 				_, err := d.Events.Event(ctx, account, e)
-				return err == nil
+				if errors.Is(err, event.ErrNotFound) {
+					return false, nil
+				}
+				return err == nil, err
 			},
 		},
 		bodies:  sync.Pool{New: func() any { return new(bytes.Buffer) }},
@@ -120,9 +124,7 @@ func (a *sender) answerSend(w http.ResponseWriter, r *http.Request, ep *config.E
 	if key == "" {
 		row, err = accept(d)
 	} else {
-		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, func() (wire.EventRow, error) {
-			return accept(d)
-		})
+		row, err = a.newIdempotentSend(r, ep, key, body, d).send(w, r, s.refusal, accept)
 	}
 	if err != nil {
 		return acceptError(err)
@@ -166,7 +168,7 @@ func acceptError(err error) error {
 	if _, decided := errors.AsType[*web.Error](err); decided {
 		return err
 	}
-	if errors.Is(err, stream.ErrBufferFull) || errors.Is(err, id.ErrClock) {
+	if errors.Is(err, stream.ErrNotStored) || errors.Is(err, id.ErrClock) {
 		return web.ServiceUnavailable(nil, "the log accepts no events at the moment; nothing was stored, try again later")
 	}
 	return web.ServiceUnavailable(
@@ -406,8 +408,8 @@ func acceptedRow(e *event.Event) wire.EventRow {
 
 // idempotentSend is one send under an Idempotency-Key. The first call claims the key, stores the event and marks the
 // claim as stored. A repeat is answered with the event's current row. A refusal is remembered as well: a repeat has the
-// same body, so it is validated again and gets the same 400. While the limiter store is unavailable a send is processed
-// without a claim: a repeat may then store a second event, but none is lost.
+// same body, so it is validated again and gets the same 400. While the limiter store is unavailable a send is refused,
+// unless its client prefers an event that may be stored twice.
 type idempotentSend struct {
 	sender   *sender
 	request  *claim.Request // its note is the base64 SHA-256 of the body, after refusedMark if the answer was 400
@@ -433,9 +435,8 @@ func (a *sender) newIdempotentSend(
 
 // send stores the event with accept, unless refusal is set, and returns its row. For a repeat it returns the result
 // of the first call.
-func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error, accept func() (wire.EventRow,
-	error)) (
-	wire.EventRow, error) {
+func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal error,
+	accept func(id.ID) (wire.EventRow, error)) (wire.EventRow, error) {
 	held, err := o.claim(r.Context(), true)
 	if err != nil {
 		return wire.EventRow{}, err
@@ -443,22 +444,39 @@ func (o *idempotentSend) send(w http.ResponseWriter, r *http.Request, refusal er
 	switch held.State {
 	case claim.Stored:
 		return o.answerRepeat(w, r, refusal, held)
-	case claim.Unavailable:
+	case claim.Unavailable, claim.Off:
+		if err := o.acceptUnclaimed(r, held.State); err != nil {
+			return wire.EventRow{}, err
+		}
 		frame.SetIdempotencyUnavailable(w)
 		if refusal != nil {
 			return wire.EventRow{}, refusal
 		}
-		return accept()
+		return accept(o.request.Event)
 	}
 	if refusal != nil {
 		o.refuse(w, r)
 		return wire.EventRow{}, refusal
 	}
-	row, err := accept()
+	row, err := accept(o.request.Event)
 	if !o.finish(r.Context(), err) {
 		frame.SetIdempotencyUnavailable(w)
 	}
 	return row, err
+}
+
+// acceptUnclaimed returns the 503 of a send that was not claimed; nil if it is accepted nevertheless.
+func (o *idempotentSend) acceptUnclaimed(r *http.Request, state claim.State) error {
+	err := frame.AcceptsWithoutClaim(r, state)
+	if err != nil { // the claim may have been made, though its answer came too late
+		o.release(r.Context())
+	}
+	return err
+}
+
+// release frees the key: nothing was stored.
+func (o *idempotentSend) release(ctx context.Context) {
+	_ = o.sender.claims.Finish(ctx, o.request, stream.ErrNotStored)
 }
 
 // refuse remembers that the first call was answered 400.

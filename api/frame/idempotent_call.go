@@ -17,6 +17,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -348,8 +349,8 @@ func (a *IdempotentCalls) seal(name string, answer rememberedAnswer) (seal.Secre
 	return a.Keyring.SealString(name, config.FieldAnswer, string(packed)), nil
 }
 
-// shownSecret matches the signing secrets in an answer, and captures the last four characters of each.
-var shownSecret = regexp.MustCompile(`"secret":"whsec_[^"]*([^"]{4})"`)
+// shownSecret matches the signing secrets and API keys in an answer, and captures the last four characters of each.
+var shownSecret = regexp.MustCompile(`"(secret|key)":"(?:whsec|whsk|rly_live)_[^"]*([^"]{4})"`)
 
 // answerRepeat sends the answer of an earlier call. Anyone who knows its Idempotency-Key and its body, which may be
 // {}, can ask for it. Therefore secrets in it are shown only to the API key of that call.
@@ -388,7 +389,7 @@ func (a *IdempotentCalls) answerRepeat(
 		h[name] = values
 	}
 	if first.APIKey != key.ID {
-		answer.Body = shownSecret.ReplaceAll(answer.Body, []byte(`"secret":"****$1"`))
+		answer.Body = shownSecret.ReplaceAll(answer.Body, []byte(`"$1":"****$2"`))
 		h.Del("Content-Length") // it was the length with the secrets
 	}
 	w.WriteHeader(first.Status)
@@ -418,6 +419,8 @@ func CurrentKey(keys Keys, r *http.Request) (*config.Key, error) {
 const (
 	// IdempotencyHeader has the key of a POST.
 	IdempotencyHeader = "Idempotency-Key"
+	// UnavailableHeader, with the value "accept", lets a send be stored while Idempotency-Keys cannot be checked.
+	UnavailableHeader, acceptAnyway = "Idempotency-Unavailable", "accept"
 	// MaxIdempotencyKey is its length, in characters.
 	MaxIdempotencyKey = 255
 	// IdempotencyWindow is how long an Idempotency-Key is remembered.
@@ -441,6 +444,9 @@ func IdempotencyKey(r *http.Request) (string, error) {
 		return "", web.Invalid(IdempotencyHeader, "must be sent once, with 1 to %d printable ASCII characters",
 			MaxIdempotencyKey)
 	}
+	if given := r.Header[UnavailableHeader]; given != nil && (len(given) > 1 || given[0] != acceptAnyway) {
+		return "", web.Invalid(UnavailableHeader, "must be %q, or not be sent", acceptAnyway)
+	}
 	return values[0], nil
 }
 
@@ -448,6 +454,21 @@ func IdempotencyKey(r *http.Request) (string, error) {
 func ValidIdempotencyKey(key string) bool {
 	unprintable := func(c rune) bool { return c < ' ' || c > '~' }
 	return key != "" && len(key) <= MaxIdempotencyKey && !strings.ContainsFunc(key, unprintable)
+}
+
+// errKeysUnavailable is the 503 of a send whose Idempotency-Key cannot be checked.
+func errKeysUnavailable() error {
+	return web.ServiceUnavailable(nil, "Idempotency-Keys cannot be checked at the moment, and nothing was stored; send it "+
+		"again with the same key, or with "+UnavailableHeader+": accept if it may be stored twice")
+}
+
+// AcceptsWithoutClaim decides what becomes of a send whose Idempotency-Key was not claimed: it returns nil if the client
+// prefers an event that may be stored twice, or if this cluster keeps no keys.
+func AcceptsWithoutClaim(r *http.Request, state claim.State) error {
+	if state == claim.Off || r.Header.Get(UnavailableHeader) == acceptAnyway {
+		return nil
+	}
+	return errKeysUnavailable()
 }
 
 // SetIdempotencyUnavailable tells the client that a repeat of this request may not be recognised.

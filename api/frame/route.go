@@ -372,7 +372,7 @@ func ToWebError(err error) error {
 		return errTooManyReads()
 	case errors.Is(err, event.ErrUnavailable):
 		return web.ServiceUnavailable(err, "the event store is unavailable at the moment; no event is lost, try again later")
-	case errors.Is(err, stream.ErrBufferFull), errors.Is(err, id.ErrClock):
+	case errors.Is(err, stream.ErrNotStored), errors.Is(err, id.ErrClock):
 		return web.ServiceUnavailable(err, "the log accepts no events at the moment; nothing was stored, try again later")
 	case errors.Is(err, context.DeadlineExceeded):
 		return web.ServiceUnavailable(

@@ -15,7 +15,7 @@ const (
 )
 
 // breaker is the circuit breaker for Redis: callers do not wait for a Redis that does not answer. Only Run probes and
-// closes it.
+// closes it, except that of claims (admit).
 type breaker struct {
 	open atomic.Bool
 
@@ -59,6 +59,25 @@ func (b *breaker) mayProbe(now time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.open.Load() || now >= b.nextProbe
+}
+
+// admit reports whether a caller may send a request: every one while the breaker is closed, else one whenever a probe
+// is due. A success closes the breaker.
+func (b *breaker) admit(now time.Duration) bool {
+	if !b.open.Load() {
+		return true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open.Load() {
+		return true
+	}
+	if now < b.nextProbe {
+		return false
+	}
+	b.probeWait = min(2*b.probeWait, maxProbeWait)
+	b.nextProbe = now + b.probeWait
+	return true
 }
 
 // close closes the breaker and reports whether it was open.

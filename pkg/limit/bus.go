@@ -18,7 +18,7 @@ type Bus struct{ client *redis.Client }
 // NewBus makes a bus with connections of its own; nil without Redis. Run closes it.
 func (c Config) NewBus() *Bus {
 	c.Timeout = busTimeout
-	client, _ := c.client()
+	client, _ := c.client(c.Timeout)
 	if client == nil {
 		return nil
 	}

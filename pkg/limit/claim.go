@@ -22,17 +22,23 @@ var releaseScript = redis.NewScript(
 	`if string.sub(redis.call('GET', KEYS[1]) or '', 1, #ARGV[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) ` +
 		`end return 0`)
 
-// Claim reserves the key for Config.PendingTTL for an event that is about to be stored, unless another event holds it.
-// Call MarkStored or Release next. The note, such as the hash of a body, has at most 128 bytes.
-// Claim takes at most Config.Timeout, by default 50 ms. Its only failure is claim.Unavailable.
-func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note string) claim.Claim {
+// Claim reserves the key for an event that is about to be stored, unless another event holds it. It lasts as long as
+// lasts, but at least 1 s. Call MarkStored or Release next. The note, such as the hash of a body, has at most 128 bytes.
+// Claim takes at most Config.ClaimTimeout. Its only failure is claim.Unavailable, after which the claim may have been
+// made.
+func (l *Limiter) Claim(
+	ctx context.Context, key string, event id.ID, note string, lasts time.Duration,
+) claim.Claim {
+	if l.claims == nil {
+		return claim.Claim{State: claim.Off}
+	}
 	var found string
-	err := l.call(ctx, "claim", func(ctx context.Context) error {
+	err := l.callClaims(ctx, func(ctx context.Context) error {
 		var get *redis.StringCmd
 		// SET with both NX and GET would be one command, but Redis has that only from version 7 on.
-		_, err := l.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		_, err := l.claims.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.SetArgs(ctx, claimKey(key), claimValue("pending", event, note),
-				redis.SetArgs{Mode: "NX", TTL: l.cfg.PendingTTL})
+				redis.SetArgs{Mode: "NX", TTL: max(lasts, time.Second)})
 			get = p.Get(ctx, claimKey(key))
 			return nil
 		})
@@ -52,8 +58,8 @@ func (l *Limiter) Claim(ctx context.Context, key string, event id.ID, note strin
 // MarkStored records that the event is in the log, for the length of window but at least 1 s. It replaces whatever
 // claim has the key. After an error a repeated event may be stored twice.
 func (l *Limiter) MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error {
-	err := l.call(ctx, "claim", func(ctx context.Context) error {
-		return l.client.Set(ctx, claimKey(key), claimValue("stored", event, note), max(window, time.Second)).Err()
+	err := l.callClaims(ctx, func(ctx context.Context) error {
+		return l.claims.Set(ctx, claimKey(key), claimValue("stored", event, note), max(window, time.Second)).Err()
 	})
 	if err != nil {
 		return fmt.Errorf("record the idempotency key of event %s: %w", event, err)
@@ -64,8 +70,8 @@ func (l *Limiter) MarkStored(ctx context.Context, key string, event id.ID, note 
 // Release deletes this event's pending claim, so that the next attempt need not wait for its expiry. It leaves stored
 // keys and claims of other events alone. Best effort.
 func (l *Limiter) Release(ctx context.Context, key string, event id.ID) {
-	_ = l.call(ctx, "claim", func(ctx context.Context) error {
-		return releaseScript.Run(ctx, l.client, []string{claimKey(key)}, "pending:"+event.String()+":").Err()
+	_ = l.callClaims(ctx, func(ctx context.Context) error {
+		return releaseScript.Run(ctx, l.claims, []string{claimKey(key)}, "pending:"+event.String()+":").Err()
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,7 @@ func TestClaim(t *testing.T) {
 		ctx, first, second := t.Context(), newID(t), newID(t)
 		f := func(l *Limiter, event id.ID, want claim.Claim) {
 			t.Helper()
-			is.Same(t, l.Claim(ctx, "k", event, "n:2"), want)
+			is.Same(t, l.Claim(ctx, "k", event, "n:2", 30*time.Second), want)
 		}
 		f(a, first, claim.Claim{State: claim.New, Event: first, Note: "n:2"})
 		f(b, second, claim.Claim{State: claim.Pending, Event: first, Note: "n:2"})
@@ -64,7 +65,7 @@ func TestClaim(t *testing.T) {
 		must.Do(t, b.MarkStored(ctx, "k", second, "hash", time.Minute))
 		b.Release(ctx, "k", second) // Release leaves stored keys alone
 		f(a, first, claim.Claim{State: claim.Stored, Event: second, Note: "hash"})
-		is.Equal(t, a.Claim(ctx, "other", first, "").State, claim.New, "another key is in state")
+		is.Equal(t, a.Claim(ctx, "other", first, "", 30*time.Second).State, claim.New, "another key is in state")
 		// Redis keeps a key without a window for ever.
 		must.Do(t, b.MarkStored(ctx, "brief", second, "", 0))
 		if left := b.client.PTTL(ctx, claimKey("brief")).Val(); left > time.Second || left == -1 {
@@ -81,10 +82,10 @@ func TestClaimOnRedis6(t *testing.T) {
 		t.Fatal("the hook does not refuse the command")
 	}
 	first, second := newID(t), newID(t)
-	if got := l.Claim(t.Context(), "k", first, ""); got.State != claim.New {
+	if got := l.Claim(t.Context(), "k", first, "", 30*time.Second); got.State != claim.New {
 		t.Errorf("%+v", got)
 	}
-	if got := l.Claim(t.Context(), "k", second, ""); got.State != claim.Pending || got.Event != first {
+	if got := l.Claim(t.Context(), "k", second, "", 30*time.Second); got.State != claim.Pending || got.Event != first {
 		t.Errorf("%+v", got)
 	}
 }
@@ -125,7 +126,7 @@ func TestClaimRace(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 40 {
 			wg.Go(func() {
-				switch nodes[i%2].Claim(t.Context(), "k", newID(t), "").State {
+				switch nodes[i%2].Claim(t.Context(), "k", newID(t), "", 30*time.Second).State {
 				case claim.New:
 					won.Add(1)
 				case claim.Pending:
@@ -144,7 +145,7 @@ func TestClaimRace(t *testing.T) {
 func TestClaimsExpire(t *testing.T) {
 	eachEngine(t, func(t *testing.T, url string) {
 		l, ctx := node(t, url), t.Context()
-		l.Claim(ctx, "secret", newID(t), "")
+		l.Claim(ctx, "secret", newID(t), "", 30*time.Second)
 		must.Do(t, l.MarkStored(ctx, "secret2", newID(t), "", time.Hour))
 		keys, err := l.client.Keys(ctx, "*").Result()
 		if err != nil || len(keys) != 2 {
@@ -157,7 +158,7 @@ func TestClaimsExpire(t *testing.T) {
 			}
 		}
 		must.Do(t, l.client.Set(ctx, claimKey("odd"), "something else", 0).Err())
-		is.Equal(t, l.Claim(ctx, "odd", newID(t), ""), claim.Claim{}, "a value of another program was parsed as")
+		is.Equal(t, l.Claim(ctx, "odd", newID(t), "", 30*time.Second), claim.Claim{}, "a value of another program was parsed as")
 	})
 }
 
@@ -166,16 +167,70 @@ func TestClaimWithoutRedis(t *testing.T) {
 	none := node(t, "")
 	refused := node(t, "redis://127.0.0.1:1")
 	for name, l := range map[string]*Limiter{"none": none, "refused": refused} {
+		want := claim.Claim{State: claim.Off}
+		if l == refused {
+			want.State = claim.Unavailable
+		}
 		for range breakAfter + 1 {
-			is.Equal(t, l.Claim(t.Context(), "k", newID(t), ""), claim.Claim{}, name)
+			is.Equal(t, l.Claim(t.Context(), "k", newID(t), "", 30*time.Second), want, name)
 		}
 		if err := l.MarkStored(t.Context(), "k", newID(t), "", time.Minute); err == nil {
 			t.Errorf("%s: MarkStored returns no error", name)
 		}
 		l.Release(t.Context(), "k", newID(t))
 	}
-	if !refused.breaker.isOpen() || none.breaker.isOpen() {
-		t.Errorf("breaker: refused %v, none %v", refused.breaker.isOpen(), none.breaker.isOpen())
+	if !refused.claimsBreaker.isOpen() || none.claimsBreaker.isOpen() {
+		t.Errorf("breaker: refused %v, none %v", refused.claimsBreaker.isOpen(), none.claimsBreaker.isOpen())
+	}
+}
+
+// slowConn is a connection to a Redis that answers late.
+type slowConn struct {
+	net.Conn
+	late time.Duration
+}
+
+func (c slowConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(c.late)
+	return n, err
+}
+
+// A claim does not fail with a Redis that is too slow for rates.
+func TestClaimWaitsForASlowRedis(t *testing.T) {
+	l := node(t, "redis://"+embedded(t), func(c *Config, _ *Deps) {
+		c.Timeout = DefaultConfig().Timeout
+		c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return slowConn{conn, 2 * c.Timeout}, err
+		}
+	})
+	kit.WaitFor(t, "the breaker of rates is open", l.breaker.isOpen)
+	first := newID(t)
+	is.Equal(t, l.Claim(t.Context(), "k", first, "", time.Hour).State, claim.New, "claimed")
+	is.Equal(t, l.Claim(t.Context(), "k", newID(t), "", time.Hour), claim.Claim{State: claim.Pending, Event: first}, "again")
+}
+
+// While Redis does not answer one caller asks at a time, and the others do not wait.
+func TestClaimsBreaker(t *testing.T) {
+	var b breaker
+	for range breakAfter {
+		if !b.admit(0) {
+			t.Fatal("refused while closed")
+		}
+		b.failed(0)
+	}
+	admitted := 0
+	for now := time.Duration(0); now < time.Minute; now += time.Millisecond {
+		if b.admit(now) {
+			admitted++
+		}
+	}
+	if admitted < 25 || admitted > 40 {
+		t.Errorf("asked %d times in a minute", admitted)
+	}
+	if !b.close() || !b.admit(0) {
+		t.Error("a success does not close it")
 	}
 }
 

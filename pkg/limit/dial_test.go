@@ -107,7 +107,7 @@ func TestRedisWithTLS(t *testing.T) {
 	right := with(mutual.URL, ca, own)
 	l := node(t, right.URL, func(c *Config, _ *Deps) { *c = right })
 	for _, want := range []claim.State{claim.New, claim.Pending} {
-		if c := l.Claim(t.Context(), "key", newID(t), ""); c.State != want {
+		if c := l.Claim(t.Context(), "key", newID(t), "", 30*time.Second); c.State != want {
 			t.Errorf("%+v, want %v", c, want)
 		}
 	}
@@ -267,9 +267,9 @@ func useEverything(t *testing.T, url string) {
 	l.NewDistinct("d", time.Minute).Admit(ctx, "k", []string{"a", "b"}, 10)
 	l.NewSignIns().Claim(ctx, "a@example.com", netip.MustParseAddr("192.0.2.1"))
 	var event id.ID
-	l.Claim(ctx, "k", event, "")
+	l.Claim(ctx, "k", event, "", 30*time.Second)
 	l.Release(ctx, "k", event)
-	l.Claim(ctx, "k", event, "")
+	l.Claim(ctx, "k", event, "", 30*time.Second)
 	is.OK(t, l.MarkStored(ctx, "k", event, "", time.Minute))
 	l.SetHeldUntil("dst_1", time.Now().Add(time.Hour))
 	kit.WaitFor(t, "a circuit breaker is shared", func() bool { return len(l.HeldUntil(ctx, []string{"dst_1"})) == 1 })

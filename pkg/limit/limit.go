@@ -6,8 +6,8 @@
 // (breaker.go). Begin reading at Limiter.Run and bucket.
 //
 // Redis is never required: TakeToken does no I/O, and everything that calls Redis returns within Config.Timeout, 50 ms
-// by default, with or without an answer. Redis may be down, frozen or emptied at any time. Each node then
-// limits for itself, and claims are unavailable: an event may be stored twice, but none is lost.
+// by default, with or without an answer; claims, which decide whether an event is stored twice, within ClaimTimeout.
+// Redis may be down, frozen or emptied at any time. Each node then limits for itself, and claims are unavailable.
 //
 // New starts no goroutine; the caller runs Run. Config.MaxBuckets bounds the memory.
 package limit
@@ -38,30 +38,29 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Timeout bounds every exchange with Redis, including the wait for a connection.
 	Timeout time.Duration
+	// ClaimTimeout bounds a call of a claim in the same way.
+	ClaimTimeout time.Duration
 	// MaxBuckets bounds the buckets in memory, some 300 bytes each. Beyond it a new bucket replaces one that was not used
 	// for long. If that is used again, it starts like a bucket that is new on this node.
 	MaxBuckets int
-	// PendingTTL is how long a claim lasts without MarkStored or Release: longer than a request takes to produce, and
-	// shorter than the time to the sender's next attempt.
-	PendingTTL time.Duration
 }
 
 // DefaultConfig returns the settings of a node, without Redis.
 func DefaultConfig() Config {
-	return Config{Timeout: 50 * time.Millisecond, MaxBuckets: 100_000, PendingTTL: 30 * time.Second}
+	return Config{Timeout: 50 * time.Millisecond, ClaimTimeout: 1500 * time.Millisecond, MaxBuckets: 100_000}
 }
 
 // Validate reports all faults at once. The URL may contain a password, so no error repeats it.
 func (c Config) Validate() error {
 	var errs []error
-	if _, err := c.options(); err != nil {
+	if _, err := c.options(c.Timeout); err != nil {
 		errs = append(errs, err)
 	}
 	if c.Timeout <= 0 {
 		errs = append(errs, errors.New("limiter Timeout: must be positive"))
 	}
-	if c.PendingTTL <= 0 {
-		errs = append(errs, errors.New("limiter PendingTTL: must be positive"))
+	if c.ClaimTimeout <= 0 {
+		errs = append(errs, errors.New("limiter ClaimTimeout: must be positive"))
 	}
 	if c.MaxBuckets < shardCount {
 		errs = append(errs, fmt.Errorf("limiter MaxBuckets: must be at least %d", shardCount))
@@ -85,6 +84,9 @@ type Limiter struct {
 	client         *redis.Client // nil without Redis
 	cancelDials    func()        // ends running dials
 	breaker        breaker
+	claims         *redis.Client // has connections of its own, so that no claim waits for other exchanges
+	cancelClaims   func()
+	claimsBreaker  breaker
 	metrics        *metrics
 	buckets        table
 	breakerMirror  breakerMirror
@@ -110,7 +112,8 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 	}
 	l := &Limiter{cfg: cfg, log: deps.Log, now: deps.Now, startedAt: deps.Now(), wake: make(chan struct{}, 1)}
 	l.buckets.init(cfg.MaxBuckets)
-	l.client, l.cancelDials = cfg.client()
+	l.client, l.cancelDials = cfg.client(cfg.Timeout)
+	l.claims, l.cancelClaims = cfg.client(cfg.ClaimTimeout)
 	l.metrics = newMetrics(deps.Metrics, l)
 	return l, nil
 }
@@ -157,7 +160,8 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 	l.reportLevels(context.WithoutCancel(ctx))
 	l.cancelDials()
-	return l.client.Close()
+	l.cancelClaims()
+	return errors.Join(l.client.Close(), l.claims.Close())
 }
 
 // TakeToken takes one token of a bucket that one node uses at a time. It returns 0 if it took a token, else the time

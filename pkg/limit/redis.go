@@ -34,7 +34,7 @@ type noLog struct{}
 func (noLog) Printf(context.Context, string, ...any) {}
 
 // options parses the URL and sets the limits of this package; nil without a URL.
-func (c Config) options() (*redis.Options, error) {
+func (c Config) options(timeout time.Duration) (*redis.Options, error) {
 	if c.URL == "" {
 		return nil, c.setTLS(nil)
 	}
@@ -48,20 +48,21 @@ func (c Config) options() (*redis.Options, error) {
 	o.Protocol, o.DisableIdentity = 2, true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.DialerRetries, o.MaxRetries = 1, -1
-	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.ContextTimeoutEnabled = c.Timeout, c.Timeout, c.Timeout, true
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout, o.ContextTimeoutEnabled = timeout, timeout, timeout, true
 	o.PoolSize, o.MaxActiveConns, o.PipelinePoolSize = poolSize, poolSize, 1
 	o.MinIdleConns = 0
 	return o, nil
 }
 
-// client returns a client for the URL, and a function that ends its dials; a nil client without a URL.
-func (c Config) client() (client *redis.Client, cancelDials func()) {
-	o, err := c.options()
+// client returns a client for exchanges that take at most timeout, and a function that ends its dials; a nil client
+// without a URL.
+func (c Config) client(timeout time.Duration) (client *redis.Client, cancelDials func()) {
+	o, err := c.options(timeout)
 	if o == nil || err != nil { // Validate has reported the error
 		return nil, func() {}
 	}
 	silenceLibrary.Do(func() { redis.SetLogger(noLog{}) })
-	d, cancelDials := newDialer(o.TLSConfig, c.Dial, c.Timeout)
+	d, cancelDials := newDialer(o.TLSConfig, c.Dial, timeout)
 	o.Dialer = d.dial
 	return redis.NewClient(o), cancelDials
 }
@@ -75,9 +76,31 @@ func (l *Limiter) call(ctx context.Context, kind string, exchange func(context.C
 	return l.exchange(ctx, kind, exchange)
 }
 
-// exchange is call without the question whether the breaker is open.
-func (l *Limiter) exchange(ctx context.Context, kind string, exchange func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, l.cfg.Timeout)
+// callClaims is call for claims: within Config.ClaimTimeout, unless their own breaker is open. That lets one caller
+// through when a probe is due.
+func (l *Limiter) callClaims(ctx context.Context, exchange func(context.Context) error) error {
+	if l.claims == nil || !l.claimsBreaker.admit(l.elapsed()) {
+		return errUnavailable
+	}
+	err := exchangeWithin(ctx, l.cfg.ClaimTimeout, exchange)
+	switch {
+	case err == nil:
+		if l.claimsBreaker.close() {
+			l.log.Info("redis answers claims again")
+		}
+	case ctx.Err() != nil:
+	default:
+		l.metrics.errors.WithLabelValues("claim").Inc()
+		if l.claimsBreaker.failed(l.elapsed()) {
+			l.log.Warn("redis is unavailable, claims of keys fail", "error", explainTLS(err))
+		}
+	}
+	return err
+}
+
+// exchangeWithin bounds an exchange.
+func exchangeWithin(ctx context.Context, timeout time.Duration, exchange func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	began := time.Now()
 	err := exchange(limited)
@@ -85,6 +108,12 @@ func (l *Limiter) exchange(ctx context.Context, kind string, exchange func(conte
 	for old := (dialError{}); errors.As(err, &old) && old.at.Before(began); {
 		err = exchange(limited)
 	}
+	return err
+}
+
+// exchange is call without the question whether the breaker is open.
+func (l *Limiter) exchange(ctx context.Context, kind string, exchange func(context.Context) error) error {
+	err := exchangeWithin(ctx, l.cfg.Timeout, exchange)
 	switch {
 	case err == nil:
 		l.breaker.succeeded()
@@ -192,7 +221,7 @@ func Ping(ctx context.Context, cfg Config) (took time.Duration, err error) {
 	if err := cfg.Validate(); err != nil {
 		return 0, err
 	}
-	client, cancelDials := cfg.client()
+	client, cancelDials := cfg.client(cfg.Timeout)
 	defer cancelDials()
 	if client == nil {
 		return 0, errUnavailable
@@ -218,7 +247,7 @@ type Settings struct {
 // ReadSettings reads settings of Redis. What it does not show, because of its ACL or because it is another program that
 // speaks its protocol, is left empty.
 func ReadSettings(ctx context.Context, cfg Config) (s Settings, err error) {
-	client, cancelDials := cfg.client()
+	client, cancelDials := cfg.client(cfg.Timeout)
 	defer cancelDials()
 	if client == nil {
 		return s, errUnavailable
@@ -271,7 +300,7 @@ func (c Config) setTLS(conf *tls.Config) (err error) {
 
 // Endpoint returns where Redis uses TLS; ok is false if it does not.
 func (c Config) Endpoint() (e certfile.Endpoint, ok bool) {
-	o, err := c.options()
+	o, err := c.options(c.Timeout)
 	if o == nil || err != nil || o.TLSConfig == nil {
 		return e, false
 	}

@@ -225,7 +225,7 @@ func TestBucketsAreBounded(t *testing.T) {
 	const room = 2 * shardCount
 	reg := prometheus.NewRegistry()
 	now := time.Unix(1e9, 0)
-	l := must.Get(New(Config{MaxBuckets: room, Timeout: time.Second, PendingTTL: time.Second},
+	l := must.Get(New(Config{MaxBuckets: room, Timeout: time.Second, ClaimTimeout: time.Second},
 		Deps{Log: slog.New(slog.DiscardHandler), Metrics: reg, Now: func() time.Time { return now }}))(t)
 	for i := range 100 * room {
 		now = now.Add(time.Microsecond)
@@ -265,7 +265,7 @@ func TestIdleBucketsAreRemoved(t *testing.T) {
 // Without Redis the bucket itself is the only record of its level.
 func TestBucketsAreNotRemovedBeforeTheyAreFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	l := must.Get(New(Config{MaxBuckets: shardCount, Timeout: time.Second, PendingTTL: time.Second},
+	l := must.Get(New(Config{MaxBuckets: shardCount, Timeout: time.Second, ClaimTimeout: time.Second},
 		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }}))(t)
 	taken := func() (n int) {
 		for l.TakeToken("dst_a", 0.1, 60) == 0 {
@@ -387,7 +387,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	err := Config{URL: "x", MaxBuckets: 1}.Validate()
-	for _, want := range []string{"redis://", "Timeout", "MaxBuckets", "PendingTTL"} {
+	for _, want := range []string{"redis://", "Timeout", "MaxBuckets", "ClaimTimeout"} {
 		is.Failed(t, err, want, "does not name %s", want)
 	}
 	if _, err := New(DefaultConfig(), Deps{}); err == nil {

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -52,6 +53,9 @@ func (r *localRecord) Done(offset int64, err error) {
 	}
 	if r.Offset = offset; err != nil && r.untimed {
 		r.Timestamp = time.Time{}
+	}
+	if err != nil && !errors.Is(err, segment.ErrFailed) && !errors.Is(err, ErrNotStored) {
+		err = fmt.Errorf("%w: %w", ErrNotStored, err) // it was refused, or its write failed and was cut off
 	}
 	r.done(r.Record, err)
 }

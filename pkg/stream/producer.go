@@ -10,8 +10,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
+// ErrNotStored is part of an error after which the record is certainly not in the log, and never will be.
+var ErrNotStored = errors.New("not stored")
+
 // ErrBufferFull is passed to the callback if the buffer of the record's client is full: answer 503, or wait and retry.
-var ErrBufferFull = errors.New("producer buffer is full")
+// It is an ErrNotStored.
+var ErrBufferFull = fmt.Errorf("producer buffer is full: %w", ErrNotStored)
 
 // DeliveryTimeout is how long a producer holds a record that the log does not take. Whoever waits for it gives up
 // earlier.
@@ -23,7 +27,7 @@ type Producer struct{ producer }
 // producer is what the log in this process and Kafka do differently.
 type producer interface {
 	// Produce appends r to a partition of a topic (named without the prefix). It calls done exactly once, on a goroutine
-	// of the client, when the record is durable or cannot become so any more. ErrBufferFull means that r was not queued.
+	// of the client, when the record is durable or cannot become so any more. ErrNotStored means that r is not in the log.
 	// After any other error it is unknown whether r was stored; it may be produced again. The callbacks of one topic run
 	// one after the other, so done must be quick. It must not call Produce: with a full buffer the new record's callback
 	// would wait for done.

@@ -364,8 +364,8 @@ type RetentionGuard struct {
 // expiringError says why events are refused. It is an ErrBufferFull: ingest answers it like a full producer buffer.
 type expiringError struct{ backlog ExpiringBacklog }
 
-func (e *expiringError) Error() string        { return "new events are refused: " + e.backlog.String() }
-func (e *expiringError) Is(target error) bool { return target == ErrBufferFull }
+func (e *expiringError) Error() string { return "new events are refused: " + e.backlog.String() }
+func (e *expiringError) Unwrap() error { return ErrBufferFull }
 
 // NewRetentionGuard creates the guard; Run connects.
 func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {

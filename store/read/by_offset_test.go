@@ -138,7 +138,7 @@ func TestRepeatedScanReadsNewRecordsOnly(t *testing.T) {
 	late := b.Event(1)
 	b.ProduceEvents(b.Event(1), b.Event(1))
 	find := func() error {
-		must.Get(r.LogHasEvent(t.Context(), storetest.Account, late.ID))(t)
+		must.Get(r.HasEvent(t.Context(), storetest.Account, late.ID))(t)
 		e, err := r.Scan(t.Context(), storetest.Account, late.ID)
 		if err == nil && e.ID != late.ID {
 			t.Fatalf("found %v", e.ID)
@@ -194,6 +194,35 @@ func TestEventIsNotMissingWhileTheLogCannotBeRead(t *testing.T) {
 	release()
 	if _, err := r.Event(t.Context(), storetest.Account, b.Event(1).ID); !errors.Is(err, event.ErrNotFound) {
 		t.Errorf("neither has the event: %v", err)
+	}
+}
+
+// While the store is behind, the read of one event has the outcomes that the log has. If they cannot be read, an event
+// that may be delivered is not called pending.
+func TestEventOfAStoreThatIsBehind(t *testing.T) {
+	b := newBench(t)
+	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
+	b.WaitCaughtUp(r)
+	e, other, fresh := b.Event(1), b.Event(1), b.Event(1)
+	copy(other.ID[:6], e.ID[:6])
+	old := id.Lowest(time.Now().Add(-time.Minute))
+	copy(e.ID[:6], old[:])
+	b.ProduceEvents(other, e) // no writer runs: the store has nothing
+	retried, sent := b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered)
+	b.ProduceOutcomes(b.Outcome(other, "dst_a", event.Failed), retried, sent)
+	d, err := r.Event(t.Context(), storetest.Account, e.ID)
+	if err != nil || d.AsOf.IsZero() || d.Deliveries[0].Status != event.Delivered || d.Deliveries[0].Attempts != 2 ||
+		len(d.Attempts) != 2 || d.Attempts[1].ID != sent.Attempt.ID || d.Attempts[1].Number != 2 ||
+		d.Summary.Attempts != 2 || !d.LastAttemptAt.Equal(sent.Attempt.StartedAt) {
+		t.Errorf("%+v, %v", d, err)
+	}
+	b.ProduceEvents(fresh)
+	r.LoseOutcomes()
+	if d, err := r.Event(t.Context(), storetest.Account, e.ID); !errors.Is(err, event.ErrUnavailable) {
+		t.Errorf("without the outcomes: %+v, %v", d, err)
+	}
+	if d, err := r.Event(t.Context(), storetest.Account, fresh.ID); err == nil && !d.AsOf.Equal(fresh.ReceivedAt()) {
+		t.Errorf("an event that was just accepted is shown as of %v", d.AsOf)
 	}
 }
 

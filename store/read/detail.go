@@ -34,7 +34,7 @@ const (
 )
 
 // Event returns one event with its deliveries, attempts and receipt. An event that ClickHouse does not have yet, or
-// cannot return, is read from the log, with all deliveries pending, and AsOf is set. Errors are event.ErrNotFound,
+// cannot return, is read from the log with its outcomes, and AsOf is set. Errors are event.ErrNotFound,
 // event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Detail, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
@@ -81,6 +81,14 @@ func (r *Reader) Event(ctx context.Context, account string, d id.ID) (*event.Det
 	if detail.AsOf.IsZero() {
 		detail.AsOf = asOf
 	}
+	if !asOf.IsZero() && !fromLog && detail.Status != event.Rejected && !detail.Status.Terminal() {
+		// The store is behind: the log may know that it was delivered since.
+		soon, cancel := context.WithTimeout(ctx, behindTimeout)
+		defer cancel()
+		if newer, err := (eventReader{r}).readLog(soon, account, d, asOf); err == nil && newer.AsOf.Equal(asOf) {
+			detail, fromLog = newer, true
+		}
+	}
 	if !detail.AsOf.IsZero() {
 		eventReader{r}.addReceiptFromLog(ctx, detail, fromLog)
 	}
@@ -105,10 +113,13 @@ func (r eventReader) addReceiptFromLog(ctx context.Context, detail *event.Detail
 	}
 }
 
-// LogHasEvent reports whether the log holds an event. It is for events of the last minutes: older ones may be trimmed.
-// The error event.ErrUnavailable means that the log cannot be read.
-func (r *Reader) LogHasEvent(ctx context.Context, account string, d id.ID) (bool, error) {
-	_, err := r.scans.find(ctx, account, d)
+// HasEvent reports whether an event is durable: in the log, or in the store if it may be trimmed. After an error, such
+// as event.ErrUnavailable, nothing is known.
+func (r *Reader) HasEvent(ctx context.Context, account string, d id.ID) (bool, error) {
+	_, err := r.lateScans.find(ctx, account, d)
+	if errors.Is(err, event.ErrNotFound) {
+		err = eventReader{r}.exists(ctx, account, d)
+	}
 	if errors.Is(err, event.ErrNotFound) {
 		return false, nil
 	}
@@ -127,7 +138,8 @@ func (r eventReader) readStoreSoon(
 	return r.readStore(ctx, account, d, inMemory)
 }
 
-// readLog reads the event from the log, with all deliveries pending.
+// readLog reads the event and its outcomes from the log. If the outcomes cannot be read, an event that was just accepted
+// is returned as of then; of an older one it is not known what was delivered.
 func (r eventReader) readLog(ctx context.Context, account string, d id.ID, asOf time.Time) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
 	if err != nil {
@@ -137,12 +149,25 @@ func (r eventReader) readLog(ctx context.Context, account string, d id.ID, asOf 
 		asOf = r.Fence.LastPassedAt()
 	}
 	detail := &event.Detail{Event: e, AsOf: asOf}
-	detail.Summary = summarize(e, nil, len(e.Body))
-	detail.Deliveries = cluster.WithPending(e, nil)
+	if err := r.addOutcomesFromLog(ctx, detail); err != nil {
+		if r.Now().Sub(d.Time()) > justAccepted {
+			return nil, err
+		}
+		detail.AsOf = e.ReceivedAt()
+		addDeliveries(detail, nil, nil, len(e.Body))
+	}
 	if r.Erased(d) {
 		detail.Event = store.WithoutPayload(e)
+		for i := range detail.Attempts {
+			erasePayload(&detail.Attempts[i])
+		}
 	}
 	return detail, nil
+}
+
+// erasePayload removes what an attempt has of an event whose payload was erased.
+func erasePayload(a *event.AttemptRow) {
+	a.RequestHeader, a.ResponseHeader, a.ResponseBody = "", "", nil
 }
 
 // readStore reads the event and everything about it from ClickHouse and from memory.
@@ -174,6 +199,16 @@ func (r eventReader) readStore(
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
+	addDeliveries(detail, deliveries, counts, size)
+	if detail.Receipt != nil {
+		detail.Receipt.Endpoint = detail.Event.Endpoint
+		detail.Processing = detail.Receipt.State
+	}
+	return detail, nil
+}
+
+// addDeliveries sets the summary and the deliveries of an event with a body of size bytes.
+func addDeliveries(detail *event.Detail, deliveries []event.Delivery, counts map[string]attemptCount, size int) {
 	detail.Summary = summarize(detail.Event, deliveries, size)
 	detail.Deliveries = cluster.WithPending(detail.Event, deliveries)
 	for i := range detail.Deliveries {
@@ -184,11 +219,6 @@ func (r eventReader) readStore(
 			detail.LastAttemptAt = c.last
 		}
 	}
-	if detail.Receipt != nil {
-		detail.Receipt.Endpoint = detail.Event.Endpoint
-		detail.Processing = detail.Receipt.State
-	}
-	return detail, nil
 }
 
 // addAttempts reads the newest attempts of an event into detail, and counts all.
@@ -354,7 +384,7 @@ func (r eventReader) attempts(
 	}
 	if r.Erased(d) {
 		for i := range list {
-			list[i].RequestHeader, list[i].ResponseHeader, list[i].ResponseBody = "", "", nil
+			erasePayload(&list[i])
 		}
 	}
 	if more = len(list) > page.limit; more {

@@ -72,6 +72,9 @@ func (r *Reader) HoldScans(limit time.Duration) (release func()) {
 	}
 }
 
+// LoseOutcomes makes the reads of outcomes in the log fail.
+func (r *Reader) LoseOutcomes() { r.outcomesTimeout = 0 }
+
 // AbsentBelow returns the offset below which the log is known not to hold an event.
 func (r *Reader) AbsentBelow(d id.ID) int64 { return r.scans.absent.below(d) }
 

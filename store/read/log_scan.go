@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// scanSpan is how long after the time of its id an event may be appended to the log: ingest gives up after 10 s.
+	// scanSpan is how long after the time of its id an event is usually appended to the log: ingest gives up after 10 s.
 	scanSpan = 15 * time.Second
 	// scanTimeout bounds one scan of the log.
 	scanTimeout = 5 * time.Second
@@ -26,13 +26,14 @@ const (
 type scanner struct {
 	topic   *stream.Reader
 	flight  singleflight.Group
+	span    time.Duration // how long after the time of its id a record with the event may have been made
 	timeout time.Duration // of one scan
 	slots   chan struct{}
 	absent  absentIDs
 }
 
-func newScanner(topic *stream.Reader) *scanner {
-	return &scanner{topic: topic, timeout: scanTimeout, slots: make(chan struct{}, parallelScans)}
+func newScanner(topic *stream.Reader, span time.Duration) *scanner {
+	return &scanner{topic: topic, span: span, timeout: scanTimeout, slots: make(chan struct{}, parallelScans)}
 }
 
 // maxAbsent bounds the ids in each of the two maps of absentIDs.
@@ -146,7 +147,7 @@ func (s *scanner) bounds(ctx context.Context, d id.ID) (from, end int64, err err
 
 func (s *scanner) read(ctx context.Context, d id.ID, from, end int64) (*stream.Record, error) {
 	var found *stream.Record
-	last := d.Time().Add(scanSpan)
+	last := d.Time().Add(s.span)
 	want := d.Text(id.Event)
 	err := s.topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: d.Partition()}, from,
 		func(r *stream.Record) error {

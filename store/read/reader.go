@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/sync/singleflight"
@@ -35,11 +36,13 @@ type Reader struct {
 	*cluster.Cluster
 	traffic.Counts
 	jobs.Jobs
-	searchSettings clickhouse.Settings
-	unreported     *fence.Unreported
-	scans          *scanner
-	searches       *cluster.Slots // of each account
-	searchesOfKey  *cluster.Slots // of each API key
+	searchSettings  clickhouse.Settings
+	unreported      *fence.Unreported
+	scans           *scanner
+	outcomesTimeout time.Duration  // of the outcomes in the log; only tests change it
+	lateScans       *scanner       // also finds an event that the log took late
+	searches        *cluster.Slots // of each account
+	searchesOfKey   *cluster.Slots // of each API key
 	// receiptLoads shares one load of an event's receipts between callers while the writer is behind.
 	receiptLoads singleflight.Group
 }
@@ -52,7 +55,8 @@ func NewReader(cfg cluster.Config, deps cluster.Deps) (*Reader, error) {
 	}
 	return &Reader{
 		Cluster: c, Counts: traffic.Counts{Cluster: c}, Jobs: jobs.Jobs{Cluster: c},
-		searchSettings: searchSettings(c.Config), scans: newScanner(c.Topic),
+		searchSettings: searchSettings(c.Config), scans: newScanner(c.Topic, scanSpan),
+		outcomesTimeout: outcomesTimeout, lateScans: newScanner(c.Topic, fence.LateAppend),
 		unreported:    fence.NewUnreported(c.Topic, c.Config.FenceWait),
 		searches:      cluster.NewSlots(maxSearches, searchWait, "searches of the account"),
 		searchesOfKey: cluster.NewSlots(1, searchWait, "search of the API key"),

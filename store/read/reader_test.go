@@ -205,9 +205,9 @@ func TestDuplicateIsSkippedUntilReplayed(t *testing.T) {
 	}
 	absent := b.Event(0)
 	for e, want := range map[*event.Event]bool{first: true, second: true, absent: false} {
-		is.Equal(t, must.Get(r.LogHasEvent(t.Context(), storetest.Account, e.ID))(t), want, "the log holds it")
+		is.Equal(t, must.Get(r.HasEvent(t.Context(), storetest.Account, e.ID))(t), want, "the log holds it")
 	}
-	if got, err := r.LogHasEvent(t.Context(), "acc_2", first.ID); err != nil || got {
+	if got, err := r.HasEvent(t.Context(), "acc_2", first.ID); err != nil || got {
 		t.Errorf("another account's event is found: %v %v", got, err)
 	}
 }

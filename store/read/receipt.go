@@ -14,7 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/internal/ch"
 	"github.com/eventrelay/relay/store/internal/column"
-	"github.com/eventrelay/relay/store/read/fence"
 )
 
 // receiptReader reads the receipts of one event from the store and from the log.
@@ -229,20 +228,7 @@ func (r receiptReader) receiptsStart(ctx context.Context, account string, d id.I
 	if _, err := r.scans.find(ctx, account, d); err != nil {
 		return 0, err
 	}
-	at := stream.Partition{Topic: stream.Receipts, Index: d.Partition()}
-	starts, err := r.Topic.Starts(ctx, at.Topic)
-	if err != nil {
-		return 0, err
-	}
-	// A record has the time of the node that wrote it, whose clock may be behind that of the event's node.
-	since, err := r.Topic.OffsetsForTime(ctx, at.Topic, d.Time().Add(-fence.MaxIDSkew))
-	if err != nil {
-		return 0, err
-	}
-	if from, start := since[at], starts[at]; from >= 0 && (start == 0 || from > start) {
-		return from, nil
-	}
-	return 0, errors.New("the log may not have all receipts of the event any more")
+	return eventReader(r).firstOffsetAfter(ctx, stream.Partition{Topic: stream.Receipts, Index: d.Partition()}, d)
 }
 
 // readReceipts adds the receipts of an event in [from, known.end) of the log.

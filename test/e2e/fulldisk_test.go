@@ -107,6 +107,46 @@ func TestFullDiskAnswers503(t *testing.T) {
 	t.Logf("%d requests were answered 2xx; all statuses: %v", len(stored), statuses)
 }
 
+// After a full disk the repeat of an Idempotency-Key is accepted as soon as there is room.
+func TestRepeatsAfterAFullDisk(t *testing.T) {
+	t.Parallel()
+	skipShort(t)
+	dir := t.TempDir()
+	kit.SmallDisk(t, dir, "size=256m")
+	p := startDevProcess(t, dir)
+	ep, _, _ := p.endpoint(map[string]any{
+		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
+	body := fmt.Sprintf(`{"type":"a.b","data":{"x":%q}}`, strings.Repeat("x", 100_000))
+	send := func(key string) int {
+		req := must.Get(http.NewRequest(http.MethodPost, p.url+"/v1/endpoints/"+ep+"/events", strings.NewReader(body)))(t)
+		req.Header.Set("Authorization", "Bearer "+testKey)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", key)
+		res := must.Get(http.DefaultClient.Do(req))(t)
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	must.Equal(t, send("first"), http.StatusAccepted, "with room")
+	filler := filepath.Join(dir, "filler")
+	fillDisk(t, filler)
+	var refused []string
+	for n, began := 0, time.Now(); len(refused) < 20 && time.Since(began) < busy*time.Minute; n++ {
+		if key := fmt.Sprint(n); send(key) == http.StatusServiceUnavailable { // it accepts events until it needs more room
+			refused = append(refused, key)
+		}
+	}
+	must.Equal(t, len(refused), 20, "keys refused")
+	must.Do(t, os.Remove(filler))
+	for _, key := range refused {
+		began := time.Now()
+		must.Equal(t, send(key), http.StatusAccepted, "with room again, key %s", key)
+		if took := time.Since(began); took > busy*time.Second {
+			t.Errorf("key %s was answered after %v", key, took)
+		}
+	}
+}
+
 // fillDisk writes a file until the file system is full.
 func fillDisk(t *testing.T, path string) {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,8 @@ const (
 	leastSwept, sweptPerCall = 64, 8
 	// maxNote bounds the note of a claim in bytes.
 	maxNote = 128
+	// maxUnreleased bounds the claims that could not be released, 100 bytes each. Others are taken over later.
+	maxUnreleased = 10_000
 	// longest is the longest window of a claim.
 	longest = 24 * time.Hour
 )
@@ -42,8 +45,6 @@ type Config struct {
 	Path string // of the file
 	// Sync: a claim is on disk when Claim returns. Without it, a power cut loses the last seconds.
 	Sync bool
-	// PendingTTL is the lifetime of a claim whose event is not stored; see limit.Config.
-	PendingTTL time.Duration
 }
 
 // Deps are the dependencies of a Store.
@@ -62,6 +63,10 @@ type Store struct {
 	calls chan *call
 	ended chan struct{} // closed when Run has returned
 	swept hash          // where commit looks next for expired claims
+
+	mu sync.Mutex // guards unreleased
+	// unreleased are the events of claims that could not be released, as on a full disk. Such a claim counts as free.
+	unreleased map[hash]id.ID
 }
 
 // hash is a key: its SHA-256, which is the key of a claim in Redis too.
@@ -110,7 +115,8 @@ func decode(b []byte) (e entry, ok bool) {
 // Open opens or creates the file. It starts nothing; Close it after Run has returned. A damaged file is renamed:
 // repeated events may then be delivered twice, but a node that does not start accepts no events.
 func Open(cfg Config, deps Deps) (*Store, error) {
-	s := &Store{cfg: cfg, deps: deps, calls: make(chan *call, maxShared), ended: make(chan struct{})}
+	s := &Store{cfg: cfg, deps: deps, calls: make(chan *call, maxShared), ended: make(chan struct{}),
+		unreleased: make(map[hash]id.ID)}
 	err := s.open()
 	if errors.Is(err, errDamaged) {
 		err = s.startAnew(err)
@@ -147,8 +153,8 @@ func (s *Store) Each(each func(claim.Kept) error) error {
 func (s *Store) Close() error { return s.db.Load().Close() }
 
 // Recover resolves the claims that an earlier process left pending because it crashed before MarkStored. isStored
-// reports whether the event is in the log. Call it once, before Run and before the first event. After an error,
-// unresolved claims last for another PendingTTL.
+// reports whether the event is stored. Call it once, before Run and before the first event. After an error, unresolved
+// claims stay pending.
 func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, event id.ID) (bool, error)) error {
 	pending := make(map[hash]entry)
 	now := s.deps.Now()
@@ -168,7 +174,7 @@ func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, 
 		stored, err := isStored(ctx, e.event)
 		switch {
 		case err != nil:
-			failed, e.expires = err, now.Add(s.cfg.PendingTTL)
+			failed = err
 		case stored:
 			e.stored, e.expires = true, now.Add(longest)
 		default:
@@ -292,12 +298,14 @@ func (s *Store) do(ctx context.Context, key string,
 }
 
 // Claim implements claim.Store.
-func (s *Store) Claim(ctx context.Context, key string, event id.ID, note string) claim.Claim {
+func (s *Store) Claim(
+	ctx context.Context, key string, event id.ID, note string, lasts time.Duration,
+) claim.Claim {
 	var result claim.Claim
 	err := s.do(ctx, key, func(found entry, exists bool) (entry, bool) {
-		if !exists {
+		if !exists || !found.stored && s.isReleased(hashOf(key), found.event) {
 			result = claim.Claim{State: claim.New, Event: event, Note: note}
-			return entry{expires: s.deps.Now().Add(s.cfg.PendingTTL), event: event, note: note}, true
+			return entry{expires: s.expiry(lasts), event: event, note: note}, true
 		}
 		result = claim.Claim{State: claim.Pending, Event: found.event, Note: found.note}
 		if found.stored {
@@ -308,22 +316,43 @@ func (s *Store) Claim(ctx context.Context, key string, event id.ID, note string)
 	if err != nil {
 		return claim.Claim{}
 	}
+	if result.State == claim.New {
+		s.mu.Lock()
+		delete(s.unreleased, hashOf(key))
+		s.mu.Unlock()
+	}
 	return result
+}
+
+// expiry returns when a claim ends that is made now.
+func (s *Store) expiry(window time.Duration) time.Time {
+	return s.deps.Now().Add(min(max(window, time.Second), longest))
 }
 
 // MarkStored implements claim.Store.
 func (s *Store) MarkStored(ctx context.Context, key string, event id.ID, note string, window time.Duration) error {
 	return s.do(ctx, key, func(entry, bool) (entry, bool) {
-		return entry{expires: s.deps.Now().Add(min(max(window, time.Second), longest)), stored: true, event: event,
-			note: note}, true
+		return entry{expires: s.expiry(window), stored: true, event: event, note: note}, true
 	})
 }
 
 // Release implements claim.Store.
 func (s *Store) Release(ctx context.Context, key string, event id.ID) {
-	_ = s.do(ctx, key, func(found entry, exists bool) (entry, bool) {
+	err := s.do(ctx, key, func(found entry, exists bool) (entry, bool) {
 		write := exists && !found.stored && found.event == event
 		found.expires = s.deps.Now()
 		return found, write
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && len(s.unreleased) < maxUnreleased {
+		s.unreleased[hashOf(key)] = event
+	}
+}
+
+// isReleased reports whether the pending claim of an event counts as free.
+func (s *Store) isReleased(key hash, event id.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unreleased[key] == event && !event.IsZero()
 }

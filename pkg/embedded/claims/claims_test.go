@@ -26,7 +26,8 @@ import (
 
 func TestMain(m *testing.M) { kit.Main(m) }
 
-const pendingTTL = 30 * time.Second
+// pendingFor is how long the claims of the tests last.
+const pendingFor = 30 * time.Second
 
 // world is a Store that runs, and a clock.
 type world struct {
@@ -38,7 +39,7 @@ type world struct {
 
 func open(tb testing.TB, path string, now *atomic.Int64) *world {
 	tb.Helper()
-	s := must.Get(Open(Config{Path: path, Sync: true, PendingTTL: pendingTTL},
+	s := must.Get(Open(Config{Path: path, Sync: true},
 		Deps{Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return time.Unix(now.Load(), 0) },
 			SyncDir: func(string) error { return nil }}))(tb)
 	return &world{s, tb, now, path}
@@ -67,7 +68,7 @@ func (w *world) crashed() *world {
 
 func (w *world) want(key string, event byte, note string, want claim.Claim) {
 	w.Helper()
-	if got := w.Claim(w.Context(), key, id.ID{event}, note); got != want {
+	if got := w.Claim(w.Context(), key, id.ID{event}, note, pendingFor); got != want {
 		w.Errorf("claim of %s by %d: %+v, want %+v", key, event, got, want)
 	}
 }
@@ -106,7 +107,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 3000 {
 		all.Go(func() {
-			if w.Claim(t.Context(), fmt.Sprint(i%3), id.ID{1, byte(i), byte(i >> 8)}, "").State == claim.New {
+			if w.Claim(t.Context(), fmt.Sprint(i%3), id.ID{1, byte(i), byte(i >> 8)}, "", pendingFor).State == claim.New {
 				won.Add(1)
 			}
 		})
@@ -116,7 +117,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 }
 
 // A crash forgets nothing. A claim that it left pending is stored if its event is, and free if it is not. If nobody
-// knows, it is pending for a while.
+// knows, it stays pending until it expires.
 func TestClaimsSurviveACrash(t *testing.T) {
 	w := newWorld(t)
 	w.want("stored", 1, "n", claimed(claim.New, 1, "n"))
@@ -124,7 +125,6 @@ func TestClaimsSurviveACrash(t *testing.T) {
 	for event, key := range map[byte]string{2: "in the log", 3: "lost", 4: "unknown"} {
 		w.want(key, event, "", claimed(claim.New, event, ""))
 	}
-	w.now.Add(600) // the machine was off
 	next := w.crashed()
 	away := errors.New("away")
 	err := next.Recover(t.Context(), func(_ context.Context, event id.ID) (bool, error) {
@@ -139,7 +139,7 @@ func TestClaimsSurviveACrash(t *testing.T) {
 	next.want("in the log", 9, "", claimed(claim.Stored, 2, ""))
 	next.want("lost", 9, "", claimed(claim.New, 9, ""))
 	next.want("unknown", 9, "", claimed(claim.Pending, 4, ""))
-	next.now.Add(int64(pendingTTL / time.Second))
+	next.now.Add(int64(pendingFor / time.Second))
 	next.want("unknown", 9, "", claimed(claim.New, 9, ""))
 	next.now.Add(int64(longest/time.Second) - 31)
 	next.want("in the log", 9, "", claimed(claim.Stored, 2, ""))
@@ -152,14 +152,14 @@ func TestExpiredClaimsAreRemoved(t *testing.T) {
 	for i := range 2000 {
 		all.Go(func() {
 			key := fmt.Sprint(i)
-			_ = w.Claim(t.Context(), key, id.ID{1}, "")
+			_ = w.Claim(t.Context(), key, id.ID{1}, "", pendingFor)
 			must.Do(t, w.MarkStored(t.Context(), key, id.ID{1}, "", time.Minute))
 		})
 	}
 	all.Wait()
 	w.now.Add(3600)
 	for i := range 100 {
-		_ = w.Claim(t.Context(), fmt.Sprint("new ", i), id.ID{2}, "")
+		_ = w.Claim(t.Context(), fmt.Sprint("new ", i), id.ID{2}, "", pendingFor)
 	}
 	must.Do(t, w.db.Load().View(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketClaims, bucketPending} {
@@ -167,6 +167,21 @@ func TestExpiredClaimsAreRemoved(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// A claim that could not be released, as on a full disk, is free nevertheless.
+func TestClaimsThatCouldNotBeReleased(t *testing.T) {
+	w := newWorld(t)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 20 {
+		key := fmt.Sprint(i)
+		w.want(key, 1, "", claimed(claim.New, 1, ""))
+		w.Release(gone, key, id.ID{1})
+		w.want(key, 2, "", claimed(claim.New, 2, ""))
+		w.want(key, 3, "", claimed(claim.Pending, 2, ""))
+	}
+	is.Equal(t, len(w.unreleased), 0, "claims remembered")
 }
 
 // Calls during and after the end return: the requests that wait for them must end.
@@ -177,7 +192,7 @@ func TestCallsEndWithTheStore(t *testing.T) {
 	cancel()
 	must.Do(t, s.Run(ctx))
 	defer s.Close()
-	if c := s.Claim(context.Background(), "k", id.ID{1}, ""); c.State != claim.Unavailable {
+	if c := s.Claim(context.Background(), "k", id.ID{1}, "", pendingFor); c.State != claim.Unavailable {
 		t.Errorf("%+v", c)
 	}
 	is.ErrorIs(t, s.MarkStored(context.Background(), "k", id.ID{1}, "", time.Hour), errEnded)
@@ -194,7 +209,7 @@ func BenchmarkClaim(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			key, event := fmt.Sprint(n.Add(1)), id.ID{1}
-			_ = w.Claim(b.Context(), key, event, "")
+			_ = w.Claim(b.Context(), key, event, "", pendingFor)
 			must.Do(b, w.MarkStored(b.Context(), key, event, "", time.Hour))
 		}
 	})
@@ -206,7 +221,7 @@ func TestDamagedFileIsSetAside(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "claims.db")
 		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		w := open(t, path, new(atomic.Int64)).start()
-		if got := w.Claim(t.Context(), "k", id.ID{1}, ""); got.State != claim.New {
+		if got := w.Claim(t.Context(), "k", id.ID{1}, "", pendingFor); got.State != claim.New {
 			t.Errorf("claimed %+v", got)
 		}
 		if kept := must.Get(os.ReadFile(path + damaged))(t); string(kept) != text {
@@ -220,7 +235,7 @@ func TestDamagedPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 600 {
-		w.Claim(t.Context(), fmt.Sprint(i), id.ID{byte(i)}, "")
+		w.Claim(t.Context(), fmt.Sprint(i), id.ID{byte(i)}, "", pendingFor)
 	}
 	whole := must.Get(os.ReadFile(w.path))(t)
 	random := rand.New(rand.NewPCG(7, 7))
@@ -248,7 +263,7 @@ func TestDamagedPages(t *testing.T) {
 		must.Do(t, os.WriteFile(path, b, 0o600))
 		s := open(t, path, w.now).start()
 		for k := range 20 {
-			if c := s.Claim(t.Context(), fmt.Sprint("new ", k), id.ID{1}, ""); c.State != claim.New {
+			if c := s.Claim(t.Context(), fmt.Sprint("new ", k), id.ID{1}, "", pendingFor); c.State != claim.New {
 				t.Fatalf("damage %d: claim is %+v", i, c)
 			}
 		}
@@ -267,7 +282,7 @@ func TestPageDamagedWhileRunning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for i := range 600 {
-		w.Claim(t.Context(), fmt.Sprint(i), id.ID{byte(i)}, "")
+		w.Claim(t.Context(), fmt.Sprint(i), id.ID{byte(i)}, "", pendingFor)
 	}
 	f := must.Get(os.OpenFile(w.path, os.O_RDWR, 0))(t)
 	defer f.Close()
@@ -275,10 +290,10 @@ func TestPageDamagedWhileRunning(t *testing.T) {
 	for at := int64(2 * 4096); at < info.Size(); at += 4096 {
 		must.Get(f.WriteAt(bytes.Repeat([]byte{0xff}, 4096), at))(t)
 	}
-	if c := w.Claim(t.Context(), "next", id.ID{9}, ""); c.State != claim.New {
+	if c := w.Claim(t.Context(), "next", id.ID{9}, "", pendingFor); c.State != claim.New {
 		t.Errorf("claim is %+v", c)
 	}
-	if c := w.Claim(t.Context(), "next", id.ID{8}, ""); c.State != claim.Pending || c.Event != (id.ID{9}) {
+	if c := w.Claim(t.Context(), "next", id.ID{8}, "", pendingFor); c.State != claim.Pending || c.Event != (id.ID{9}) {
 		t.Errorf("the claim was forgotten: %+v", c)
 	}
 }
