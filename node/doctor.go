@@ -49,7 +49,7 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 		BackedUp: backedUp, Memory: memory, FreeBefore: n.disk.before,
 		Stream: n.stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
 		Config: n.control, Node: n.settings.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, StoreRights: n.settings.missingStoreRights,
+		Store: n.reader.Check, StoreDamage: n.reader.Damage, StoreRights: n.settings.missingStoreRights,
 		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.settings.DataDir,
 		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
 		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
@@ -87,7 +87,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 			return doctor.Report{}, err
 		}
 		defer reader.Close()
-		p.Store, p.StoreRights = reader.Check, s.missingStoreRights
+		p.Store, p.StoreDamage, p.StoreRights = reader.Check, reader.Damage, s.missingStoreRights
 	}
 	p.Config, p.Keyring, p.ConfigErr = Inspect(ctx, s)
 	if p.Config != nil {

@@ -53,6 +53,8 @@ type Target struct {
 
 	// Store asks every shard of ClickHouse and checks its tables; nil if ClickHouse is not configured.
 	Store func(context.Context) error
+	// StoreDamage returns what is damaged or missing in ClickHouse; nil = skip this.
+	StoreDamage func(context.Context) ([]string, error)
 	// StoreRights returns the rights that users of ClickHouse lack, with the settings that name them; nil = skip this.
 	StoreRights func(context.Context) ([]string, error)
 	// Redis measures one round trip; nil if Redis is not configured.
@@ -164,6 +166,9 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	for _, checks := range results {
 		r.Checks = append(r.Checks, checks...)
 	}
+	if target.Stream.Embedded != nil {
+		withoutKafka(r.Checks)
+	}
 	return r, ctx.Err()
 }
 
@@ -197,6 +202,25 @@ func kafkaFailed(err error) Check {
 	return fail("follow the advice of the check kafka first", "Kafka: %v", err)
 }
 
+// inside replaces the words about Kafka in a check: this log has no brokers.
+var inside = strings.NewReplacer("Kafka allows all that a node does", "the log is inside the process and needs no rights",
+	"the check kafka", "the check log", "(see kafka)", "(see log)", "that kafka is ok", "that log is ok",
+	"advice for kafka", "advice for log", "in the consumer group", "reading", "Kafka", "the log")
+
+// withoutKafka names the log inside the process in the results.
+func withoutKafka(checks []Check) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Name == "kafka" {
+			c.Name = "log"
+			if _, took, found := strings.Cut(c.Text, ", "); found && c.State == StateOK {
+				c.Text = "inside the process, " + took
+			}
+		}
+		c.Text, c.Advice = inside.Replace(c.Text), inside.Replace(c.Advice)
+	}
+}
+
 // checkAge returns a check from the age of the oldest waiting record.
 func checkAge(age time.Duration, advice, format string, args ...any) Check {
 	switch {
@@ -228,12 +252,12 @@ func measure(ctx context.Context, request func(context.Context) error) (time.Dur
 	return time.Since(began).Round(timePrecision), err
 }
 
-// plural returns a number with its noun: "1 record", "2 records".
+// plural returns a number with its noun: "1 record", "2 records", "2 entries", "2 days".
 func plural[N int | int64](n N, thing string) string {
 	switch {
 	case n == 1:
 		return "1 " + thing
-	case strings.HasSuffix(thing, "y"):
+	case strings.HasSuffix(thing, "y") && !strings.HasSuffix(thing, "ay"):
 		return fmt.Sprintf("%d %sies", n, strings.TrimSuffix(thing, "y"))
 	}
 	return fmt.Sprintf("%d %ss", n, thing)

@@ -238,6 +238,9 @@ func (x *checker) clickhouse(ctx context.Context) Check {
 	if err != nil {
 		return fail(advice, "%v", err)
 	}
+	if c := x.storeDamage(ctx); c.State != StateOK {
+		return c
+	}
 	if x.StoreRights == nil {
 		return ok("round trip %v", took)
 	}
@@ -250,6 +253,24 @@ func (x *checker) clickhouse(ctx context.Context) Check {
 	}
 	c := fail(grantAdvice, "users of ClickHouse lack rights")
 	c.Details = missing
+	return c
+}
+
+// storeDamage checks that the store has what was stored.
+func (x *checker) storeDamage(ctx context.Context) Check {
+	if x.StoreDamage == nil {
+		return ok("")
+	}
+	damaged, err := x.StoreDamage(ctx)
+	switch {
+	case err != nil:
+		return warn("run relay doctor again", "cannot look for damage: %v", err)
+	case len(damaged) == 0:
+		return ok("")
+	}
+	c := fail("events of the log are still delivered; check the disk, and restore the store from a backup, or else its "+
+		"events are missing in lists and searches", "the store is damaged")
+	c.Details = damaged
 	return c
 }
 
