@@ -62,15 +62,20 @@ func checkUpgrade(ctx context.Context, s settings, log *slog.Logger) (u upgradeC
 		}
 		return u, nil
 	}
-	if s.ClickHouseURL == "" {
+	const startOld = "start the old version there, wait until it is ready, and check again"
+	inside := s.ClickHouseURL == ""
+	if inside {
 		if !exists(in(socketDir, storeSocket)) {
-			return u, fmt.Errorf("no relay runs on %s: start the old version there, and check again", s.DataDir)
+			return u, fmt.Errorf("no relay runs on %s: %s", s.DataDir, startOld)
 		}
 		s.ClickHouseURL = socketURL(in(socketDir, storeSocket), databaseName)
 	}
 	tables := s.tables()
 	tables.Check = true
 	ran, err := schema.Migrate(ctx, tables)
+	if err != nil && inside { // it may have been killed
+		return u, fmt.Errorf("no relay answers on %s: %s: %w", s.DataDir, startOld, err)
+	}
 	if err != nil {
 		return u, err
 	}

@@ -303,10 +303,14 @@ func logAttempt(log *slog.Logger, outcome *event.Outcome) {
 	if trace := event.TraceID(outcome.Attempt.Trace); trace != "" {
 		log = log.With("trace_id", trace)
 	}
+	next := slog.Attr{} // none is left out
+	if !outcome.NextAt.IsZero() {
+		next = slog.Time("next", outcome.NextAt)
+	}
 	log.LogAttrs(context.Background(), level, message,
 		slog.String("event", outcome.Event.Text(id.Event)), slog.String("endpoint", outcome.Endpoint),
 		slog.String("destination", outcome.Dest), slog.String("trigger", string(outcome.Attempt.Trigger)),
 		slog.String("status", string(outcome.Status)), slog.Int("code", outcome.Code),
 		slog.String("error", string(outcome.Attempt.ErrorCode)), slog.Duration("duration", outcome.Attempt.Duration),
-		slog.Time("next", outcome.NextAt))
+		next)
 }

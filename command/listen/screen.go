@@ -9,7 +9,11 @@ import (
 	"unicode"
 
 	tea "github.com/charmbracelet/bubbletea"
+
+	"github.com/eventrelay/relay/command/listen/noquery"
 )
+
+var _ = noquery.Restore() // Bubble Tea is initialized
 
 // maxRows is how many copies the screen keeps, with their events.
 const maxRows = 200
