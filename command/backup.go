@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/bucket"
 	"github.com/eventrelay/relay/pkg/claim"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/embedded/claims"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/limit"
@@ -145,6 +147,9 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 		return fmt.Errorf("the master keys of the backup are missing: set RELAY_MASTER_KEYS, or copy %s to %s",
 			masterKeysFile, keys)
 	}
+	if err := authenticate(m, s.MasterKeys, keys, log); err != nil {
+		return err
+	}
 	need := m.Bytes()
 	if fetch != nil {
 		need *= 2
@@ -192,6 +197,31 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	fmt.Fprintf(c.stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
 		m.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil
+}
+
+// authenticate checks who wrote a manifest, with the given master keys or else those of a file.
+func authenticate(m backup.Manifest, spec, file string, log *slog.Logger) error {
+	if spec == "" {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) { // into a cluster
+			log.Warn("without master keys nobody knows who wrote the backup")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		spec = strings.TrimSpace(string(text))
+	}
+	keyring, err := seal.NewKeyring(spec)
+	if err != nil {
+		return fmt.Errorf("master keys: %w", err)
+	}
+	err = m.Authenticate(keyring)
+	if errors.Is(err, backup.ErrNoMAC) {
+		log.Warn(err.Error())
+		return nil
+	}
+	return err
 }
 
 // restoreFiles copies everything but the store into the data directory.

@@ -92,5 +92,5 @@ func (n *Node) backup(ctx context.Context, dir, previous string) (m backup.Manif
 	}); err != nil {
 		return m, err
 	}
-	return w.Finish()
+	return w.Finish(n.keyring)
 }

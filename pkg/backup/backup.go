@@ -6,6 +6,7 @@ package backup
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,6 +44,49 @@ type Manifest struct {
 	Time    time.Time `json:"time"`    // of its start; it has everything acknowledged before
 	Files   []File    `json:"files"`
 	Copied  int64     `json:"copied"` // bytes of the files that are no hard links into the previous backup
+	// MAC is the HMAC-SHA-256 of the manifest without it, in hexadecimal, under a key derived from the master key MACKey.
+	// Whoever can write to the backup cannot exchange files so. Versions before 0.3 wrote none.
+	MAC    string `json:"mac,omitempty"`
+	MACKey string `json:"mac_key,omitempty"`
+}
+
+// sum returns the MAC of the manifest under a master key.
+func (m Manifest) sum(masterKey []byte) (string, error) {
+	m.MAC = ""
+	text, err := json.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	derived := hmac.New(sha256.New, masterKey)
+	derived.Write([]byte("manifest of a backup"))
+	mac := hmac.New(sha256.New, derived.Sum(nil))
+	mac.Write(text)
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
+// Keys are master keys; see seal.Keyring.
+type Keys interface {
+	First() string
+	Has(name string) bool
+	MACKey(name string) []byte
+}
+
+// ErrNoMAC means that an earlier version wrote the backup, so that nothing shows who did.
+var ErrNoMAC = errors.New("the backup was written by an earlier version, and its manifest is not authenticated")
+
+// Authenticate returns nil if a node with these master keys wrote the manifest.
+func (m Manifest) Authenticate(keys Keys) error {
+	switch {
+	case m.MAC == "" && m.MACKey == "":
+		return ErrNoMAC
+	case !keys.Has(m.MACKey):
+		return fmt.Errorf("the master key %q of the backup is missing", m.MACKey)
+	}
+	want, err := m.sum(keys.MACKey(m.MACKey))
+	if err == nil && !hmac.Equal([]byte(want), []byte(m.MAC)) {
+		err = fmt.Errorf("%s was not written with these master keys, or has changed; use another backup", ManifestFile)
+	}
+	return err
 }
 
 // File is one file of a backup.
@@ -201,8 +245,14 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Finish writes the manifest, which completes the backup.
-func (w *Writer) Finish() (Manifest, error) {
+// Finish writes the manifest, which completes the backup, with a MAC under the first of the master keys.
+func (w *Writer) Finish(keys Keys) (Manifest, error) {
+	w.manifest.MACKey = keys.First()
+	mac, err := w.manifest.sum(keys.MACKey(keys.First()))
+	if err != nil {
+		return Manifest{}, err
+	}
+	w.manifest.MAC = mac
 	text, err := json.MarshalIndent(w.manifest, "", "  ")
 	if err != nil {
 		return Manifest{}, err
@@ -316,12 +366,19 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
+// copyFrom copies a plain file. It follows no link, which could lead out of a backup.
 func copyFrom(path string, to io.Writer) error {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		return fmt.Errorf("%s is a link, not a plain file", path)
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(err, fmt.Errorf("%s is not a plain file", path))
+	}
 	_, err = io.Copy(to, f)
 	return err
 }

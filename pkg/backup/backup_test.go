@@ -7,12 +7,57 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
+
+// testKeys is a keyring with one key.
+type testKeys struct{ name string }
+
+func (k testKeys) First() string             { return k.name }
+func (k testKeys) Has(name string) bool      { return name == k.name }
+func (k testKeys) MACKey(name string) []byte { return []byte("key " + name) }
+
+// otherKey has another key under the name of the first.
+type otherKey struct{ testKeys }
+
+func (otherKey) MACKey(string) []byte { return []byte("another key") }
+
+// A manifest is accepted only from a node with the same master keys, unless an earlier version wrote it.
+func TestAuthenticate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	w := must.Get(Create(dir, "", "1.0", time.Now()))(t)
+	must.Do(t, w.Add("log/a", func(to io.Writer) error { return nil }))
+	m := must.Get(w.Finish(testKeys{"main"}))(t)
+	read := must.Get(ReadManifest(dir))(t)
+	is.OK(t, read.Authenticate(testKeys{"main"}), "its own keys")
+	is.Failed(t, read.Authenticate(otherKey{testKeys{"main"}}), "has changed", "another key")
+	is.Failed(t, read.Authenticate(testKeys{"next"}), `"main"`, "no such key")
+	changed := read
+	changed.Files = []File{{Path: "log/a", SHA256: strings.Repeat("0", 64)}}
+	is.Failed(t, changed.Authenticate(testKeys{"main"}), "has changed", "another file")
+	read.MAC = ""
+	is.Failed(t, read.Authenticate(testKeys{"main"}), "has changed", "the MAC was removed")
+	m.MAC, m.MACKey = "", ""
+	is.ErrorIs(t, m.Authenticate(testKeys{"main"}), ErrNoMAC, "an earlier version")
+}
+
+// A link in a backup leads nowhere, and what is no file is not read.
+func TestOnlyPlainFilesAreRestored(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"a link":      func(path string) error { return os.Symlink("/etc/hostname", path) },
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		from, to := t.TempDir(), t.TempDir()
+		must.Do(t, make(filepath.Join(from, "counters.json")))
+		is.Failed(t, Restore(File{Path: "counters.json"}, from, to), "plain file", name)
+	}
+}
 
 // Verify rejects a backup without a manifest, of another format, with a changed or missing file, or a path outside.
 func TestVerify(t *testing.T) {
@@ -28,7 +73,7 @@ func TestVerify(t *testing.T) {
 		if _, err := Verify(dir); err == nil || !strings.Contains(err.Error(), "interrupted") {
 			t.Errorf("without a manifest: %v", err)
 		}
-		must.Get(w.Finish())(t)
+		must.Get(w.Finish(testKeys{"main"}))(t)
 		m := must.Get(Verify(dir))(t)
 		if len(m.Files) != 1 || m.Bytes() != 3 {
 			t.Errorf("%+v", m)
@@ -77,7 +122,7 @@ func TestPrevious(t *testing.T) {
 				return nil
 			}))
 		}
-		return must.Get(w.Finish())(t)
+		return must.Get(w.Finish(testKeys{"main"}))(t)
 	}
 	if _, err := Create(two, above, "1.0", time.Now()); err == nil || !strings.Contains(err.Error(), "not a backup") {
 		t.Errorf("a previous directory without a manifest: %v", err)

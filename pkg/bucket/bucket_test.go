@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -29,6 +30,14 @@ func lookup(env []string) func(string) string {
 	}
 }
 
+var keyring = func() *seal.Keyring {
+	k, err := seal.NewKeyring(seal.GenerateKey("test"))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}()
+
 func create(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "new")
@@ -39,7 +48,7 @@ func create(t *testing.T, files map[string]string) (dir string) {
 			return err
 		}))
 	}
-	must.Get(w.Finish())(t)
+	must.Get(w.Finish(keyring))(t)
 	return dir
 }
 
