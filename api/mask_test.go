@@ -36,51 +36,41 @@ func TestMaskedURLs(t *testing.T) {
 	same := func(text string) { t.Helper(); f(text, text, text) }
 	same("https://example.com")
 	same("https://example.com/")
-	same("https://example.com:8443/hooks/orders/")
-	same("https://a-very-long-name-of-a-host-0123456789.example.com/h")
-	same("https://example.com/customer-notifications/v2") // long, but without a digit
-	same("https://example.com/Orders/T0123/v2-eu/callback")
-	f("https://hooks.zapier.com/hooks/catch/1234567/bz4kdtx/", "https://hooks.zapier.com/hooks/catch/****/****/",
-		"https://hooks.zapier.com/hooks/catch/1234567/bz4kdtx/")
-	f("https://example.com/with/key/dAbCdEf1234567", "https://example.com/with/key/****4567",
-		"https://example.com/with/key/dAbCdEf1234567")
-	f("https://example.com/aBcDeF/x", "https://example.com/****/x", "https://example.com/aBcDeF/x")
-	same("https://example.com/Order_Notifications-of-shops/x")
-	letters := "https://hooks.example.com/services/T/B/aBcDeFgHiJkLmNoPqRsTuVwX"
-	f(letters, "https://hooks.example.com/services/T/B/****uVwX", letters)
-	f("https://example.com/abcdefghijklmnop", "https://example.com/****mnop", "https://example.com/abcdefghijklmnop")
-	f("https://example.com/h;k=secret;x/y", "https://example.com/h;k=****;****/y", "https://example.com/h;k=secret;x/y")
-	f("https://example.com/1;token=long-enough", "https://example.com/****ough", "https://example.com/1;token=long-enough")
-	f("https://example.com/sixteen-chars-01/x", "https://example.com/****s-01/x", "https://example.com/sixteen-chars-01/x")
-	f("https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x",
-		"https://hooks.example.com/services/T0123/B4567/****uV0x",
-		"https://hooks.example.com/services/T0123/B4567/aBcDeFgHiJkLmNoPqRsTuV0x")
-	f("https://example.com/%54oken%20of%20a%20channel%201/x", "https://example.com/****el%201/x",
-		"https://example.com/%54oken%20of%20a%20channel%201/x")
-	f("https://example.com/tokens-of-ünicode-1ü", "https://example.com/****-1%C3%BC",
-		"https://example.com/tokens-of-ünicode-1ü")
-	f("https://example.com/h?n=1&name=a-long-enough-value", "https://example.com/h?n=****&name=****alue",
-		"https://example.com/h?n=1&name=a-long-enough-value")
-	f("https://example.com/h?api_key=a-secret-of-mine&n=1", "https://example.com/h?api_key=****mine&n=****",
-		"https://example.com/h?api_key=****mine&n=1")
-	f("https://example.com/h?%61ccess_%74oken=short", "https://example.com/h?%61ccess_%74oken=****",
-		"https://example.com/h?%61ccess_%74oken=****")
-	f("https://example.com/h?sig=0123456789abcdef&sv=1.0", "https://example.com/h?sig=****cdef&sv=****",
-		"https://example.com/h?sig=****cdef&sv=1.0")
-	f("https://example.com/h?pin=0123456789abcdef&csrf=1", "https://example.com/h?pin=****cdef&csrf=****",
-		"https://example.com/h?pin=****cdef&csrf=****")
-	f("https://example.com/h?code=which%20ends%20with%2F1", "https://example.com/h?code=****th%2F1",
-		"https://example.com/h?code=****th%2F1")
-	f("https://example.com/h?a-secret-without-name", "https://example.com/h?****name", "https://example.com/h?****name")
-	f("https://example.com/h?a-name-without-value=&&x", "https://example.com/h?****alue&&****",
-		"https://example.com/h?a-name-without-value=&&x")
-	f("https://example.com?q=x", "https://example.com?q=****", "https://example.com?q=x")
+	same("http://127.0.0.1:8080")
+	same("http://[::1]:8080/")
+	same("https://relay")
+	same("https://example.co.uk:8443/")
+	for text, credentials := range map[string]string{
+		"https://example.com/hooks/secretword":               "",
+		"https://example.com/A1B2C":                          "",
+		"https://example.com/p/k3y":                          "",
+		"https://example.com/h?n=1&name=a-long-name":         "",
+		"https://example.com?q=x":                            "",
+		"https://example.com/h?api_key=a-secret-of-mine&n=1": "https://example.com/h?api_key=****mine&n=1",
+		"https://example.com/h?%61ccess_%74oken=short":       "https://example.com/h?%61ccess_%74oken=****",
+		"https://example.com/h?sig=0123456789abcdef&sv=1.0":  "https://example.com/h?sig=****cdef&sv=1.0",
+		"https://example.com/h?pin=0123456789abcdef&csrf=1":  "https://example.com/h?pin=****cdef&csrf=****",
+		"https://example.com/h?code=which%20ends%20with%2F1": "https://example.com/h?code=****th%2F1",
+		"https://example.com/h?a-secret-without-name":        "https://example.com/h?****name",
+		"https://example.com/%zz-0123456789-%":               "",
+	} {
+		if credentials == "" {
+			credentials = text
+		}
+		f(text, "https://example.com/****", credentials)
+	}
+	same2 := func(text, capabilities string) { t.Helper(); f(text, capabilities, text) }
+	same2("https://tok-abc123def.hooks.example.com/x", "https://****.example.com/****")
+	same2("https://tok-abc123def.hooks.example.co.uk:8443/", "https://****.example.co.uk:8443/")
+	same2("https://Tok.Example.com", "https://****.Example.com")
+	same2("https://abc123.lambda-url.eu-central-1.on.aws/x", "https://****.on.aws/****")
+	same2("https://token.github.io", "https://****.github.io")
+	same2("https://token.hooks.internal/x", "https://****.hooks.internal/****")
 	// A receiver may answer any Location.
-	f("https://user:secret@example.com/h#access_token=x", "https://****@example.com/h#****",
-		"https://****@example.com/h#****")
-	f("//example.com/h?token=x", "//example.com/h?token=****", "//example.com/h?token=****")
-	f("/0123456789abcdef?token=x", "/****cdef?token=****", "/0123456789abcdef?token=****")
-	f("https://example.com/%zz-0123456789-%", "https://example.com/****89-%25", "https://example.com/%zz-0123456789-%")
+	f("https://user:secret@example.com/h#access_token=x", "https://example.com/****", "https://****@example.com/h#****")
+	f("https://user:secret@a.example.com", "https://****.example.com", "https://****@a.example.com")
+	f("//example.com/h?token=x", "//example.com/****", "//example.com/h?token=****")
+	f("/0123456789abcdef?token=x", "/****", "/0123456789abcdef?token=****")
 	same("")
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,13 +32,51 @@ type public struct {
 	keys  *keySet
 	pages func() (map[string]*page, error) // by path; built at the first request
 	types *cataloguePages
+	// notAt is the host name of the portal, which serves no page about the API; empty if it has no name of its own.
+	notAt string
+	rate  pageRate
+}
+
+const (
+	// largePage is the size from which the answers with a page are counted.
+	largePage = 64 << 10
+	// maxLargePages is how many of them one network gets in pageWindow; see web.NetworkOf.
+	maxLargePages, pageWindow = 20, 10 * time.Second
+	// maxPageClients bounds the networks that are counted. Others get no large page until the window ends.
+	maxPageClients = 10_000
+)
+
+// pageRate counts large pages in a window of time.
+type pageRate struct {
+	mu    sync.Mutex // guards what follows
+	ends  time.Time
+	pages map[netip.Addr]int
+}
+
+// take counts a page for a client, and returns how long it must wait for it.
+func (p *pageRate) take(client netip.Addr, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !now.Before(p.ends) {
+		p.ends, p.pages = now.Add(pageWindow), map[netip.Addr]int{}
+	}
+	n, counted := p.pages[client]
+	if n >= maxLargePages || !counted && len(p.pages) >= maxPageClients {
+		return p.ends.Sub(now)
+	}
+	p.pages[client] = n + 1
+	return 0
 }
 
 // newPublic makes the pages of a version.
 func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *catalogue.Catalogue) *public {
 	keys := &keySet{config: deps.Config, keyring: deps.Keyring, now: deps.Now, all: []jwk{}}
 	shown := &cataloguePages{of: types, style: cfg.Style}
-	return &public{ready: deps.Ready, keys: keys, types: shown, pages: sync.OnceValues(func() (map[string]*page, error) {
+	notAt, base := hostOf(cfg.Portal.URL), hostOf(cfg.BaseURL)
+	if notAt == base || notAt == hostOf(cfg.DashboardURL) {
+		notAt = ""
+	}
+	return &public{ready: deps.Ready, keys: keys, types: shown, notAt: notAt, pages: sync.OnceValues(func() (map[string]*page, error) {
 		pages, err := publicPages(deprecated, cfg)
 		if err == nil {
 			err = addTools(pages, cfg.Version)
@@ -47,6 +87,15 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *cat
 		}
 		return pages, err
 	})}
+}
+
+// hostOf returns the host name in a URL.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
 }
 
 // servePublic answers a path outside of /v1.
@@ -88,6 +137,8 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 	}
 	p, ok := pages[r.URL.Path]
 	switch {
+	case a.notAt != "" && hostOf("//"+r.Host) == a.notAt:
+		return web.Missing("there is no such page; this is the host name of the portal")
 	case ok:
 	case strings.HasPrefix(r.URL.Path+"/", toolsPath):
 		return web.Missing("there is no such file; /tools/ lists those of this version")
@@ -95,6 +146,12 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 		return web.Missing("there is no such route; the API is under /v1 and described at /docs")
 	}
 	web.InfoOf(r).Route = r.URL.Path
+	if len(p.body) >= largePage && r.Method == http.MethodGet && !p.isKnown(r) {
+		if wait := a.rate.take(web.NetworkOf(web.InfoOf(r).Client), time.Now()); wait > 0 {
+			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
+				Message: "this address has read many large pages; wait as long as Retry-After says"}
+		}
+	}
 	p.serve(w, r)
 	return nil
 }
@@ -175,6 +232,12 @@ func (p *page) serve(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(body) // the client may have left
+}
+
+// isKnown reports whether the client has the page.
+func (p *page) isKnown(r *http.Request) bool {
+	known := r.Header.Values("If-None-Match")
+	return matchesETag(known, p.etag) || matchesETag(known, strings.TrimSuffix(p.etag, `"`)+`-gzip"`)
 }
 
 // matchesETag implements If-None-Match of RFC 9110, 13.1.2: weak comparison, and * matches any.

@@ -3,6 +3,7 @@ package api_test
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"strings"
@@ -313,4 +314,20 @@ func TestIdempotencyKeysEndWithTheirTenant(t *testing.T) {
 		life("tenant of the same name", body)
 		calls("tenant of the same name")
 	}
+}
+
+// A tenant without limits has a share of the configuration, and its account can give it more.
+func TestTenantsHaveADefaultLimit(t *testing.T) {
+	c := newClient(t)
+	name := "share-" + strings.ToLower(rand.Text())
+	create := func() *answer {
+		return c.do("POST", "/v1/endpoints", `{"url":"https://example.com/h","tenant":"`+name+`"}`)
+	}
+	c.do("PUT", "/v1/tenants/"+name, `{}`).want(200)
+	for range config.DefaultTenantEndpoints {
+		create().want(201)
+	}
+	create().wantError(429, "rate_limited", "limits.endpoints")
+	c.do("PUT", "/v1/tenants/"+name, `{"limits":{"endpoints":101}}`).want(200)
+	create().want(201)
 }

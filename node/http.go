@@ -162,6 +162,10 @@ const redirectConnections = 256
 // API key, are refused: a client that follows a redirect has already sent its key or its event in the clear.
 func redirects(base string, manager *autocert.Manager) http.Handler {
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, "/") { // such as *
+			http.Error(w, "the path must begin with /", http.StatusBadRequest)
+			return
+		}
 		if r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, ingest.PathPrefix) ||
 			r.Header["Authorization"] != nil {
 			http.Error(w, "use https://, and change what you have sent if it contains a secret", http.StatusForbidden)

@@ -305,6 +305,7 @@ func TestRedirects(t *testing.T) {
 	}
 	f("/events", "", http.StatusMovedPermanently, "https://relay.example/events?a=1")
 	f("//evil.example", "", http.StatusMovedPermanently, "https://relay.example//evil.example?a=1")
+	f("*", "", http.StatusBadRequest, "")
 	f("/in/token", "", http.StatusForbidden, "")
 	f("/v1/events", "Bearer rk_secret", http.StatusForbidden, "")
 }

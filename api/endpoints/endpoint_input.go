@@ -93,6 +93,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		o.WarnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
 	}
 	o.WarnUnknown()
+	o.NameUnknown()
 }
 
 // commaBetween finds a comma in front of a second alternative. Other commas may be part of a member's name.

@@ -3,6 +3,7 @@ package frame
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -39,9 +40,12 @@ type Warning = wire.Warning
 // similar names: a request may contain a hundred thousand members.
 const MaxUnknownMembers = 20
 
+// unknownMember begins the warning about an unknown member.
+const unknownMember = "unknown member, ignored"
+
 // UnknownMember returns the warning about an unknown member. Its name is the client's choice, so a long one is cut.
 func UnknownMember(param, name string, known []string) Warning {
-	return Warning{Param: web.TruncateParam(param), Message: "unknown member, ignored" + didYouMean(name, known)}
+	return Warning{Param: web.TruncateParam(param), Message: unknownMember + didYouMean(name, known)}
 }
 
 // Input collects the warnings about a request body and its first error, which becomes the response.
@@ -426,6 +430,23 @@ func (o *Object) WarnUnknown() {
 		if o.In.unknownMembers < MaxUnknownMembers && !slices.Contains(o.known, m.Name) {
 			o.In.unknownMembers++
 			o.In.Warnings = append(o.In.Warnings, UnknownMember(o.Param(m.Name), m.Name, o.known))
+		}
+	}
+}
+
+// NameUnknown adds the members that no method has read to the error of a request, whose cause one may be: a warning
+// is not sent with an error. Call it after WarnUnknown.
+func (o *Object) NameUnknown() {
+	e, ok := errors.AsType[*web.Error](o.In.Err)
+	if !ok || len(o.In.Warnings) == 0 {
+		return
+	}
+	for _, w := range o.In.Warnings {
+		if strings.HasPrefix(w.Message, unknownMember) {
+			named := *e
+			named.Message += fmt.Sprintf(" (%q is an %s)", w.Param, w.Message)
+			o.In.Err = &named
+			return // one says enough
 		}
 	}
 }

@@ -3,11 +3,12 @@ package frame
 import (
 	"cmp"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"golang.org/x/net/publicsuffix"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -128,20 +129,67 @@ func (v Viewer) RequestURL(text string) string {
 	return MaskCapabilities(text)
 }
 
-// MaskCapabilities masks the parts of a URL that may be secret: query values, path segments that look like tokens,
-// and parameters after a semicolon in a segment.
+// MaskCapabilities returns what of a URL can be no secret: its scheme, the registered domain of its host, and its port.
+// Tokens may stand in labels of the host, in short and readable parts of the path, and in the query.
 func MaskCapabilities(text string) string {
-	return maskURL(text, maskParameters, func(string) bool { return true })
+	i := strings.Index(text, "//")
+	if i < 0 || i > 0 && text[i-1] != ':' { // no host
+		if text == "" || text == "/" {
+			return text
+		}
+		return "/" + Mask
+	}
+	authority, rest := text[i+2:], ""
+	if j := strings.IndexAny(authority, "/?#"); j >= 0 {
+		authority, rest = authority[:j], authority[j:]
+	}
+	_, host, _ := cutLast(authority, "@")
+	masked := text[:i+2] + registeredDomain(host)
+	if rest == "" || rest == "/" {
+		return masked + rest
+	}
+	return masked + "/" + Mask
+}
+
+// cutLast is strings.Cut at the last separator: without one, all is after it.
+func cutLast(text, separator string) (before, after string, found bool) {
+	if i := strings.LastIndex(text, separator); i >= 0 {
+		return text[:i], text[i+len(separator):], true
+	}
+	return "", text, false
+}
+
+// registeredDomain masks the labels of a host before its registered domain. Addresses and names of a private network
+// stay.
+func registeredDomain(host string) string {
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
+		name, port = host[:i], host[i:]
+	}
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return host
+	}
+	suffix, isICANN := publicsuffix.PublicSuffix(strings.ToLower(name))
+	for !isICANN && strings.Contains(suffix, ".") { // such as github.io, of a provider whose customers have the labels
+		_, suffix, _ = strings.Cut(suffix, ".")
+		suffix, isICANN = publicsuffix.PublicSuffix(suffix)
+	}
+	before := strings.TrimSuffix(name[:max(0, len(name)-len(suffix))], ".")
+	sub := strings.LastIndexByte(before, '.')
+	if sub < 0 {
+		return host
+	}
+	return Mask + name[sub:] + port
 }
 
 // MaskCredentials masks the query values whose names mark them as credentials.
 func MaskCredentials(text string) string {
-	return maskURL(text, func(segment string) string { return segment }, config.CredentialParameter)
+	return maskURL(text, config.CredentialParameter)
 }
 
-// maskURL masks user information and fragment of a URL, its path segments with segment, and the query values whose
-// names isSecret selects. It splits the text instead of parsing it, so that every text can be masked.
-func maskURL(text string, segment func(string) string, isSecret func(name string) bool) string {
+// maskURL masks user information and fragment of a URL, and the query values whose names isSecret selects. It splits the
+// text instead of parsing it, so that every text can be masked.
+func maskURL(text string, isSecret func(name string) bool) string {
 	text, _, fragment := strings.Cut(text, "#")
 	text, query, hasQuery := strings.Cut(text, "?")
 	authority, path := "", text
@@ -155,11 +203,7 @@ func maskURL(text string, segment func(string) string, isSecret func(name string
 			authority = authority[:i+2] + Mask + authority[at:]
 		}
 	}
-	segments := strings.Split(path, "/")
-	for i := range segments {
-		segments[i] = segment(segments[i])
-	}
-	masked := authority + strings.Join(segments, "/")
+	masked := authority + path
 	if hasQuery {
 		masked += "?" + maskQuery(query, isSecret)
 	}
@@ -167,54 +211,6 @@ func maskURL(text string, segment func(string) string, isSecret func(name string
 		masked += "#" + Mask
 	}
 	return masked
-}
-
-// Lengths in characters from which a path segment may be a token: at minTokenLength if it has a digit or mixed case, as
-// in the hooks of automation services, at maxWordsLength if it is anything but plain words.
-const minTokenLength, maxWordsLength = 6, 16
-
-// maskParameters masks a path segment that looks like a token, or the values of ;name=value in it.
-func maskParameters(segment string) string {
-	if masked := maskSegment(segment); masked != segment {
-		return masked
-	}
-	parts := strings.Split(segment, ";")
-	for i := 1; i < len(parts); i++ {
-		parts[i] = maskQuery(parts[i], func(string) bool { return true })
-	}
-	return strings.Join(parts, ";")
-}
-
-func maskSegment(segment string) string {
-	plain, err := url.PathUnescape(segment)
-	if err != nil {
-		plain = segment
-	}
-	if n := utf8.RuneCountInString(plain); n < minTokenLength || n < maxWordsLength && !mixed(plain) || plainWords(plain) {
-		return segment
-	}
-	return Mask + url.PathEscape(strings.TrimPrefix(MaskText(plain), Mask))
-}
-
-// mixed reports whether a text has a digit, or letters of both cases.
-func mixed(text string) bool {
-	return strings.ContainsFunc(text, unicode.IsDigit) ||
-		strings.ContainsFunc(text, unicode.IsUpper) && strings.ContainsFunc(text, unicode.IsLower)
-}
-
-// maxWord is the maximum number of letters of a plain word in a path; longer ones may be tokens.
-const maxWord = 15
-
-// plainWords reports whether a text consists of ordinary words joined by hyphens or underscores. Only the first
-// letter of a word may be a capital, because tokens mix upper and lower case.
-func plainWords(text string) bool {
-	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '-' || r == '_' }) {
-		rest := strings.TrimLeft(word[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") + word[1:]
-		if len(word) > maxWord || strings.Trim(rest, "abcdefghijklmnopqrstuvwxyz") != "" {
-			return false
-		}
-	}
-	return true
 }
 
 // maskQuery masks query values. A name without a value may itself be the secret and is masked like one.

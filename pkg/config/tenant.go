@@ -19,6 +19,11 @@ import (
 // MaxTenantEndpoints is the maximum number of endpoints of a tenant, whatever its limits say. Filters name them all.
 const MaxTenantEndpoints = 1000
 
+// DefaultTenantEndpoints is the maximum for a tenant without a limit of its own. Endpoints of the largest size then have
+// 18 MB, so that one tenant fills no more than a 28th of the room that the configuration of all has. One that has more
+// keeps them.
+const DefaultTenantEndpoints = 100
+
 // tenantName matches the name of a tenant, which is part of paths.
 var tenantName = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,64}$`)
 
@@ -43,7 +48,7 @@ type Tenant struct {
 
 // TenantLimits are the limits of a tenant; nil = none.
 type TenantLimits struct {
-	Endpoints       *int `json:"endpoints" in:"null" minimum:"1" maximum:"1000" description:"Endpoints at most."`
+	Endpoints       *int `json:"endpoints" in:"null" minimum:"1" maximum:"1000" description:"Endpoints at most; null: 100."`
 	Destinations    *int `json:"destinations" in:"null" minimum:"1" maximum:"50000" description:"Destinations of all its endpoints at most."`
 	EventsPerSecond *int `json:"events_per_second" in:"null" minimum:"1" maximum:"100000" description:"Accepted events of all its endpoints at most, over all nodes."`
 }
@@ -207,10 +212,7 @@ func (c tenants) addEndpoint(ctx context.Context, e *Endpoint) error {
 		if t.Deleting {
 			return ErrNotFound
 		}
-		most := MaxTenantEndpoints
-		if t.Limits.Endpoints != nil {
-			most = min(most, *t.Limits.Endpoints)
-		}
+		most := min(MaxTenantEndpoints, *cmp.Or(t.Limits.Endpoints, new(DefaultTenantEndpoints)))
 		if len(t.Endpoints) >= most {
 			return &LimitError{"limits.endpoints", most}
 		}

@@ -285,7 +285,8 @@ var Filters = []Filter{
 	{Name: "destination_id", Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Destinations })},
 	{Name: "run_id", memberAccess: accessTo(func(q *Query) *[]string { return &q.Runs })},
 	{
-		Name: "status", Replay: true, AllowedValues: Convert[string](Pending, Retrying, Delivered, Failed, Skipped, Rejected),
+		Name: "status", Replay: true, AllowedValues: Convert[string](
+			Pending, Retrying, Delivered, Failed, Skipped, Rejected, Held),
 		memberAccess: accessTo(func(q *Query) *[]Status { return &q.Statuses }),
 	},
 	{Name: "type", Prefix: true, Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Types })},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -153,10 +154,21 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	WriteJSON(w, e.Status, errorBody{ViewOf(r, e)})
 }
 
-// logError logs a 5xx that has a cause.
+// lastUnavailable is when a 503 was logged last, in Unix seconds.
+var lastUnavailable atomic.Int64
+
+// logError logs a 5xx that has a cause. A 503 says that something is unavailable, which clients can repeat as often as
+// they like: it is a warning, once a second.
 func logError(r *http.Request, log *slog.Logger, e *Error) {
+	level, log503 := slog.LevelError, e.Status == http.StatusServiceUnavailable
+	if log503 {
+		level = slog.LevelWarn
+	}
 	if log != nil && e.Status >= 500 && e.Err != nil && r.Context().Err() == nil {
-		log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.Int("status", e.Status),
+		if now := time.Now().Unix(); log503 && lastUnavailable.Swap(now) == now {
+			return
+		}
+		log.LogAttrs(r.Context(), level, "request failed", slog.Int("status", e.Status),
 			slog.String("method", r.Method), slog.String("route", InfoOf(r).Route), slog.String("request_id", InfoOf(r).ID),
 			slog.String("error", e.Error()))
 	}
