@@ -35,6 +35,9 @@ random 24 | write relay/redis_password
 printf 'redis://relay:%s@redis:6379\n' "$(cat "$dir/relay/redis_password")" | write relay/redis_url
 # Redis gets a checksum alone. Without a password nobody may do anything.
 hash=$(sha256sum <"$dir/relay/redis_password" | cut -d ' ' -f 1)
-printf 'user default off\nuser relay on #%s ~* &* +@all\n' "$hash" | write redis/users.acl
+# The rights are those of docs/operate/security.md.
+printf 'user default off\nuser relay on #%s resetkeys resetchannels -@all %s\n' "$hash" \
+	'~tb:* ~claim:* ~distinct:* ~window:* ~held:* &pull:* +ping +time +multi +exec +get +mget +set +del +incr +incrby +decr +pttl +pexpire +scard +sismember +sadd +evalsha +eval +publish +subscribe +unsubscribe +info +config|get' |
+	write redis/users.acl
 random 16 | write grafana/password
 chown -R "$owner" "$dir"
