@@ -97,7 +97,7 @@ func New(cfg Config, deps Deps) *Lanes {
 		pulled:  deps.Pulled,
 		setHeld: func(string, time.Time) {}, wakeTimer: deps.Wake, onGone: deps.OnGone,
 		byDest: make(map[string]*Lane), stalling: make(map[*Lane]struct{}), early: make(map[*Lane]struct{}),
-		unrecorded: make(unrecorded),
+		unrecorded:  make(unrecorded),
 		waitChanged: make(chan struct{}, 1), freed: make(chan struct{}, 1), surveyWanted: deps.SurveyWanted,
 		maxPositions: maxPositions,
 		orders:       make(map[int32]*orders), holding: make(map[*turns]struct{}), wanting: make(map[*turns]struct{}),
