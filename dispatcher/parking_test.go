@@ -423,7 +423,7 @@ func TestGoneDestinationIsDisabled(t *testing.T) {
 		send := func(n int) {
 			for range n {
 				w.accept(w.newEvent(`{}`))
-				time.Sleep(90 * time.Second)
+				time.Sleep(95 * time.Second)
 			}
 		}
 		send(2)
