@@ -232,7 +232,7 @@ func TestProvidersRetryThroughKills(t *testing.T) {
 }
 
 // sendUntilAccepted sends an event until it is answered 200. After a kill the deduplication claim of the dead node
-// blocks the event for limit.Config.PendingTTL.
+// blocks the event for claim.TakeOverAfter.
 func sendUntilAccepted(t *testing.T, url, id string) {
 	client := http.Client{Timeout: 15 * time.Second}
 	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
