@@ -204,10 +204,9 @@ func TestEventOfAStoreThatIsBehind(t *testing.T) {
 	r := b.ReaderWith(cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: 20 * time.Millisecond}, nil)
 	b.WaitCaughtUp(r)
 	e, other, fresh := b.Event(1), b.Event(1), b.Event(1)
-	copy(other.ID[:6], e.ID[:6])
 	old := id.Lowest(time.Now().Add(-time.Minute))
 	copy(e.ID[:6], old[:])
-	b.ProduceEvents(other, e) // no writer runs: the store has nothing
+	b.ProduceEvents(e, other) // no writer runs: the store has nothing
 	retried, sent := b.Outcome(e, "dst_a", event.Retrying), b.Outcome(e, "dst_a", event.Delivered)
 	b.ProduceOutcomes(b.Outcome(other, "dst_a", event.Failed), retried, sent)
 	d, err := r.Event(t.Context(), storetest.Account, e.ID)
