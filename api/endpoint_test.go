@@ -1117,3 +1117,10 @@ func TestValidationRemembersNoKey(t *testing.T) {
 		}
 	}
 }
+
+// The error of a new endpoint names a member that is unknown: it may be the one that is missing.
+func TestErrorNamesAnUnknownMember(t *testing.T) {
+	c := newClient(t)
+	a := c.do("POST", "/v1/endpoints", `{"naem":"x"}`).wantError(400, "invalid_request", "destinations")
+	is.Has(t, a.text("error.message"), `"naem" is an unknown member, ignored; did you mean name?`)
+}

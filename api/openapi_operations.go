@@ -124,7 +124,7 @@ func (w *operationWriter) operation(op *operationText, x *frame.Route) (*yaml.No
 		addMember(responses, status, response)
 	}
 	for _, status := range slices.Sorted(maps.Keys(w.errors)) {
-		if x != nil && op.canFail(status, x) && member(responses, status) == nil {
+		if op.canFail(status, x) && member(responses, status) == nil {
 			addMember(responses, status, componentRef("responses", w.errors[status].Name))
 		}
 	}
@@ -152,8 +152,17 @@ func (op *operationText) variables() []string {
 	return names
 }
 
-// canFail reports whether an operation has errors with a status. A 404 for what a query or a body names is written out.
+// isRated reports whether a public page is so large that one address gets a limited number of it.
+func isRated(path string) bool {
+	return strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/openapi")
+}
+
+// canFail reports whether an operation has errors with a status. x is nil for a public page. A 404 for what a query or a
+// body names is written out.
 func (op *operationText) canFail(status string, x *frame.Route) bool {
+	if x == nil {
+		return status == "429" && isRated(op.path)
+	}
 	switch status {
 	case "403":
 		return op.method != http.MethodGet || x.Leases || tenantRules[op.method+" "+x.Path] == forbidden

@@ -20,7 +20,7 @@ func TestLargePagesAreBounded(t *testing.T) {
 	if statuses[http.StatusOK] != 19 || statuses[http.StatusTooManyRequests] != 11 {
 		t.Errorf("answers %v", statuses)
 	}
-	c.do("GET", "/docs/errors", nil).want(200)
+	c.do("GET", "/docs/deprecations", nil).want(200)
 	c.do("GET", "/docs", nil, "If-None-Match", etag).want(304)
 	is.Equal(t, c.do("GET", "https://portal.example.com/docs", nil).Status, 404, "under the portal's name")
 }

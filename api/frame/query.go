@@ -167,7 +167,11 @@ func ReadFilters(from FilterSource, filters []event.Filter, to *event.Query) {
 		names := append([]string{f.Name}, f.Aliases...)
 		values := from.List(names...)
 		if f.AllowedValues != nil {
-			CheckEnum(from, from.Param(names...), values, f.AllowedValues)
+			words := f.AllowedValues
+			if _, isList := from.(*Query); isList {
+				words = slices.Concat(words, f.ListValues)
+			}
+			CheckEnum(from, from.Param(names...), values, words)
 		}
 		for _, v := range values {
 			if f.Prefix && strings.Contains(strings.TrimSuffix(v, ".*"), "*") {

@@ -265,6 +265,7 @@ type Filter struct {
 	Name          string   // parameter of GET /v1/events and member of POST /v1/replays
 	Aliases       []string // other accepted names
 	AllowedValues []string // nil: any value
+	ListValues    []string // further values that lists take, and replays do not
 	Prefix        bool     // a value that ends with ".*" matches every type with that prefix
 	Replay        bool     // POST /v1/replays selects by it too
 	memberAccess
@@ -285,8 +286,8 @@ var Filters = []Filter{
 	{Name: "destination_id", Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Destinations })},
 	{Name: "run_id", memberAccess: accessTo(func(q *Query) *[]string { return &q.Runs })},
 	{
-		Name: "status", Replay: true, AllowedValues: Convert[string](
-			Pending, Retrying, Delivered, Failed, Skipped, Rejected, Held),
+		Name: "status", Replay: true, AllowedValues: Convert[string](Pending, Retrying, Delivered, Failed, Skipped, Rejected),
+		ListValues:   Convert[string](Held),
 		memberAccess: accessTo(func(q *Query) *[]Status { return &q.Statuses }),
 	},
 	{Name: "type", Prefix: true, Replay: true, memberAccess: accessTo(func(q *Query) *[]string { return &q.Types })},
