@@ -28,6 +28,7 @@ var (
 	keyBody    = regexp.MustCompile(`[A-Za-z0-9+/]{48}`)
 	keyEnd     = []byte("-----END ")
 	keyLine    = regexp.MustCompile("([A-Za-z0-9+/]+={0,2})(?:\\\\+[rn])*(?:['\"`]\\s*[+,]?)?\\s*$")
+	colour     = regexp.MustCompile(`(?:\x1b|\\+(?:u001[bB]|x1[bB]|033|e)|#033)\[[0-9;]*m`)
 	sourceKeys = slices.Concat(appNames, []string{"hostname", "host", "pid", "stream", "container_id", "container_name",
 		"pod", "pod_name", "instance"})
 )
@@ -267,6 +268,7 @@ func (key *joinedKey) message(text []byte) []byte {
 
 // add takes a line of the key, and passes over others. A short one counts if no longer one follows.
 func (key *joinedKey) add(message []byte) {
+	message = colour.ReplaceAll(message, nil)
 	line := keyLine.FindSubmatch(message)
 	switch {
 	case bytes.Contains(message, keyEnd):

@@ -138,6 +138,7 @@ func TestPrivateKeysOfSeveralRecords(t *testing.T) {
 	for name, s := range shippers {
 		for form, text := range map[string]string{
 			"plain": key, "printed": printed, "with CR": strings.ReplaceAll(key, "\n", "\r\n"),
+			"in colours": "\x1b[32m" + strings.ReplaceAll(key, "\n", "\x1b[39m\n\x1b[32m") + "\x1b[39m",
 		} {
 			var records []string
 			for i, line := range strings.Split(text, "\n") {

@@ -239,7 +239,7 @@ func TestCanonicalTextIsTheSameInEveryWrapper(t *testing.T) {
 		if !r.Fingerprint {
 			continue
 		}
-		secret := g.secret(r, false)
+		secret := place(0, 0, "note", g.secret(r, false)).secret
 		want := r.Canonical([]byte(secret))
 		if r.Kind != KindPEM && string(want) != secret {
 			t.Errorf("%s: %s of %s", r.ID, want, secret)
@@ -265,19 +265,14 @@ func TestPrintedPrivateKeys(t *testing.T) {
 					strings.Contains(text, `\n`) && strings.HasPrefix(wrappers[w].name, "URL") {
 					continue // more than eight backslashes, or encoded ones
 				}
-				text := wrappers[w].encode(text)
-				var all []Match
-				s.Scan([]byte(text), func(m Match) bool {
-					all = append(all, m)
-					return true
-				})
-				if len(all) != 1 || all[0].Rule.ID != "private-key-block" {
-					t.Fatalf("%s in %s: found %v in %s", form, wrappers[w].name, all, text)
-				}
-				r, m := all[0].Rule, all[0]
-				got, want := r.Canonical([]byte(text)[m.Start:m.End]), r.Canonical([]byte(secret))
-				if !bytes.Equal(got, want) {
-					t.Errorf("%s in %s: %s, want %s", form, wrappers[w].name, got, want)
+				checkPrivateKey(t, s, form+" in "+wrappers[w].name, wrappers[w].encode(text), secret)
+			}
+		}
+		checkPrivateKey(t, s, "JSON in HTML", escapeAll(inJSON(secret), "&#x%X;", "+=/"), secret)
+		for form, text := range joined(secret) {
+			for w := range wrappers {
+				if !strings.HasPrefix(wrappers[w].name, "URL") {
+					checkPrivateKey(t, s, form+" in "+wrappers[w].name, wrappers[w].encode(text), secret)
 				}
 			}
 		}

@@ -129,22 +129,39 @@ func hexDigit(c byte) byte {
 	return c | ' ' - 'a' + 10
 }
 
-// entities are those that serializers of HTML and XML write.
+// entities are those that serializers of HTML and XML write, beside the numeric ones.
 var entities = []struct {
 	text string
 	c    byte
-}{
-	{"&quot;", '"'}, {"&#34;", '"'}, {"&apos;", '\''}, {"&#39;", '\''}, {"&#x27;", '\''}, {"&amp;", '&'}, {"&lt;", '<'},
-	{"&gt;", '>'},
-}
+}{{"&quot;", '"'}, {"&apos;", '\''}, {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}}
 
 func readEntity(b []byte, i int) (byte, int) {
+	if i+1 < len(b) && b[i+1] == '#' {
+		return readNumericEntity(b, i)
+	}
 	for _, e := range entities {
 		if len(b)-i >= len(e.text) && string(b[i:i+len(e.text)]) == e.text {
 			return e.c, i + len(e.text)
 		}
 	}
 	return '&', i + 1
+}
+
+// readNumericEntity reads an ASCII character, &#47; or &#x2F;.
+func readNumericEntity(b []byte, i int) (byte, int) {
+	at, base := i+2, 10
+	if at < len(b) && b[at]|' ' == 'x' {
+		at, base = at+1, 16
+	}
+	c := 0
+	for n := 0; n < 4 && at < len(b) && isHex[b[at]] && int(hexDigit(b[at])) < base; n++ {
+		c = c*base + int(hexDigit(b[at]))
+		at++
+	}
+	if c == 0 || c >= 0x80 || at == len(b) || b[at] != ';' {
+		return '&', i + 1
+	}
+	return byte(c), at + 1
 }
 
 // Canonical returns the secret as it was before a wrapper escaped it: of a private key the base64 of its body, without
@@ -154,30 +171,25 @@ func (r *Rule) Canonical(secret []byte) []byte {
 	if r.isTripwire != nil { // the URL before the token may be written in many ways
 		return secret[max(0, len(secret)-tokenLength):]
 	}
-	body := 0
-	if r.Kind == KindPEM {
-		if body = labelEnd(secret, len(r.Prefixes[0])); body < 0 {
+	switch {
+	case r.Kind == KindJWK:
+		return canonicalJWK(secret)
+	case r.Kind == KindPEM:
+		k, from := keyText{most: len(secret), isList: true}, 0
+		if secret[0] != '-' {
+			k.size = max(0, keySize(secret, 0))
+		} else if from = labelEnd(secret, len(r.Prefixes[0])); from < 0 {
 			return secret
 		}
-	} else if !hasEscape(secret) {
+		k.read(secret, from)
+		return k.text
+	case !hasEscape(secret):
 		return secret
 	}
 	out := make([]byte, 0, len(secret))
-	for i := body; i < len(secret); {
+	for i := 0; i < len(secret); {
 		c, next := readChar(secret, i)
-		if r.Kind == KindPEM && c == '-' && readText(secret, i, "-----END") > 0 {
-			break
-		}
-		if r.Kind == KindPEM && isQuote(c) {
-			if joint := skipJoint(secret, i, true); joint >= 0 {
-				i = joint
-				continue
-			}
-		}
-		if r.Kind != KindPEM || charsets["base64"][c] {
-			out = append(out, c)
-		}
-		i = next
+		out, i = append(out, c), next
 	}
 	return out
 }

@@ -31,6 +31,8 @@ func (g generator) secret(r *Rule, longest bool) string {
 		return g.jwt(r)
 	case KindPEM:
 		return g.pem(longest)
+	case KindJWK:
+		return g.jwk(longest)
 	case KindURI:
 		return g.prefix(r) + "://app:" + g.run(charsets["alnum"], 18) + "@db-1.internal:5432/orders"
 	}
@@ -135,14 +137,24 @@ func (g generator) jwt(r *Rule) string {
 	return encode([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + encode(payload) + "." + g.run(charsets["urlsafe"], 43)
 }
 
+// jwk returns a private JSON Web Key; place cuts its public members off.
+func (g generator) jwk(longest bool) string {
+	value := func(n int) string { return g.run(charsets["urlsafe"], n) }
+	if longest {
+		return fmt.Sprintf(`{"kty":"RSA","n":"%s","e":"AQAB","d":"%s","p":"%s","q":"%s","dp":"%s","dq":"%s","qi":"%s"}`,
+			value(683), value(683), value(342), value(342), value(342), value(342), value(342))
+	}
+	return fmt.Sprintf(`{"crv":"Ed25519","d":"%s","x":"%s","kty":"OKP"}`, value(43), value(43))
+}
+
 func (g generator) pem(longest bool) string {
 	label, lines := []string{"PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "OPENSSH PRIVATE KEY"}[g.IntN(4)], 3
 	if longest {
 		lines = 50
 	}
-	text := "-----BEGIN " + label + "-----\n"
-	for range lines {
-		text += g.run(charsets["alnum"], 30) + "+" + g.run(charsets["alnum"], 32) + "/\n"
+	text := "-----BEGIN " + label + "-----\nMH"
+	for i := range lines {
+		text += g.run(charsets["alnum"], 28+2*min(i, 1)) + "+" + g.run(charsets["alnum"], 32) + "/\n"
 	}
 	return text + g.run(charsets["alnum"], 30) + "==\n-----END " + label + "-----"
 }
@@ -161,6 +173,27 @@ func printed(text string) map[string]string {
 		"Python":                   "{'key': " + join("'", "'", "\n        ") + "}",
 		"a list of lines":          `["` + strings.ReplaceAll(text, "\n", `","`) + `"]`,
 		"a list, indented":         "[\n  '" + strings.ReplaceAll(text, "\n", "',\n  '") + "'\n]",
+	}
+}
+
+// joined returns the lines of a text as terminals, documents and logs have them.
+func joined(text string) map[string]string {
+	each := func(before, after string) string {
+		return before + strings.ReplaceAll(text, "\n", after+"\n"+before) + after
+	}
+	with := func(between string) string { return strings.ReplaceAll(text, "\n", between) }
+	return map[string]string{
+		"lines in colours": each("\x1b[1m\x1b[32m", "\x1b[39m\x1b[22m"),
+		"a box":            each("│ ", " │"),
+		"an ASCII box":     each("| ", " |"),
+		"HTML":             "<p>" + with("<br>") + "</p>",
+		"HTML, lines":      with("<br />\n"),
+		"XML":              with("&#10;"),
+		"U+2028":           with("\u2028"),
+		"a shell":          with("\\\n"),
+		"YAML":             `key: "` + with("\\n\\\n    ") + `"`,
+		"a quotation":      each("> ", ""),
+		"a log":            each("2026-11-29 [app] ", ""),
 	}
 }
 
@@ -241,7 +274,15 @@ func escapeAll(s, format, chars string) string {
 func place(context, wrapper int, name, secret string) piece {
 	c, encode := contexts[context], wrappers[wrapper].encode
 	named := func(s string) string { return strings.ReplaceAll(s, "NAME", name) }
-	return piece{encode(named(c.before)), encode(secret), encode(named(c.after))}
+	before, after := named(c.before), named(c.after)
+	if public, private, ok := strings.Cut(secret, `"d":"`); ok {
+		end := strings.LastIndexByte(private, '"')
+		if x := strings.Index(private, `","x"`); x > 0 {
+			end = x
+		}
+		before, secret, after = before+public+`"d":"`, private[:end], private[end:]+after
+	}
+	return piece{encode(before), encode(secret), encode(after)}
 }
 
 // fits reports whether anybody writes a context in a wrapper: no terminal's colours nor command lines are in URLs.

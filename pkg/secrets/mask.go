@@ -46,7 +46,7 @@ func (r *Rule) head(secret []byte) int {
 	if r.Show != nil {
 		return min(r.Show.Head, maxHead, len(secret))
 	}
-	if r.Kind == KindAssign || r.Lead.set != nil {
+	if r.showsNoPrefix() {
 		return 0
 	}
 	for _, prefix := range r.Prefixes {
@@ -55,6 +55,11 @@ func (r *Rule) head(secret []byte) int {
 		}
 	}
 	return 0
+}
+
+// showsNoPrefix reports whether a secret of the rule does not begin with its prefix.
+func (r *Rule) showsNoPrefix() bool {
+	return r.Kind == KindAssign || r.Kind == KindJWK || r.Lead.set != nil
 }
 
 // appendSafe appends printable ASCII; other characters, and those that JSON escapes, become '?'.
@@ -139,7 +144,7 @@ func (r *Rule) IsMask(text string) bool {
 		if most = r.Show.Tail; len(head) > min(r.Show.Head, maxHead) {
 			return false
 		}
-	} else if head != "" && (r.Kind == KindAssign || r.Lead.set != nil || !slices.ContainsFunc(r.Prefixes,
+	} else if head != "" && (r.showsNoPrefix() || !slices.ContainsFunc(r.Prefixes,
 		func(prefix string) bool { return r.isHead(head, prefix) })) {
 		return false
 	}

@@ -23,6 +23,8 @@ func (p *pattern) match(b []byte, headEnd int, known *runs) span {
 		return r.jwt(b, start, known)
 	case KindPEM:
 		return r.pem(b, start, end)
+	case KindJWK:
+		return r.jwk(b, start)
 	case KindURI:
 		return r.uri(b, start, end)
 	case KindAssign:

@@ -11,23 +11,33 @@ const (
 	// maxExcerpt is how long an excerpt of a key may be. The first 384 characters of an RSA key of 2048 bits are public.
 	maxExcerpt = 384
 	maxJoint   = 256 // between two lines that are quoted one by one
+	maxNoise   = 128 // between two lines with other than white space between them
 )
 
 // pem matches a private key of any label (RFC 7468, sections 10 and 11, and older ones), from BEGIN to END or as far as
-// it goes; Min 0 matches the first line alone. start is that of the dashes, after the position behind BEGIN.
+// it goes; Min 0 matches the first line alone. A prefix without dashes is how the base64 of a key may begin that has no
+// BEGIN. start is that of the prefix, after the position behind it.
 func (r *Rule) pem(b []byte, start, after int) span {
-	body := labelEnd(b, after)
-	if body < 0 {
-		return span{}
+	from := start
+	if b[start] == '-' {
+		if from = labelEnd(b, after); from < 0 {
+			return span{}
+		}
 	}
 	if r.Min == 0 {
-		return span{start, start, body, body}
+		return span{start, start, from, from}
 	}
-	end := pemEnd(b[:min(len(b), body+r.Max)], body)
-	if end < 0 {
+	var first [8]byte // characters: enough for isExcerpt
+	k := keyText{text: first[:0], most: len(first), needsLine: from == start}
+	if k.needsLine {
+		if k.size = keySize(b, start); k.size < 0 {
+			return span{}
+		}
+	}
+	if !k.read(b[:min(len(b), from+r.Max)], from) {
 		return span{}
 	}
-	return span{start, body, end, end}
+	return span{start, from, k.end, k.end}
 }
 
 // labelEnd returns the end of the line that begins a private key, -1 if it begins none.
@@ -82,55 +92,124 @@ func readLabelText(b []byte, i int, text string) int {
 	return i
 }
 
-// pemEnd returns the end of a body and of its last line, -1 if there is no body. Lines may end as in JSON, may be
-// quoted one by one, and may contain headers (RFC 1421, section 4.6).
-func pemEnd(b []byte, i int) int {
-	var first [8]byte // characters of base64
-	line, total, found, end := 0, 0, false, i
-	isList := false // each line may be an element of an array: the first one is quoted by itself
-	for i < len(b) {
+// keyText is the base64 of a private key while it is read. What stands between two of its lines may be anything: white
+// space, colours of a terminal, a box, the prefix of a log line. Unless it is white space its words are not the key's.
+type keyText struct {
+	text      []byte // its first characters, at most most of them
+	most      int
+	size      int  // of the key, as its first characters say it; 0 = unknown
+	needsLine bool // no header: a whole line comes first
+	isList    bool // each line may be an element of an array: the first one is quoted by itself
+
+	total, line     int // characters of the key, and of those in this line
+	whole, wholeEnd int // total and position at the end of the last whole line, one of minLine characters
+	lineStart       int
+	between         int // bytes between the last two whole lines
+	noise           bool
+	end             int // of the key as far as it is read
+}
+
+// read reads a key from a position and reports whether there is one. Lines may end as in JSON, may be quoted one by
+// one, and may contain headers (RFC 1421, section 4.6).
+func (k *keyText) read(b []byte, i int) bool {
+	k.wholeEnd, k.end = i, i
+	for i < len(b) && (k.size == 0 || k.whole < k.size) && (!k.noise || k.line > 0 || i <= k.wholeEnd+maxNoise) {
 		c, next := readChar(b, i)
 		switch {
+		case charsets["base64"][c]:
+			if !k.add(b, c, i, next) {
+				return false
+			}
+		case k.needsLine && k.whole == 0:
+			if next = skipColour(b, i); next == i {
+				return false
+			}
 		case c == '-':
-			if last := readText(b, i, "-----END"); last >= 0 && found && !isExcerpt(first[:], total) {
-				return lastLineEnd(b, last)
+			if last := readText(b, i, "-----END"); last >= 0 {
+				k.end = lastLineEnd(b, last)
+				k.readLast(b[:i])
+				return k.whole > 0 && !k.isExcerpt()
 			}
 			if readText(b, i, "-----BEGIN") >= 0 {
 				next = len(b) // of the next key
 			}
-			line = 0
-		case charsets["base64"][c]:
-			if total < len(first) {
-				first[total] = c
-			}
-			total++
-			if line++; line >= minLine {
-				found = true
-			}
-			end = next
+			k.line = 0
 		case c == '\n' || c == '\r' || c == '\t' || c == ' ' || c == ':' || c == ',' || c == '.':
-			line = 0
+			k.line = 0
 		case isQuote(c):
-			isList = isList || total == 0
-			if next = skipJoint(b, i, isList); next < 0 { // the text ends here
+			k.isList = k.isList || k.total == 0
+			if next = skipJoint(b, i, k.isList); next < 0 { // the text ends here
 				next = len(b)
 			}
-			line = 0
+			k.line = 0
 		default:
-			next = len(b)
+			if after := skipColour(b, i); after > i {
+				next = after
+			} else {
+				k.noise, k.line = true, 0
+			}
 		}
 		i = next
 	}
-	if !found || isExcerpt(first[:], total) {
-		return -1
+	k.readLast(nil)
+	return k.whole > 0 && !k.isExcerpt()
+}
+
+// add adds a character of base64. It returns false if the first line behind noise is not that of a key.
+func (k *keyText) add(b []byte, c byte, i, next int) bool {
+	if k.line == 0 {
+		k.lineStart = i
+		if k.noise {
+			k.forgetWords()
+		}
 	}
-	return end
+	k.push(c)
+	if k.line++; k.line >= minLine || k.total == k.size && (k.between == 0 || k.lineStart-k.wholeEnd == k.between) {
+		if k.noise {
+			if k.whole == 0 && k.text[0] != 'M' && k.text[0] != 'b' { // DER, openssh-key-v1
+				return false
+			}
+			k.between, k.noise = k.lineStart-k.wholeEnd, false
+		}
+		k.whole, k.wholeEnd = k.total, next
+	}
+	if !k.noise {
+		k.end = next
+	}
+	return true
+}
+
+func (k *keyText) push(c byte) {
+	if k.total < k.most {
+		k.text = append(k.text, c)
+	}
+	k.total++
+}
+
+// forgetWords forgets what was read behind the last whole line.
+func (k *keyText) forgetWords() { k.total, k.text = k.whole, k.text[:min(len(k.text), k.whole)] }
+
+// readLast ends the text. Behind noise the last line, which is no whole one, is as far from the one before it as others
+// are. b ends where the last line of all begins.
+func (k *keyText) readLast(b []byte) {
+	if !k.noise {
+		return
+	}
+	k.forgetWords()
+	for i := k.wholeEnd + k.between; i < len(b); {
+		c, next := readChar(b, i)
+		if !charsets["base64"][c] {
+			break
+		}
+		k.push(c)
+		i = next
+	}
 }
 
 // skipJoint skips what is between two lines that are quoted one by one: from the quote that ends a line to the one that
 // begins the next; it returns -1 if the text ends. Node.js joins lines with +, Python with white space; the diff of an
-// assertion begins lines with + or -; what is printed twice has quotes around quotes. isList allows commas, as
-// between the elements of an array.
+// assertion begins lines with + or -; what is printed twice has quotes around quotes, or backslashes before them. isList
+// allows commas, as between the elements of an array.
 func skipJoint(b []byte, i int, isList bool) (next int) {
 	_, i = readChar(b, i)
 	next = -1
@@ -144,7 +223,7 @@ func skipJoint(b []byte, i int, isList bool) (next int) {
 		case isQuote(c):
 			next = after
 		case c == ',' && isList:
-		case c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '+' && c != '-':
+		case c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '+' && c != '-' && c != '\\':
 			return next
 		}
 		i = after
@@ -152,14 +231,50 @@ func skipJoint(b []byte, i int, isList bool) (next int) {
 	return next
 }
 
+// keySize returns the number of characters of a private key whose base64 begins at a position: -1 if none does, 0 for one
+// of OpenSSH. Others are a sequence in DER that begins with a version and an object of those that follow it in PKCS #1,
+// PKCS #8 and SEC 1. Certificates and public keys have no version there.
+func keySize(b []byte, i int) int {
+	if b[i] == 'b' { // openssh-key-v1
+		return 0
+	}
+	var text [16]byte
+	for n := range text {
+		if i >= len(b) {
+			return -1
+		}
+		if text[n], i = readChar(b, i); !charsets["base64"][text[n]] {
+			return -1
+		}
+	}
+	var der [12]byte
+	if _, err := base64.StdEncoding.Decode(der[:], text[:]); err != nil || der[0] != 0x30 {
+		return -1
+	}
+	size, at := int(der[1]), 2 // of what follows, in bytes
+	switch {
+	case size == 0x81:
+		size, at = int(der[2]), 3
+	case size == 0x82:
+		size, at = int(der[2])<<8|int(der[3]), 4
+	case size > 0x82:
+		return -1
+	}
+	if der[at] != 2 || der[at+1] != 1 || der[at+2] > 1 || der[at+3] != 0x30 && der[at+3] != 2 && der[at+3] != 4 {
+		return -1
+	}
+	return (at + size + 2) / 3 * 4
+}
+
 // isExcerpt reports whether a few lines and less than half of a key are there, as in examples. A key is a sequence in
 // DER that says its length (ITU-T X.690, section 8.1.3): 30 82 and two bytes.
-func isExcerpt(first []byte, total int) bool {
+func (k *keyText) isExcerpt() bool {
 	var der [6]byte
-	if n, err := base64.StdEncoding.Decode(der[:], first); n < 4 || err != nil || der[0] != 0x30 || der[1] != 0x82 {
+	n, err := base64.StdEncoding.Decode(der[:], k.text[:min(8, len(k.text))])
+	if n < 4 || err != nil || der[0] != 0x30 || der[1] != 0x82 {
 		return false
 	}
-	return total < maxExcerpt && total*3/4 < (int(der[2])<<8|int(der[3]))/2
+	return k.total < maxExcerpt && k.total*3/4 < (int(der[2])<<8|int(der[3]))/2
 }
 
 // lastLineEnd returns the position after the dashes that end the last line; end if there are none.

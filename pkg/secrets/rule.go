@@ -27,6 +27,7 @@ const (
 	KindJWT    Kind = "jwt"    // three base64url segments, the first a JSON object with the member alg
 	KindURI    Kind = "uri"    // a URI with user and password
 	KindPEM    Kind = "pem"    // a private key in the textual encoding of RFC 7468
+	KindJWK    Kind = "jwk"    // a private JSON Web Key (RFC 7517)
 	KindAssign Kind = "assign" // a name, an operator and a value
 )
 
@@ -79,7 +80,7 @@ type Rule struct {
 
 // shape is how a rule's credentials look.
 type shape struct {
-	// Prefixes of token, jwt and pem, schemes of uri, names of assign. In a name, '_' stands for '_', '-', '.' or nothing.
+	// Prefixes of token, jwt, pem and jwk, schemes of uri, names of assign. In a name, '_' stands for '_', '-', '.' or nothing.
 	Prefixes []string `json:"prefixes"`
 	// Fold ignores the case of ASCII letters in prefixes; rules.json has them in lower case. Schemes and names always do.
 	Fold bool `json:"fold"`
@@ -183,7 +184,7 @@ func (r *Rule) prepareShape() error {
 		}
 	}
 	switch r.Kind {
-	case KindJWT, KindPEM, KindURI:
+	case KindJWT, KindPEM, KindJWK, KindURI:
 		r.Charset = "urlsafe"
 	case KindToken, KindAssign:
 	default:
@@ -232,7 +233,7 @@ func (r *Rule) reach() int {
 		return 2*maxJWTHeader + r.Max + slack
 	case KindURI:
 		return maxUser + maxPassword + maxHost + slack
-	case KindPEM:
+	case KindPEM, KindJWK:
 		return maxLabel + r.Max + slack
 	}
 	n := slack

@@ -107,3 +107,34 @@ test('a private key, by printing way and version of Node.js', { skip }, async (t
   }
   for (const way in ways) t.diagnostic(`${[...versions.keys()].join(', ')}: ${way}`)
 })
+
+// Code that prints the key that is in pem in colours, which these libraries begin and end in each line.
+const colours = {
+  'chalk': "const { Chalk } = await import('chalk'); const c = new Chalk({ level: 3 }); console.log(c.green(pem)); console.log('a', c.bold.bgHex('#123')(pem), 'b')",
+  '@colors/colors': "const { default: c } = await import('@colors/colors'); c.enable(); console.log(c.red(pem)); console.log(c.bold.underline(pem))",
+  'winston, the console': `const { default: winston } = await import('winston'); const f = winston.format
+    for (const options of [{ all: true }, { message: true }]) {
+      winston.createLogger({ format: f.combine(f.colorize(options), f.simple()), transports: [new winston.transports.Console()] }).info('key ' + pem)
+    }`,
+  'winston, a stream behind relayFormat': `const { default: winston } = await import('winston'); const f = winston.format
+    const { relayFormat } = await import('./src/winston.js'); const fs = await import('node:fs'); const { Writable } = await import('node:stream')
+    const stream = new Writable({ write(chunk, encoding, done) { fs.writeSync(1, chunk); done() } })
+    winston.createLogger({ format: f.combine(f.colorize({ all: true }), f.simple(), relayFormat()), transports: [new winston.transports.Stream({ stream })] }).info('key ' + pem)`,
+}
+
+test('a private key in colours, by library', { skip }, async () => {
+  const keys = [generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'sec1', format: 'pem' })]
+  for (const key of keys) {
+    const { out, err, status, reports } = await caught(code, { args: [JSON.stringify(colours)], env: { KEY: key, FORCE_COLOR: '3' } })
+    assert.equal(status, 0, err)
+    const parts = key.trimEnd().split('\n').slice(1, -1).flatMap((line) => line.match(/.{12}/g))
+    const sections = sectionsOf(out)
+    for (const way in colours) {
+      const text = sections.get(way)
+      assert.ok(text.includes('-----BEGIN ***') && text.includes('\x1b['), way)
+      assert.deepEqual(parts.filter((part) => text.includes(part)), [], way)
+    }
+    assert.equal(new Set(reports.map((r) => r.rule + r.fp1)).size, 1)
+  }
+})

@@ -125,6 +125,17 @@ const unmaskedRows = {
     const { out } = await caught(`${pem} lines.forEach((line) => console.log(line))`)
     assert.match(out, /^[A-Za-z0-9+/]{64}$/m)
   },
+  'the rest of a private key without its first line': async () => {
+    const { out } = await caught(`${pem} console.log(lines.slice(2).join('\\n'))`)
+    assert.match(out, /^[A-Za-z0-9+/]{64}$/m)
+  },
+  'an RSA or symmetric JSON Web Key that begins with private members, unless it is JSON': async () => {
+    const { out } = await caught(`import { generateKeyPairSync } from 'node:crypto'
+      const jwk = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' })
+      const sorted = Object.fromEntries(Object.entries(jwk).sort())
+      console.log(sorted); console.log(jwk, JSON.stringify(jwk), JSON.stringify(sorted))`)
+    assert.equal(out.match(/\bd["']?: ?["'][\w-]{340}/g).length, 1, out)
+  },
   'a few lines of a private key': async () => {
     const { out } = await caught(`import { generateKeyPairSync } from 'node:crypto'
       const pem = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' })

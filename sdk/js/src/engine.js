@@ -34,7 +34,7 @@ function reachOf(r) {
   switch (r.kind) {
     case 'jwt': return 2 * maxJWTHeader + r.max + slack
     case 'uri': return maxUser + maxPassword + maxHost + slack
-    case 'pem': return maxLabel + r.max + slack
+    case 'pem': case 'jwk': return maxLabel + r.max + slack
   }
   let n = slack + (r.kind === 'assign' ? maxOperator : 0)
   for (const p of [{ ...r, separator: '' }, ...(r.then || [])]) {
@@ -65,7 +65,7 @@ function newAutomaton(patterns) {
     }
     nodes[node].patterns.push(p)
   }
-  if (nodes.length > 1024) throw tooMany()
+  if (nodes.length > 2048) throw tooMany()
   const suffix = new Uint16Array(nodes.length)
   const queue = [...nodes[0].next].filter(Boolean)
   for (let i = 0; i < queue.length; i++) {
@@ -84,7 +84,7 @@ function newAutomaton(patterns) {
   const order = [...nodes.filter((n) => !n.patterns.length), ...nodes.filter((n) => n.patterns.length)]
   for (const [i, n] of order.entries()) n.number = i * maxClasses
   const accepting = order.findIndex((n) => n.patterns.length) * maxClasses
-  const transitions = new Uint16Array(order.length * maxClasses)
+  const transitions = new Uint32Array(order.length * maxClasses)
   for (const n of order) n.next.forEach((to, c) => { transitions[n.number | c] = nodes[to].number })
   return { classes, transitions, accepting, ending: order.map((n) => n.patterns) }
 }
@@ -139,7 +139,7 @@ export function newScanner({ disable = [], extra = [] } = {}) {
 }
 
 function hasLonger(pending, r, end) {
-  if (r.kind !== 'token' || r.then || r.right === 'any' || r.lead) return false
+  if ((r.kind !== 'token' && r.kind !== 'pem') || r.then || r.right === 'any' || r.lead) return false
   return pending.some((m) => m.rule === r && m.start < end - maxDepth && m.end > end)
 }
 

@@ -1,8 +1,6 @@
 // Masks and canonical texts: mask.go, Canonical and the masks of uri.go in package secrets.
-import {
-  b, charsets, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within,
-} from './text.js'
-import { isQuote, labelEnd, passwordEnd, skipJoint, userEnd } from './places.js'
+import { at, b, dash, entropy, equal, limit, next, percentLevel, read, readText, rounding, within } from './text.js'
+import { keySize, keyText, labelEnd, passwordEnd, readJWK, userEnd } from './places.js'
 
 export const hidden = '***'
 
@@ -16,7 +14,7 @@ export function maskOf(r, secret) {
 }
 
 function headLength(r, secret) {
-  if (r.kind === 'assign' || r.lead) return 0
+  if (r.kind === 'assign' || r.kind === 'jwk' || r.lead) return 0
   const prefix = r.prefixes.find((p) => secret.length >= p.length && within(secret, () => equal(0, p, r.fold)))
   return prefix ? Math.min(8, prefix.length) : 0
 }
@@ -76,20 +74,20 @@ function overlaps(one, other) {
   return one.includes(other) || other.includes(one)
 }
 
-// canonical returns the secret without the escapes of its wrapper: of a private key the base64 of its body.
+// canonical returns the secret without the escapes of its wrapper: of a private key the base64 of its body, of a JSON Web Key its d or k.
 export function canonical(r, secret) {
   return within(secret, () => {
-    const isPEM = r.kind === 'pem'
-    let out = ''
-    const body = isPEM ? labelEnd(r.prefixes[0].length) : 0
-    if (body < 0) return secret
-    for (let i = body, behind; i < limit; i = behind) {
-      const c = read(i)
-      behind = next
-      if (isPEM && c === dash && readText(i, '-----END') > 0) break
-      if (isPEM && isQuote(c)) behind = Math.max(behind, skipJoint(i, true))
-      if (!isPEM || charsets.base64[c]) out += String.fromCharCode(c)
+    if (r.kind === 'jwk') {
+      const [value] = /^[\w-]*/.exec(secret)
+      const name = readJWK(value.length, limit).secret
+      return name ? secret.slice(...name) : value
     }
-    return isPEM || out.length !== secret.length ? out : secret
+    if (r.kind === 'pem') {
+      const isDER = at(0) !== dash
+      const from = isDER ? 0 : labelEnd(r.prefixes[0].length)
+      return from < 0 ? secret : keyText(from, false, true, isDER && Math.max(0, keySize(0))).text
+    }
+    const out = unescape(0, limit)
+    return out.length !== secret.length ? out : secret
   })
 }

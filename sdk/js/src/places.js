@@ -9,19 +9,21 @@ const maxName = 48
 export const maxOperator = 64
 export const maxLabel = 40
 const minLine = 48
+const maxNoise = 128
 export const maxUser = 128
 export const maxPassword = 256
 export const maxHost = 255
 
 export function pem(r, start, after) {
-  const body = labelEnd(after)
-  if (body < 0) return none
-  if (!r.min) return span(start, start, body, body)
+  const isDER = at(start) !== dash
+  const from = isDER ? start : labelEnd(after)
+  const size = isDER ? keySize(start) : 0
+  if (from < 0 || size < 0) return none
   const whole = limit
-  setLimit(Math.min(limit, body + r.max))
-  const end = pemEnd(body)
+  setLimit(Math.min(limit, from + r.max))
+  const key = keyText(from, isDER, false, size)
   setLimit(whole)
-  return end < 0 ? none : span(start, body, end, end)
+  return key.ok ? span(start, from, key.end, key.end) : none
 }
 
 function readLabel(i) {
@@ -60,33 +62,61 @@ export function labelEnd(i) {
   return -1
 }
 
-function pemEnd(i) {
-  let [first, line, total, found, end, isList] = ['', 0, 0, false, i]
-  while (i < limit) {
+export function keyText(i, needsLine, isList, size) {
+  let [text, whole, line, noise, wholeEnd, end, lineStart, between, last] = ['', '', 0, false, i, i, 0, 0, 0]
+  const result = () => ({ text, end, ok: whole && !isExcerpt(text) })
+  for (let behind; i < limit && (!size || whole.length < size) && (!noise || line || i <= wholeEnd + maxNoise); i = behind) {
     const c = read(i)
-    let behind = next
-    if (c === dash) {
-      const last = readText(i, '-----END')
-      if (last >= 0 && found && !isExcerpt(first, total)) return lastLineEnd(last)
-      if (readText(i, '-----BEGIN') >= 0) break
-      line = 0
-    } else if (charsets.base64[c]) {
-      if (total < 8) first += String.fromCharCode(c)
-      total++
-      if (++line >= minLine) found = true
-      end = behind
-    } else if (isIn('\n\r\t :,.', c)) {
-      line = 0
-    } else if (isQuote(c)) {
-      behind = skipJoint(i, isList ||= !total)
-      if (behind < 0) break
-      line = 0
-    } else {
-      break
+    behind = next
+    if (charsets.base64[c]) {
+      if (!line) {
+        lineStart = i
+        if (noise) text = whole
+      }
+      text += String.fromCharCode(c)
+      if (++line >= minLine || (text.length === size && (!between || lineStart - wholeEnd === between))) {
+        if (noise) {
+          if (!whole && !/^[Mb]/.test(text)) return result()
+          between = lineStart - wholeEnd
+          noise = false
+        }
+        whole = text
+        wholeEnd = behind
+      }
+      if (!noise) end = behind
+      continue
     }
-    i = behind
+    const colour = skipColour(i)
+    if (needsLine && !whole) {
+      if (colour === i) return result()
+      behind = colour
+      continue
+    }
+    if (c === dash) {
+      const behindEnd = readText(i, '-----END')
+      if (behindEnd >= 0) {
+        end = lastLineEnd(behindEnd)
+        last = i
+        break
+      }
+      if (readText(i, '-----BEGIN') >= 0) break
+    } else if (isQuote(c)) {
+      behind = skipJoint(i, isList ||= !text)
+      if (behind < 0) break
+    } else if (!isIn('\n\r\t :,.', c)) {
+      if (colour > i) {
+        behind = colour
+        continue
+      }
+      noise = true
+    }
+    line = 0
   }
-  return !found || isExcerpt(first, total) ? -1 : end
+  if (noise) {
+    text = whole
+    for (let k = wholeEnd + between, c; k < last && charsets.base64[c = read(k)]; k = next) text += String.fromCharCode(c)
+  }
+  return result()
 }
 
 export function skipJoint(i, isList) {
@@ -98,16 +128,33 @@ export function skipJoint(i, isList) {
     const c = read(i)
     if (colour > i) setNext(colour)
     else if (isQuote(c)) joint = next
-    else if (!isIn('\n\r\t +-', c) && (!isList || c !== 44)) break
+    else if (!isIn('\n\r\t +-\\', c) && (!isList || c !== 44)) break
   }
   return joint
 }
 
-function isExcerpt(first, total) {
-  if (total >= 384 || !/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
+export function keySize(i) {
+  if (at(i) === 98) return 0 // b
+  let text = ''
+  for (; text.length < 16; i = next) {
+    if (i >= limit) return -1
+    text += String.fromCharCode(read(i))
+  }
+  if (!/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return -1
+  const der = [...atob(text)].map((c) => c.charCodeAt(0))
+  const more = Math.max(0, der[1] - 128) // bytes of the size
+  const [version, length, value, object] = der.slice(2 + more)
+  if (der[0] !== 48 || more > 2 || version !== 2 || length !== 1 || value > 1 || ![48, 2, 4].includes(object)) return -1
+  const size = more === 2 ? der[2] << 8 | der[3] : der[1 + more]
+  return Math.floor((4 + more + size) / 3) * 4
+}
+
+function isExcerpt(text) {
+  const first = text.slice(0, 8)
+  if (text.length >= 384 || !/^[^=]{6}([^=][^=]|[^=]=|==)$/.test(first)) return false
   const der = atob(first)
   return der.charCodeAt(0) === 0x30 && der.charCodeAt(1) === 0x82 &&
-    Math.floor(total * 3 / 4) < (((der.charCodeAt(2) << 8) | der.charCodeAt(3)) >> 1)
+    Math.floor(text.length * 3 / 4) < (((der.charCodeAt(2) << 8) | der.charCodeAt(3)) >> 1)
 }
 
 function lastLineEnd(end) {
@@ -116,6 +163,57 @@ function lastLineEnd(end) {
     if (behind >= 0) return behind
   }
   return end
+}
+
+const jwkMembers = ['kty', 'crv', 'd', 'k', 'p', 'q', 'dp', 'dq', 'qi']
+
+export function jwk(r, start) {
+  const k = readJWK(start, Math.min(limit, start + r.max))
+  if (!k.kty || !k[k.kty === 'oct' ? 'k' : 'd']) return none
+  return span(k.start, ...k.secret, k.end)
+}
+
+// readJWK returns the members that were read, by name, and where the private ones start and end.
+export function readJWK(i, to) {
+  const k = {}
+  let [name, hasColon] = ['', false]
+  while (i < to) {
+    if (!charsets.urlsafe[at(i)]) {
+      const colour = skipColour(i)
+      const c = read(i)
+      if (colour > i) setNext(colour)
+      else if (c === 125) break
+      else if (c === colon) hasColon = true
+      i = next
+      continue
+    }
+    const start = i
+    while (i < to && charsets.urlsafe[at(i)]) i++
+    const word = b.slice(start, i)
+    if (hasColon) {
+      if (jwkMembers.includes(name)) {
+        if (k[name] || !addMember(k, name, word, start, i)) break
+      } else if (!k.isBegun) break
+      name = ''
+      hasColon = false
+    } else if (name && !k.isBegun) break
+    else name = word
+  }
+  return k
+}
+
+function addMember(k, name, value, start, end) {
+  if (name === 'kty') {
+    k.kty = /^(RSA|EC|OKP|oct)$/.exec(value.slice(0, 4))?.[0]
+    if (!k.kty) return false
+  } else if (name !== 'crv') {
+    if (value.length < 22) return false
+    k.start ??= start
+    k.end = end
+    if (name === 'd' || name === 'k') k.secret = [start, end]
+  }
+  k[name] = value
+  return k.isBegun = true
 }
 
 export function uri(start, after) {

@@ -114,7 +114,8 @@ discord-webhook discord.com,discordapp.com a0-1,/api/webhooks/f17-20,/p60-80
 telegram-bot-token :AA,%3[Aa]AA,%253[Aa]AA p32-33 3.3 {"lead":{"charset":"digit","max":10,"min":8}}
 age-key AGE-SECRET-KEY-1 n58 3
 supabase-service-role eyJ p0-1024 0 {"claim":{"role":"service_role"},"kind":"jwt","left":"charset"}
-private-key-block -----BEGIN p64-7680 0 {"kind":"pem","left":"any"}
+private-key-block -----BEGIN,MII,MIG[2E],MIGHA,MIGk,MIH[bcu],MH[cQ],MC4,MFEC,ME[cY]C,b3BlbnNzaC1rZXktdjE p64-7680 0 {"kind":"pem","left":"any"}
+private-jwk kty,crv,"[dkp]","[dkp]\\,'[dkp]' p0-6144 3.5 {"kind":"jwk","left":"any"}
 database-uri postgres,postgresql,mysql,mariadb,mongodb,redis,rediss,amqp,amqps,mssql,sqlserver,clickhouse,cockroachdb p0-1 0 {"kind":"uri"}
 service-uri smtp,smtps,ldap,ldaps,nats,ftp,sftp,mqtt,mqtts p0-1 0 {"kind":"uri"}
 web-uri http,https p0-1 2.8 {"generic":true,"kind":"uri"}

@@ -1,11 +1,11 @@
-// The five matchers: match.go, jwt.go, pem.go, uri.go and assign.go of package secrets. Each returns the span of a
+// The six matchers: match.go, jwt.go, pem.go, jwk.go, uri.go and assign.go of package secrets. Each returns the span of a
 // credential at a prefix, or null.
 import { known as knownTexts, stop as stopWords } from './rules.gen.js'
 import {
   at, b, charsets, dot, endsColour, endsEscape, entropy, equal, hasContent, isBoundary, isWord, levelBefore, limit,
   none, partEnd, readText, rounding, run, runLength, span, within,
 } from './text.js'
-import { assign, pem, uri } from './places.js'
+import { assign, jwk, pem, uri } from './places.js'
 import { digits } from './dsn.js'
 
 export const maxJWTHeader = 1 << 10
@@ -18,6 +18,7 @@ export function match(p, headEnd) {
   switch (r.kind) {
     case 'jwt': return jwt(r, start)
     case 'pem': return pem(r, start, end)
+    case 'jwk': return jwk(r, start)
     case 'uri': return uri(start, end)
     case 'assign': return assign(r, start, end)
   }

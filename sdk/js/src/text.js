@@ -149,17 +149,14 @@ function readHex(i) {
 
 const hexDigit = (c) => (c <= 57 ? c - 48 : (c | 32) - 87)
 
-const entities = [['&quot;', '"'], ['&#34;', '"'], ['&apos;', "'"], ['&#39;', "'"], ['&#x27;', "'"], ['&amp;', '&'],
-  ['&lt;', '<'], ['&gt;', '>']]
+const entities = { quot: '"', apos: "'", amp: '&', lt: '<', gt: '>' }
 
 function readEntity(i) {
-  for (const [text, c] of entities) {
-    if (hasAt(i, text)) {
-      next = i + text.length
-      return code(c)
-    }
-  }
-  return ampersand
+  const [all, name, decimal, hex] = /^&(?:(quot|apos|amp|lt|gt)|#(\d{1,4})|#[xX]([\da-fA-F]{1,4}));/.exec(b.slice(i, i + 9)) || ['']
+  const c = name ? code(entities[name]) : decimal ? +decimal : parseInt(hex, 16)
+  if (!(c > 0 && c < 0x80) || i + all.length > limit) return ampersand
+  next = i + all.length
+  return c
 }
 
 // readText returns the position after a text, whose characters may be escaped; -1 if it is not there.

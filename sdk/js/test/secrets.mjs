@@ -40,6 +40,7 @@ function textOf(rule) {
   const line = () => some(charactersOf(charsets.base64), 64)
   switch (rule.kind) {
     case 'jwt': return [{ alg: 'HS256' }, { ...rule.claim, ref: part({ charset: 'alnum', min: 20, max: 20 }) }].map(segment).join('.') + '.' + some(charactersOf(charsets.urlsafe), 43)
+    case 'jwk': return `{"kty":"OKP","crv":"Ed25519","d":"${some(charactersOf(charsets.urlsafe), 43)}"}`
     case 'pem': return `-----BEGIN PRIVATE KEY-----\n${line()}\n${line()}\n${line()}\n-----END PRIVATE KEY-----\n`
     case 'uri': return `${prefix}://application:${some(charactersOf(charsets.alnum), 24)}@db.internal/main`
     case 'assign': return `${prefix}=${part(rule)}`
