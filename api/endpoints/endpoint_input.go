@@ -74,7 +74,13 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
-	e.AllowHeaders = x.AllowHeaders
+	if e.AllowHeaders = x.AllowHeaders; in.Err == nil {
+		for i, name := range e.AllowHeaders {
+			if !headerName.MatchString(name) {
+				in.Fail(frame.Indexed("allow_headers", i), "must be the name of a header, or its beginning with a hyphen at the end")
+			}
+		}
+	}
 	if e.Validation = x.Validate; e.Validation == validateOff {
 		e.Validation = config.ValidateOff
 	}
@@ -95,6 +101,9 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.WarnUnknown()
 	o.NameUnknown()
 }
+
+// headerName matches what allow_headers may name: letters, digits and hyphens.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
 // commaBetween finds a comma in front of a second alternative. Other commas may be part of a member's name.
 var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
