@@ -23,7 +23,7 @@ const (
 	maxFetches   = 4        // at a time: anyone who knows an ingest URL can name certificates that do not exist
 	maxFetched   = 64 << 10 // bytes of a response
 	// maxCertificates limits the cache, which is emptied at the limit. SNS has one for each region, and each is valid for
-	// about a year; their URLs change with them.
+	// about a year; their URLs change with them. Once expired, one is fetched again.
 	maxCertificates = 64
 )
 
@@ -47,9 +47,10 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 		return nil
 	}
 	f.mu.Lock()
-	req.Certificate = f.certificates[address]
+	cached := f.certificates[address]
 	f.mu.Unlock()
-	if req.Certificate != nil {
+	if cached != nil && !req.Now.After(cached.NotAfter) {
+		req.Certificate = cached
 		return nil
 	}
 	size := int64(waitingOverhead + len(req.Body))
@@ -58,7 +59,7 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 	}
 	defer f.room.Give(size)
 	fetched, err, _ := f.runs.Do(address, func() (any, error) {
-		return f.certificate(context.WithoutCancel(ctx), address)
+		return f.certificate(context.WithoutCancel(ctx), conf, address)
 	})
 	if err != nil {
 		return web.ServiceUnavailable(err, "the certificate of the signature could not be fetched; send the event again")
@@ -67,8 +68,9 @@ func (f *fetcher) certify(ctx context.Context, conf verify.Config, req *verify.R
 	return nil
 }
 
-// certificate fetches and caches a certificate; nil if the address has none.
-func (f *fetcher) certificate(ctx context.Context, address string) (*x509.Certificate, error) {
+// certificate fetches and caches a certificate; nil if the address has none of the provider. What it is trusted for is
+// the TLS connection to the provider's host: neither file has the certificates between it and a root.
+func (f *fetcher) certificate(ctx context.Context, conf verify.Config, address string) (*x509.Certificate, error) {
 	status, body, err := f.get(ctx, address)
 	block, _ := pem.Decode(body)
 	switch {
@@ -80,8 +82,8 @@ func (f *fetcher) certificate(ctx context.Context, address string) (*x509.Certif
 		return nil, nil
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return nil, nil //nolint:nilerr // it is not a certificate: the request is rejected
+	if err != nil || !conf.IsOfProvider(cert) {
+		return nil, nil //nolint:nilerr // it is not a certificate of the provider: the request is rejected
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -2,10 +2,14 @@ package ingest
 
 import (
 	"crypto/ed25519"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
+	"math/big"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -138,6 +143,7 @@ func TestHandshakes(t *testing.T) {
 // signed for the topic of the endpoint.
 func TestCertificatesAndSubscriptions(t *testing.T) {
 	v, _ := vectorOf(t, "sns/confirmation")
+	certificate := reissued(t, v.Certificate, "sns.amazonaws.com", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	var requested []string
 	var failing error
 	status := 200
@@ -146,7 +152,7 @@ func TestCertificatesAndSubscriptions(t *testing.T) {
 		if _, bounded := r.Context().Deadline(); !bounded {
 			t.Error("a request without a deadline")
 		}
-		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(v.Certificate))}, failing
+		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(certificate))}, failing
 	}})
 	w.provider("sns", v.Secret)
 	f := func(name, body string, want, requests int) {
@@ -188,6 +194,57 @@ func TestCertificatesAndSubscriptions(t *testing.T) {
 	f("not verified", v.Body, 200, 0) // stored, not confirmed
 	if n := len(w.stored()); n < 2 {
 		t.Errorf("%d events are stored", n)
+	}
+}
+
+// reissued returns a certificate for the key of another one, in PEM.
+func reissued(t *testing.T, text, name string, from, until time.Time) string {
+	t.Helper()
+	block, _ := pem.Decode([]byte(text))
+	of := must.Get(x509.ParseCertificate(block.Bytes))(t)
+	public, private, err := ed25519.GenerateKey(nil)
+	must.Do(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: from,
+		NotAfter: until}
+	issuer := &x509.Certificate{Subject: pkix.Name{CommonName: "issuer"}, PublicKey: public}
+	der := must.Get(x509.CreateCertificate(nil, template, issuer, of.PublicKey, private))(t)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// A signature counts while its certificate is valid, which has to name the provider. The cache keeps none for longer.
+func TestCertificatesExpire(t *testing.T) {
+	v, _ := vectorOf(t, "sns/json")
+	at := time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
+	served, requests := "", 0
+	newFetcher := func() *fetcher {
+		return &fetcher{turns: make(chan struct{}, maxFetches), room: wait.NewRoom(1 << 20),
+			transport: roundTripper(func(*http.Request) (*http.Response, error) {
+				requests++
+				return &http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(served))}, nil
+			})}
+	}
+	f := newFetcher()
+	conf := verify.Config{Type: "sns", Secrets: []string{v.Secret}}
+	check := func(what string, now time.Time, want verify.Reason, wantRequests int) {
+		t.Helper()
+		requests = 0
+		req := verify.Request{Method: "POST", Body: []byte(v.Body), Now: now}
+		must.Do(t, f.certify(t.Context(), conf, &req))
+		is.Equal(t, verify.Check(conf, req), want, what)
+		is.Equal(t, requests, wantRequests, "%s: requests", what)
+	}
+	served = reissued(t, v.Certificate, "sns.amazonaws.com", at, at.Add(time.Hour))
+	check("not valid yet", at.Add(-time.Minute), verify.CertificateExpired, 1)
+	check("valid, in the cache", at.Add(time.Minute), "", 0)
+	check("expired in the cache", at.Add(2*time.Hour), verify.CertificateExpired, 1)
+	served = reissued(t, v.Certificate, "sns.eu-central-1.amazonaws.com", at, at.Add(3*time.Hour))
+	check("a new one", at.Add(2*time.Hour), "", 1)
+	for name, want := range map[string]verify.Reason{
+		"sns.cn-north-1.amazonaws.com.cn": "", "amazonaws.com.evil.example": verify.SignatureMismatch,
+		"evilamazonaws.com": verify.SignatureMismatch, "": verify.SignatureMismatch,
+	} {
+		f, served = newFetcher(), reissued(t, v.Certificate, name, at, at.Add(time.Hour))
+		check("of "+name, at, want, 1)
 	}
 }
 

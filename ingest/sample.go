@@ -43,7 +43,7 @@ func (g *Ingest) Sample(ep *config.Endpoint, provider, kind string, eventID id.I
 	if len(e.Dests) == 0 {
 		e.Reason = event.NoDestination
 	}
-	if p.verify != nil && p.verify.Type == provider && scheme.CanSign() {
+	if p.verify != nil && p.verify.Type == provider && p.verify.CanSign() {
 		if err := g.signSample(ep, p, scheme.IDHeader(), e, header); err != nil {
 			return nil, err
 		}

@@ -169,7 +169,7 @@ type Endpoint struct {
 	Validate string            `json:"validate" in:"" enum:"off,warn,reject" inref:"EventValidation"`
 	Metadata map[string]string `json:"metadata" in:"own" inref:"MetadataInput" maxProperties:"20"`
 	// Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
-	Tenant string `json:"tenant,omitempty" in:"own" ref:"TenantName"`
+	Tenant string `json:"tenant,omitempty" in:"own,null" ref:"TenantName"`
 	// URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see
 	// its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks
 	// the URL (Slack's `url_verification`, `hub.challenge`, Dropbox's `challenge`), are answered before any check and not
@@ -373,7 +373,7 @@ type SignatureExplanation struct {
 	Scheme  string `json:"scheme" enum:"@schemes"`
 	// What the endpoint's current verification makes of the request.
 	Verdict event.Verdict `json:"verdict" enum:"verified,observed,rejected"`
-	Reason  *event.Reason `json:"reason" enum:"signature_missing,signature_malformed,signature_mismatch,timestamp_outside_tolerance"`
+	Reason  *event.Reason `json:"reason" enum:"signature_missing,signature_malformed,signature_mismatch,timestamp_outside_tolerance,certificate_expired"`
 	// The headers that the verification reads, with their values as received.
 	Headers []Header `json:"headers"`
 	// The address that Twilio is assumed to have called, which its signature covers. It is tried with and without the

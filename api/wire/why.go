@@ -46,6 +46,7 @@ var Reasons = map[event.Reason]string{
 	event.SignatureMalformed: "the signature is not in the provider's format",
 	event.SignatureMismatch:  "the signature matches none of the endpoint's secrets",
 	event.TimestampTolerance: "the signed time is too far from the time of receipt",
+	event.CertificateExpired: "the certificate of the signature was not valid at the time of receipt",
 	event.NoDestination:      "the endpoint had no enabled destination",
 	event.Filtered:           "the destination's filter does not match it",
 	event.Duplicate:          "it repeats an event that was stored before",

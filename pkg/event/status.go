@@ -26,6 +26,7 @@ const (
 	SignatureMalformed Reason = "signature_malformed"
 	SignatureMismatch  Reason = "signature_mismatch"
 	TimestampTolerance Reason = "timestamp_outside_tolerance"
+	CertificateExpired Reason = "certificate_expired"
 )
 
 // Reasons of skipped events and deliveries.

@@ -103,7 +103,7 @@ func (s *Scheme) formFault(secret string) string {
 	case err == nil && key != "" && wellFormed:
 		return ""
 	case s.layout.keyForm == "whsec":
-		return "must be whsec_ followed by base64"
+		return "must be whsec_ followed by base64, or whpk_ followed by the base64 of an Ed25519 key"
 	}
 	return "is not the secret of " + s.Title + ", which looks like this: " + s.SecretForm
 }

@@ -189,8 +189,11 @@ func (x *explainer) messagesOf(r Request) []message {
 	return x.appendMessages(nil, r, x.value(x.idHeader), x.stamp)
 }
 
-// keyOf returns the key of a secret, "" if the secret is invalid.
+// keyOf returns the key of a secret, "" if the secret is invalid or a public key, which signs nothing.
 func (x *explainer) keyOf(secret string) string {
+	if x.signsAsymmetrically(secret) {
+		return ""
+	}
 	key, _ := x.key(secret)
 	return key
 }
@@ -216,6 +219,10 @@ func firstCharacters(s string) string { return s[:min(len(s), shownSignature)] }
 
 // findings returns what is probably wrong. The reason is not empty.
 func (x *explainer) findings() []Finding {
+	if c := x.form.certificate; x.out.Reason == CertificateExpired {
+		return finding("certificate", "the signature is right, but its certificate is valid from %s to %s: ask %s to sign "+
+			"with a current one", c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339), x.scheme.Title)
+	}
 	if x.out.Reason == TimestampOutsideTolerance {
 		return x.ageFinding()
 	}

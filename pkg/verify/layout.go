@@ -3,6 +3,8 @@ package verify
 import (
 	"bytes"
 	"cmp"
+	"crypto/ed25519"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -35,13 +37,15 @@ type layout struct {
 	keyForm    string             // of a MAC, as in a row
 	secretAt   string             // place that must equal the secret; "" for none
 	// certificate is the place of the URL of an RSA certificate, which must match certificateURL; "" for none.
-	certificate    string
-	certificateURL *regexp.Regexp
-	required       []string          // further places that a request must have
-	paths          []string          // of the fields of the body that are read
-	fields         map[string]string // of this request's body, by their paths; nil if it has no unambiguous fields
-	signsURL       bool              // Twilio: see appendURLMessages
-	configurable   bool              // the owner of the endpoint can change the members of Config
+	certificate     string
+	certificateURL  *regexp.Regexp
+	certificateName *regexp.Regexp    // that a name in the certificate must match
+	required        []string          // further places that a request must have
+	paths           []string          // of the fields of the body that are read
+	fields          map[string]string // of this request's body, by their paths; nil if it has no unambiguous fields
+	signsURL        bool              // Twilio: see appendURLMessages
+	decodesURL      bool              // HubSpot: see signedCharacters
+	configurable    bool              // the owner of the endpoint can change the members of Config
 }
 
 // maxMessages is how many texts a provider may have signed: see signedURLs.
@@ -87,7 +91,10 @@ func (l *layout) check(secrets []string, r Request) (signedAt time.Time, signed 
 	var messages [maxMessages]message
 	for _, m := range l.appendMessages(messages[:0], r, id, stamp) {
 		if l.verify(secrets, m, signatures) {
-			return signedAt, m, ""
+			if c := l.form.certificate; c != nil && !isCurrent(c, r.Now) {
+				reason = CertificateExpired
+			}
+			return signedAt, m, reason
 		}
 	}
 	return signedAt, signed, SignatureMismatch
@@ -96,7 +103,13 @@ func (l *layout) check(secrets []string, r Request) (signedAt time.Time, signed 
 // appendSignatures appends the well-formed MACs in the signature header to dst. Other items are ignored.
 func (l *layout) appendSignatures(dst []string, value string) []string {
 	for item := range items(value, l.separators) {
-		if s, found := strings.CutPrefix(item, l.prefix); found && l.form.wellFormed(s) && !l.unknown {
+		s, found := strings.CutPrefix(item, l.prefix)
+		isWellFormed := found && l.form.wellFormed(s)
+		if l.keyForm == "whsec" && !isWellFormed {
+			s, found = strings.CutPrefix(item, asymmetricPrefix)
+			isWellFormed = found && len(s) == base64.StdEncoding.EncodedLen(ed25519.SignatureSize) && everyByte(s, isBase64)
+		}
+		if isWellFormed && !l.unknown {
 			dst = append(dst, s)
 		}
 	}
@@ -135,8 +148,8 @@ func (l *layout) timestamp(at time.Time) string {
 	return strconv.FormatInt(at.Unix(), 10)
 }
 
-// appendMessages appends to dst what the provider may have signed: one text, several if it signs the URL, none if a
-// part of it is missing from the request.
+// appendMessages appends to dst what the provider may have signed: one text, several if it signs the URL, none if a part
+// of it is missing from the request.
 func (l *layout) appendMessages(dst []message, r Request, id, stamp string) []message {
 	if l.signsURL {
 		return appendURLMessages(dst, r)
@@ -148,8 +161,17 @@ func (l *layout) appendMessages(dst []message, r Request, id, stamp string) []me
 	if l.idHeader != "" {
 		m.head = id + "." + m.head
 	}
-	return append(dst, m)
+	dst = append(dst, m)
+	if decoded := signedCharacters.Replace(r.URL); l.decodesURL && decoded != r.URL {
+		r.URL = decoded
+		dst = append(dst, l.content.renderRow(stamp, r, l.fields))
+	}
+	return dst
 }
+
+// signedCharacters decodes the characters of a URL that HubSpot decodes before it signs. Its own library does not.
+var signedCharacters = strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$",
+	"%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",", "%3B", ";")
 
 // verify reports whether one of the secrets made one of the signatures over the message.
 func (l *layout) verify(secrets []string, m message, signatures []string) bool {
@@ -162,7 +184,8 @@ func (l *layout) verify(secrets []string, m message, signatures []string) bool {
 		if l.content.hasSecret {
 			signed.head = strings.ReplaceAll(m.head, "{secret}", secret)
 		}
-		if key != "" && l.form.verify(key, signed, signatures) { // anyone can sign with the empty key
+		form := l.formFor(secret)
+		if key != "" && form.verify(key, signed, signatures) { // anyone can sign with the empty key
 			return true
 		}
 	}
@@ -193,6 +216,9 @@ func (l *layout) key(secret string) (string, error) {
 // sign sets the headers that check reads.
 func (l *layout) sign(secret string, r Request) error {
 	key, err := l.key(secret)
+	if err == nil && l.signsAsymmetrically(secret) {
+		err = errors.New("only the sender has the private key")
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"time"
 )
 
 // otherForms are the algorithms that the configurable scheme does not have: a text that is sent as it is, and
@@ -81,6 +82,17 @@ func (f macForm) decode(text string) ([]byte, error) {
 		return []byte(text), nil
 	}
 	return base64.StdEncoding.Strict().DecodeString(text)
+}
+
+// isCurrent reports whether a time is in the validity period of a certificate.
+func isCurrent(c *x509.Certificate, now time.Time) bool {
+	return !now.Before(c.NotBefore) && !now.After(c.NotAfter)
+}
+
+// IsOfProvider reports whether a certificate names the provider.
+func (c Config) IsOfProvider(cert *x509.Certificate) bool {
+	name := ByName(c.Type).layout.certificateName
+	return name != nil && slices.ContainsFunc(append(cert.DNSNames, cert.Subject.CommonName), name.MatchString)
 }
 
 // CertificateURL returns the URL of the certificate that verifies a request: only one of the provider's own hosts and

@@ -81,6 +81,12 @@ func (s *Scheme) CanSign() bool {
 	return s.layout.form.check == nil && len(s.layout.formAt) == 0 && !strings.HasPrefix(s.layout.header, bodyPlace)
 }
 
+// CanSign reports whether [Sign] can sign with the first secret: it is not the public key of a sender.
+func (c Config) CanSign() bool {
+	s := ByName(c.Type)
+	return s.CanSign() && len(c.Secrets) > 0 && !s.layout.signsAsymmetrically(c.Secrets[0])
+}
+
 // SecretHeader returns the header that has the secret itself, "" if the provider signs instead.
 func (s *Scheme) SecretHeader() string {
 	if !s.Signs() || s.layout.form.isMAC() || s.layout.form.check != nil || strings.HasPrefix(s.layout.header, bodyPlace) {
@@ -280,11 +286,15 @@ type signature struct {
 	// Ageless: the age is not checked, because the provider repeats requests with their old timestamp, or may do so.
 	Ageless bool
 	Key     string // of an HMAC: text (default), hex, or whsec for base64 after `whsec_`
-	// Certificate is the place of the URL of an RSA certificate. Only URLs that match CertificateURL are fetched.
-	Certificate    string
-	CertificateURL string `json:"certificate_url"`
-	SecretAt       string `json:"secret_at"` // place that must equal the secret
-	SignsURL       bool   `json:"signs_url"` // Twilio: see appendURLMessages
+	// Certificate is the place of the URL of an RSA certificate. Only URLs that match CertificateURL are fetched, and a name
+	// in the certificate must match CertificateName.
+	Certificate     string
+	CertificateURL  string `json:"certificate_url"`
+	CertificateName string `json:"certificate_name"`
+	SecretAt        string `json:"secret_at"` // place that must equal the secret
+	SignsURL        bool   `json:"signs_url"` // Twilio: see appendURLMessages
+	// DecodesURL: the provider may have decoded some characters of {url} before it signed: see signedCharacters.
+	DecodesURL bool `json:"decodes_url"`
 }
 
 // varies adapts the layout of a row to a configuration and a request.
@@ -332,7 +342,7 @@ func (s *signature) layout() layout {
 	l := layout{
 		header: canonicalPlace(s.At), idHeader: http.CanonicalHeaderKey(s.ID), separators: s.List, prefix: s.Prefix,
 		timeItem: cmp.Or(s.Time, "t="), form: formOf(cmp.Or(s.Algorithm, "sha256"), cmp.Or(s.Encoding, hexText)),
-		formAt: canonicalPlace(s.AlgorithmAt), clock: s.Clock, ageless: s.Ageless, keyForm: s.Key, signsURL: s.SignsURL,
+		formAt: canonicalPlace(s.AlgorithmAt), clock: s.Clock, ageless: s.Ageless, keyForm: s.Key, signsURL: s.SignsURL, decodesURL: s.DecodesURL,
 		certificate: canonicalPlace(s.Certificate), secretAt: canonicalPlace(s.SecretAt),
 		forms: map[string]macForm{},
 	}
@@ -344,6 +354,7 @@ func (s *signature) layout() layout {
 	}
 	if s.Certificate != "" {
 		l.certificateURL = regexp.MustCompile(`^(?:` + s.CertificateURL + `)$`)
+		l.certificateName = regexp.MustCompile(`^(?i:` + s.CertificateName + `)$`)
 	}
 	for word, algorithm := range s.Algorithms {
 		l.forms[word] = formOf(algorithm, cmp.Or(s.Encoding, hexText))

@@ -7,7 +7,26 @@ import (
 	"strings"
 )
 
-const standardPrefixText = "whsec_"
+const (
+	standardPrefixText = "whsec_"
+	publicPrefixText   = "whpk_" // of an Ed25519 key, with which asymmetric signatures are verified
+	asymmetricPrefix   = "v1a,"
+)
+
+// signsAsymmetrically reports whether a secret of Standard Webhooks is the public key of the sender.
+func (l *layout) signsAsymmetrically(secret string) bool {
+	return l.keyForm == "whsec" && strings.HasPrefix(secret, publicPrefixText)
+}
+
+var ed25519Base64 = formOf("ed25519", base64Text)
+
+// formFor returns how signatures are verified with a secret.
+func (l *layout) formFor(secret string) macForm {
+	if l.signsAsymmetrically(secret) {
+		return ed25519Base64
+	}
+	return l.form
+}
 
 // varyStandard reads the headers that Svix sends with the same meaning as `svix-…`, if the request has no `webhook-…`
 // header. Otherwise an attacker could add a new webhook-id, by which destinations deduplicate, to a captured request
@@ -44,8 +63,18 @@ func hidesTimestamp(id string) bool {
 }
 
 // decodeStandardSecret decodes a secret in base64, with or without the prefix `whsec_`; the vendors' libraries accept
-// both. Supabase shows it after `v1,`.
+// both. Supabase shows it after `v1,`. A public key has the prefix `whpk_`.
 func decodeStandardSecret(secret string) (string, error) {
+	if encoded, ok := strings.CutPrefix(secret, publicPrefixText); ok {
+		key, err := ed25519Base64.decode(encoded)
+		if err == nil {
+			err = isEd25519(key)
+		}
+		if err != nil {
+			return "", err
+		}
+		return string(key), nil
+	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(secret, "v1,"), standardPrefixText))
 	if err != nil {
 		return "", err // key has the bytes before the invalid character

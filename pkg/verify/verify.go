@@ -42,6 +42,8 @@ const (
 	// SignatureMismatch: the header is well-formed, but none of the secrets made its signature over this request. Also the
 	// result for an invalid configuration and for a Twilio body that is not a form.
 	SignatureMismatch Reason = "signature_mismatch"
+	// CertificateExpired: the signature is valid, but its certificate was not when the request came.
+	CertificateExpired Reason = "certificate_expired"
 	// TimestampOutsideTolerance: the signature is valid, but its time is more than the tolerance in the past or in the
 	// future.
 	TimestampOutsideTolerance Reason = "timestamp_outside_tolerance"
@@ -73,7 +75,7 @@ func Check(c Config, r Request) Reason {
 }
 
 // CheckIgnoringAge is Check without the check of the age. It is for rejected events that their owner replays: by then
-// every timestamp is old.
+// every timestamp is old. The certificate must have been valid at r.Now.
 func CheckIgnoringAge(c Config, r Request) Reason {
 	_, _, reason := c.checkSignature(r)
 	return reason

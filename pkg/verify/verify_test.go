@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -412,4 +414,56 @@ func TestChallenge(t *testing.T) {
 	f(http.MethodPost, "", `{"type":"url_verification"}`, "")
 	f(http.MethodPost, "", `url_verification`, "")
 	f(http.MethodPost, "", `{"type":"url_verification","challenge":"a"`+strings.Repeat(" ", maxChallengeBody)+`}`, "")
+}
+
+// What a relay signs with an Ed25519 key, another relay verifies with the public key (v1a of Standard Webhooks), beside
+// symmetric secrets. A public key makes no signature itself.
+func TestPublicKeysOfStandardWebhooks(t *testing.T) {
+	key, other, symmetric := sign.New(sign.Ed25519), sign.New(sign.Ed25519), sign.NewSecret()
+	body, at := []byte(`{"type":"a"}`), time.Unix(1760000000, 0)
+	signature := sign.Sign([]sign.Secret{key}, "msg_1", at, body)
+	request := func(signature string) Request {
+		return Request{Header: http.Header{"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {"1760000000"},
+			"Webhook-Signature": {signature}}, Body: body, Now: at}
+	}
+	config := func(secrets ...string) Config {
+		return Config{Type: StandardWebhooks, Secrets: secrets, Tolerance: DefaultTolerance}
+	}
+	c := config(*key.PublicText())
+	is.OK(t, c.Validate(), "a public key")
+	want(t, c, request(signature), "")
+	want(t, config(*other.PublicText(), *key.PublicText()), request("v1,x "+signature), "")
+	want(t, config(symmetric.Reveal(), *key.PublicText()), request(sign.Sign([]sign.Secret{symmetric}, "msg_1", at, body)), "")
+	want(t, config(*other.PublicText()), request(signature), SignatureMismatch)
+	want(t, config(symmetric.Reveal()), request(signature), SignatureMismatch)
+	changed := request(signature)
+	changed.Body = []byte(`{"type":"b"}`)
+	want(t, c, changed, SignatureMismatch)
+	public := []byte(key.PublicKey()) // as an HMAC key, which anyone could use
+	forged := hmac.New(sha256.New, public)
+	forged.Write([]byte("msg_1.1760000000." + string(body)))
+	mac := base64.StdEncoding.EncodeToString(forged.Sum(nil))
+	want(t, c, request("v1,"+mac), SignatureMismatch)
+	is.Failed(t, Sign(c, request("")), "only the sender has the private key", "Sign")
+	is.Equal(t, c.CanSign(), false, "can sign")
+	is.Failed(t, config("whpk_AAAA").Validate(), "whpk_", "a short key")
+	is.Failed(t, config("whsk_"+base64.StdEncoding.EncodeToString(make([]byte, 32))).Validate(), "whpk_", "a private key")
+}
+
+// HubSpot may decode some characters of the URL before it signs. Others stay.
+func TestHubSpotDecodesTheURL(t *testing.T) {
+	at := time.UnixMilli(1760000000000)
+	f := func(signed, received string, reason Reason) {
+		t.Helper()
+		c := Config{Type: "hubspot", Secrets: []string{otherSecret}, Tolerance: DefaultTolerance}
+		r := Request{Method: "POST", URL: "https://h/in/a?" + signed, Header: http.Header{}, Body: []byte("[]"), Now: at}
+		must.Do(t, Sign(c, r))
+		r.URL = "https://h/in/a?" + received
+		want(t, c, r, reason)
+	}
+	const raw, decoded = "a=%3A%2F%3F%40%21%24%27%28%29%2A%2C%3B%26%20", "a=:/?@!$'()*,;%26%20"
+	f(decoded, raw, "")
+	f(raw, raw, "")
+	f(raw, decoded, SignatureMismatch)
+	f("a=:/?@!$'()*,;& ", raw, SignatureMismatch)
 }
