@@ -16,6 +16,9 @@ func compatDocument(document []byte) ([]byte, error) {
 	}
 	c := compat{named: whole["components"].(map[string]any)["schemas"].(map[string]any)}
 	whole = c.rewrite(whole).(map[string]any)
+	for _, s := range whole["components"].(map[string]any)["schemas"].(map[string]any) {
+		delete(s.(map[string]any), "nullable") // each reference says it: generators lose it here, or what is named so
+	}
 	whole["openapi"] = "3.0.3"
 	delete(whole, "webhooks")
 	info := whole["info"].(map[string]any)
@@ -78,8 +81,16 @@ func (c compat) schema(v any) map[string]any {
 	if !ok {
 		return map[string]any{} // true
 	}
-	if ref, ok := in["$ref"]; ok {
-		return map[string]any{"$ref": ref} // 3.0 has nothing beside it
+	if ref, ok := in["$ref"].(string); ok {
+		only := map[string]any{"$ref": ref} // 3.0 has nothing beside it
+		if !c.allowsNull(ref) {
+			return only
+		}
+		target := c.schema(c.named[strings.TrimPrefix(ref, "#/components/schemas/")])
+		if kind := target["type"]; kind != nil && kind != "object" {
+			return target
+		}
+		return map[string]any{"allOf": []any{only}, "nullable": true}
 	}
 	out, nullable := map[string]any{}, false
 	for name, v := range in {
@@ -135,7 +146,13 @@ func (c compat) addAlternatives(out, in map[string]any, name string) (nullable b
 	}
 	var rest []any
 	for _, v := range all {
-		if s := v.(map[string]any); !isNullSchema(s) && !isCondition(s) {
+		s := v.(map[string]any)
+		ref, isRef := s["$ref"].(string)
+		switch {
+		case isRef:
+			rest = append(rest, map[string]any{"$ref": ref})
+			nullable = nullable || name != "allOf" && c.allowsNull(ref)
+		case !isNullSchema(s) && !isCondition(s):
 			rest = append(rest, c.schema(s))
 		}
 	}
@@ -160,6 +177,15 @@ func (c compat) addAlternatives(out, in map[string]any, name string) (nullable b
 		}
 	}
 	return nullable
+}
+
+// allowsNull reports whether null is valid for the named schema of a reference.
+func (c compat) allowsNull(ref string) bool {
+	s, _ := c.named[strings.TrimPrefix(ref, "#/components/schemas/")].(map[string]any)
+	types, _ := s["type"].([]any)
+	one, _ := s["oneOf"].([]any)
+	anyOf, _ := s["anyOf"].([]any)
+	return slices.Contains(types, any("null")) || slices.ContainsFunc(slices.Concat(one, anyOf), isNullSchema)
 }
 
 func isNullSchema(v any) bool {

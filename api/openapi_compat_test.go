@@ -34,6 +34,9 @@ func TestCompatDocument(t *testing.T) {
 		is.Equal(t, len(got), len(want), "entries")
 	}
 	checkCompatible(t, "", schemasOf(compatible))
+	for name, s := range schemasOf(compatible) {
+		is.Equal(t, s.(map[string]any)["nullable"], nil, "%s itself is nullable:", name)
+	}
 	if compatible["openapi"] != "3.0.3" || compatible["webhooks"] != nil {
 		t.Errorf("version %v, webhooks %v", compatible["openapi"], compatible["webhooks"])
 	}
@@ -70,6 +73,7 @@ func TestCompatSchema(t *testing.T) {
 	c := compat{named: map[string]any{
 		"Time": map[string]any{"type": "string", "format": "date-time"},
 		"Dest": map[string]any{"type": "object", "properties": map[string]any{}},
+		"Rule": map[string]any{"type": []any{"object", "null"}},
 	}}
 	for schema, want := range map[string]string{
 		`true`: `{}`,
@@ -83,6 +87,9 @@ func TestCompatSchema(t *testing.T) {
 			"type":"string","format":"date-time","nullable":true}`,
 		`{"oneOf":[{"$ref":"#/components/schemas/Dest"},{"type":"null"}]}`: `{"allOf":[{"$ref":"#/components/schemas/Dest"}],
 			"nullable":true}`,
+		`{"$ref":"#/components/schemas/Rule"}`: `{"allOf":[{"$ref":"#/components/schemas/Rule"}],"nullable":true}`,
+		`{"oneOf":[{"$ref":"#/components/schemas/Rule"},{"type":"string"}]}`: `{"nullable":true,
+			"oneOf":[{"$ref":"#/components/schemas/Rule"},{"type":"string"}]}`,
 		`{"anyOf":[{"type":"string"},{"type":"array","items":true}]}`: `{"anyOf":[{"type":"string"},
 			{"type":"array","items":{}}]}`,
 		`{"type":"object","properties":{"id":false,"rule":{"type":"null"},"url":{"type":"string"}},

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Generates clients from /openapi-compat.json of bin/relay dev with openapi-generator, for Python, Go and TypeScript, and with
-# openapi-python-client. Python has to import all modules, Go has to compile, TypeScript to pass the strict type check.
+# openapi-python-client. Python has to import all modules, and openapi-python-client's to create, read and change an endpoint with
+# destinations; Go has to compile, TypeScript to pass the strict type check.
 # `generators.sh install` only fetches the generators.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -61,6 +62,34 @@ for name in ("python_client", "openapi_client"):
     print(f"{name}: {len(modules)} modules imported")
     if len(modules) < 100:
         sys.exit(f"{name} has too few modules")
+PYTHON
+# The client of openapi-python-client imports most models only when it uses them.
+"$work/venv/bin/python" - <<'PYTHON'
+import os
+import sys
+
+sys.path[:0] = ["."]
+from python_client import AuthenticatedClient
+from python_client.api.alerts import update_alerts
+from python_client.api.endpoints import create_endpoint, read_endpoint, update_endpoint
+from python_client.models import AlertSettingsInput, EndpointCreate, EndpointUpdate
+
+client = AuthenticatedClient(
+    base_url=os.environ["RELAY_BASE_URL"], token=os.environ["RELAY_API_KEY"], raise_on_unexpected_status=True)
+made = create_endpoint.sync(client=client, body=EndpointCreate.from_dict({
+    "name": "shop", "destinations": [
+        {"url": "https://127.0.0.1:9/a", "filter": {"types": ["order.*"]}, "headers": {"X-Shop": "1"}},
+        {"url": "https://127.0.0.1:9/b", "rate_limit": {"per_second": 5}, "filter": None}]}))
+read = read_endpoint.sync(made.id, client=client)
+assert [(d.url, d.filter_ and d.filter_.types) for d in read.destinations] == [
+    ("https://127.0.0.1:9/a", ["order.*"]), ("https://127.0.0.1:9/b", None)], read
+changed = update_endpoint.sync(made.id, client=client, body=EndpointUpdate.from_dict({
+    "name": "store", "destinations": [{"id": read.destinations[0].id, "url": "https://127.0.0.1:9/c", "filter": None}]}))
+assert changed.name == "store" and changed.destinations[0].filter_ is None, changed
+settings = update_alerts.sync(client=client, body=AlertSettingsInput.from_dict({
+    "channels": {"webhook": {"url": "https://127.0.0.1:9/alerts"}, "email": None}}))
+assert settings.channels.webhook and settings.channels.email is None, settings
+print("python_client: an endpoint with destinations and alert settings created, read and changed")
 PYTHON
 (cd go && GOFLAGS="-trimpath -mod=mod" CGO_ENABLED=0 quiet go build ./...)
 "$tsc" --strict --noEmit --target es2022 --module esnext --moduleResolution bundler --lib es2022,dom typescript-fetch/index.ts
