@@ -114,6 +114,7 @@ type API struct {
 	idempotent *frame.IdempotentCalls
 	events     *events.Area
 	jobs       *jobs.Area
+	public     *public
 	drain      context.CancelFunc
 }
 
@@ -147,10 +148,11 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.public = newPublic(&cfg, &deps, deprecated, x.catalogue)
 	a.router = frame.NewRouter(frame.RouterConfig{
 		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantRules,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
-		Public: newPublic(&cfg, &deps, deprecated, x.catalogue).servePublic, Announce: deprecated.announce,
+		Public: a.public.servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)
 	a.handler = a.front.Wrap(a.router.Serve)
 	return a, nil
@@ -165,8 +167,14 @@ func (a *API) Drain() {
 // Handler serves /v1, /healthz, /readyz and the documentation, and answers every other path with 404.
 func (a *API) Handler() http.Handler { return a.handler }
 
-// Run marks replay runs as interrupted when their node died while it queued them. It returns when ctx ends.
-func (a *API) Run(ctx context.Context) error { return a.jobs.Run(ctx) }
+// Run builds the public documents, and marks replay runs as interrupted when their node died while it queued them. It
+// returns when ctx ends, or if a document has a fault.
+func (a *API) Run(ctx context.Context) error {
+	if _, err := a.public.pages(); err != nil {
+		return fmt.Errorf("build the public documents: %w", err)
+	}
+	return a.jobs.Run(ctx)
+}
 
 // areas are the areas that New needs itself, and the routes of all.
 type areas struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -295,4 +296,12 @@ func splitBefore(r *regexp.Regexp, text string) (parts []string) {
 		parts, begin = append(parts, text[begin:at[0]]), at[0]
 	}
 	return append(parts, text[begin:])
+}
+
+// A fault of the documents ends the start with its reason.
+func TestFaultOfTheDocumentsEndsRun(t *testing.T) {
+	table := &deprecationTable{join: func() (*yaml.Node, error) { return nil, errors.New("a part is broken") }}
+	cfg := &Config{Pages: map[string][]byte{"/about": nil}}
+	a := &API{public: newPublic(cfg, &Deps{}, table, nil)}
+	is.Failed(t, a.Run(t.Context()), "a part is broken", "Run")
 }

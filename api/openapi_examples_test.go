@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -129,3 +132,105 @@ const (
 	exampleDestination = "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r"
 	exampleDay         = "2026-11-20"
 )
+
+// Each example of a schema is valid for it.
+func TestExamplesOfSchemasAreValid(t *testing.T) {
+	source := plain(must.Get(loadContract())(t).source).(map[string]any)
+	schemas, examples := map[string]any{}, map[string][]any{}
+	var collect func(at string, v any)
+	collect = func(at string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for i, element := range v {
+				collect(at+"/"+strconv.Itoa(i), element)
+			}
+		case map[string]any:
+			list, isSchema := v["examples"].([]any) // of bodies they are objects
+			if isSchema {
+				schemas["at"+strconv.Itoa(len(schemas))], examples[at] = v, list
+				v["$comment"] = at
+			}
+			for name, inner := range v {
+				if name != "examples" {
+					collect(at+"/"+name, inner)
+				}
+			}
+		}
+	}
+	collect("", at(source, "components", "schemas"))
+	collect("", source["paths"])
+	compiler := jsonschema.NewCompiler()
+	compiler.DefaultDraft(jsonschema.Draft2020)
+	document := map[string]any{"components": source["components"], "$defs": schemas}
+	must.Do(t, compiler.AddResource("relay:examples", document))
+	for name, schema := range schemas {
+		where := schema.(map[string]any)["$comment"].(string)
+		compiled := must.Get(compiler.Compile("relay:examples#/$defs/" + name))(t)
+		for _, example := range examples[where] {
+			is.OK(t, compiled.Validate(example), where)
+		}
+	}
+	if len(schemas) < 100 {
+		t.Errorf("%d schemas have examples", len(schemas))
+	}
+}
+
+// A member of a request may be null where the document says so, and only there.
+func TestNullIsAcceptedWhereTheDocumentSaysSo(t *testing.T) {
+	doc := must.Get(loadContract())(t)
+	tried := 0
+	for template, item := range members(doc.source["paths"]) {
+		for method, op := range members(item) {
+			media := at(op, "requestBody", "content", "application/json")
+			schema := doc.deref(at(media, "schema"))
+			names := slices.Sorted(maps.Keys(members(at(media, "examples"))))
+			if len(names) == 0 || len(members(schema["properties"])) == 0 {
+				continue
+			}
+			t.Run(at(op, "operationId").(string), func(t *testing.T) {
+				c := newClient(t, withJobsOf(3))
+				text := must.Get(json.Marshal(at(media, "examples", names[0], "value")))(t)
+				path, filled := c.fill(template, string(text))
+				for name, property := range members(schema["properties"]) {
+					body := map[string]any{}
+					if json.Unmarshal([]byte(filled), &body) != nil {
+						return // a batch
+					}
+					body[name] = nil
+					allowed := doc.allowsNull(property)
+					a := c.do(strings.ToUpper(method), path, body)
+					message, _ := a.get("error.message").(string)
+					switch {
+					case a.Status < 300 && !allowed:
+						t.Errorf("%s: null is accepted, and the document does not say so", name)
+					case a.Status == 400 && allowed && a.get("error.param") == name && strings.HasPrefix(message, "must be a"):
+						t.Errorf("%s: null is refused, and the document allows it: %s", name, message)
+					}
+					tried++
+				}
+			})
+		}
+	}
+	if tried < 100 {
+		t.Errorf("%d members were tried", tried)
+	}
+}
+
+// allowsNull reports whether null is valid for a schema of the document. A schema without a type is one of any value.
+func (c *contract) allowsNull(v any) bool {
+	if v == false {
+		return false
+	}
+	s := c.deref(v)
+	for _, keyword := range []string{"oneOf", "anyOf"} {
+		if all, ok := s[keyword].([]any); ok {
+			return slices.ContainsFunc(all, c.allowsNull)
+		}
+	}
+	if all, ok := s["allOf"].([]any); ok {
+		return !slices.ContainsFunc(all, func(part any) bool { return !c.allowsNull(part) })
+	}
+	types, isList := s["type"].([]any)
+	isAny := s["type"] == nil && s["const"] == nil && s["enum"] == nil
+	return isAny || s["type"] == "null" || isList && slices.Contains(types, any("null"))
+}

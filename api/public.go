@@ -30,7 +30,7 @@ import (
 type public struct {
 	ready *Readiness
 	keys  *keySet
-	pages func() (map[string]*page, error) // by path; built at the first request
+	pages func() (map[string]*page, error) // by path; built by the first call
 	types *cataloguePages
 	// notAt is the host name of the portal, which serves no page about the API; empty if it has no name of its own.
 	notAt string
@@ -81,11 +81,14 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *cat
 		if err == nil {
 			err = addTools(pages, cfg.Version)
 		}
+		if err != nil {
+			return nil, err
+		}
 		for path, html := range cfg.Pages {
 			p := newPage("text/html; charset=utf-8", html)
 			pages[path] = &p
 		}
-		return pages, err
+		return pages, nil
 	})}
 }
 

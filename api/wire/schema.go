@@ -219,6 +219,11 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 // member completes the schema of a member by its tags. Lists and maps are not null.
 func (g *generator) member(s *jsonschema.Schema, f reflect.StructField) {
 	tag := f.Tag
+	if s.Type != nil { // members of one named type share it
+		own := *s.Type
+		own.SliceOfSimpleTypeValues = slices.Clone(own.SliceOfSimpleTypeValues)
+		s.Type = &own
+	}
 	if s.Items != nil && s.Items.SchemaOrBool != nil {
 		g.item(s.Items.SchemaOrBool.TypeObject, tag)
 	}

@@ -168,7 +168,7 @@ type Reconcile struct {
 	Hook         string      `json:"hook,omitempty" in:"null" maxLength:"300" label:"Webhook at GitHub" description:"For github: the webhook as its API names it, repos/OWNER/REPO/hooks/ID or orgs/ORG/hooks/ID. Required there." example:"repos/example/shop/hooks/42"`
 	Types        []string    `json:"types" in:"" maxItems:"20" items.minLength:"1" items.maxLength:"200" label:"Event types" description:"Only events of these types, as the provider names them. Default: all." example:"[\"invoice.paid\"]"`
 	EverySeconds int         `json:"every_seconds" in:"" minimum:"10" maximum:"86400" label:"Every" description:"Seconds between two looks. Default 300."`
-	Since        web.Time    `json:"since" in:"null" inref:"InputTime" label:"Since" description:"Events before this time are not fetched. Default: when reconcile was set. Events that arrived before that and failed at another webhook of the account may come again." example:"\"2026-06-01T00:00:00Z\""`
+	Since        web.Time    `json:"since" in:"null" inref:"InputTime" label:"Since" description:"Events before this time are not fetched. Default: when reconcile was set. Events that arrived before that and failed at another webhook of the account may come again." example:"\"2026-06-01T00:00:00.000Z\""`
 	APIURL       string      `json:"api_url" in:"" format:"uri" maxLength:"2048" label:"Address of the API" description:"For GitHub Enterprise Server: https://HOST/api/v3. Default: that of the provider." example:"https://github.example.com/api/v3"`
 }
 
