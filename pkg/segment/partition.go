@@ -157,7 +157,9 @@ func (p *Partition) write(b *block, at *segment) (*segment, error) {
 		at = next
 	}
 	if err := p.log.files.write(p.file, b.data, at.size); err != nil {
-		p.torn = p.log.files.truncate(p.file, at.size) != nil
+		if p.torn = p.log.files.truncate(p.file, at.size) != nil; p.torn {
+			err = fmt.Errorf("%w: %w", ErrTorn, err)
+		}
 		return at, fmt.Errorf("write %s: %w", p.name(at.base), err)
 	}
 	return at, nil

@@ -95,6 +95,10 @@ type Key struct {
 
 func (k Key) String() string { return fmt.Sprintf("%s-%d", k.Topic, k.Index) }
 
+// ErrTorn is part of the error of a write that failed and could not be cut off: if the process dies now, the next one may
+// find its records.
+var ErrTorn = errors.New("what was written could not be removed")
+
 // ErrFailed is part of every error after a sync has failed.
 var ErrFailed = errors.New("the log could not be synced to disk, and takes nothing more")
 

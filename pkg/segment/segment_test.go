@@ -492,7 +492,11 @@ func TestFullDisk(t *testing.T) {
 		for i := range 300 {
 			full, stuck = i%5 >= 3, i%5 == 4
 			payload := fmt.Sprint("record ", i, strings.Repeat(".", random.IntN(300)))
+			before := l.Partition("events", 0).torn
 			at, err := l.append("events", 0, payload)
+			if torn := l.Partition("events", 0).torn; (torn && !before) != errors.Is(err, ErrTorn) {
+				t.Fatalf("record %d: %v, torn %v", i, err, torn)
+			}
 			if full != errors.Is(err, syscall.ENOSPC) && !(full && errors.Is(err, fs.ErrPermission)) {
 				t.Fatalf("record %d: %v, full %v", i, err, full)
 			}

@@ -54,7 +54,8 @@ func (r *localRecord) Done(offset int64, err error) {
 	if r.Offset = offset; err != nil && r.untimed {
 		r.Timestamp = time.Time{}
 	}
-	if err != nil && !errors.Is(err, segment.ErrFailed) && !errors.Is(err, ErrNotStored) {
+	if err != nil && !errors.Is(err, segment.ErrFailed) && !errors.Is(err, segment.ErrTorn) &&
+		!errors.Is(err, ErrNotStored) {
 		err = fmt.Errorf("%w: %w", ErrNotStored, err) // it was refused, or its write failed and was cut off
 	}
 	r.done(r.Record, err)
