@@ -74,13 +74,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
 	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
 	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
-	if e.AllowHeaders = x.AllowHeaders; in.Err == nil {
-		for i, name := range e.AllowHeaders {
-			if !headerName.MatchString(name) {
-				in.Fail(frame.Indexed("allow_headers", i), "must be the name of a header, or its beginning with a hyphen at the end")
-			}
-		}
-	}
+	in.allowHeaders(x.AllowHeaders, e)
 	if e.Validation = x.Validate; e.Validation == validateOff {
 		e.Validation = config.ValidateOff
 	}
@@ -102,8 +96,18 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	o.NameUnknown()
 }
 
-// headerName matches what allow_headers may name: letters, digits and hyphens.
-var headerName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+// headerName matches the name of a received header, or its beginning.
+var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,128}$`)
+
+func (in *endpointInput) allowHeaders(names []string, e *config.Endpoint) {
+	for i, name := range names {
+		if !headerName.MatchString(name) {
+			in.Fail(frame.Indexed("allow_headers", i), "must be the name of a header, or its beginning with a hyphen, such as "+
+				"X-Shop-, of 1 to 128 letters, digits and hyphens")
+		}
+	}
+	e.AllowHeaders = names
+}
 
 // commaBetween finds a comma in front of a second alternative. Other commas may be part of a member's name.
 var commaBetween = regexp.MustCompile(`,\s*(?:\$|body:|header:|const:)`)
