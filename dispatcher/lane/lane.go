@@ -25,9 +25,11 @@ const (
 	// idleLane is how long an empty lane is kept, with its opened secrets.
 	idleLane = time.Minute
 	// An empty lane is kept longer for what it counts: rememberParked while deliveries are parked (each is re-checked
-	// within an hour, so all have returned by then), rememberOpen after its circuit breaker was open.
+	// within an hour, so all have returned by then), rememberOpen after its circuit breaker was open, rememberGone after
+	// answers 410.
 	rememberParked = 3 * time.Hour
 	rememberOpen   = time.Hour
+	rememberGone   = time.Hour
 )
 
 // Lane is the state of one destination on this node: a bounded queue, the in-flight window, and the workers that send.

@@ -343,7 +343,7 @@ func TestLaneKeepsNoTextOfAnEvent(t *testing.T) {
 // An idle lane is removed. One that counts something is kept longer, but not its opened secrets.
 func TestIdleLanesAreRemoved(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	for _, dest := range []string{"idle", "busy", "running", "waiting", "parked", "open"} {
+	for _, dest := range []string{"idle", "busy", "running", "waiting", "parked", "open", "gone"} {
 		lt.fill(dest, 1)
 		l := lt.byDest[dest]
 		l.target.Store(&opened{})
@@ -365,6 +365,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 	}
 	lt.parkOne(lt.delivery("parked", ""), event.LaneFull)
 	lt.byDest["open"].breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour)}
+	lt.byDest["gone"].gone.events = make([]id.ID, 1)
 	f := func(after time.Duration, want string) {
 		t.Helper()
 		lt.now = lt.now.Add(after)
@@ -372,13 +373,13 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 		got := slices.Sorted(maps.Keys(lt.byDest))
 		is.Equal(t, strings.Join(got, " "), want, "the lanes are %q", got)
 	}
-	f(idleLane-1, "busy idle open parked running waiting")
+	f(idleLane-1, "busy gone idle open parked running waiting")
 	if lt.byDest["open"].target.Load() == nil {
 		t.Error("the secrets of a lane that was used a moment ago are closed")
 	}
-	f(1, "busy open parked running waiting")
+	f(1, "busy gone open parked running waiting")
 	for dest, l := range lt.byDest {
-		if used := dest != "open" && dest != "parked"; used != (l.target.Load() != nil) {
+		if used := dest != "open" && dest != "parked" && dest != "gone"; used != (l.target.Load() != nil) {
 			t.Errorf("%s: its secrets are open: %t", dest, !used)
 		}
 	}

@@ -279,7 +279,7 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 }
 
 // sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked
-// deliveries or an open breaker is removed only after rememberParked or rememberOpen.
+// deliveries, an open breaker or answers 410 is removed only after rememberParked, rememberOpen or rememberGone.
 func (ls *Lanes) sweep() {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -290,7 +290,8 @@ func (ls *Lanes) sweep() {
 			continue
 		}
 		l.target.Store(nil)
-		if l.parking.total > 0 && idle < rememberParked || l.breaker.open() && now.Sub(l.breaker.openUntil) < rememberOpen {
+		if l.parking.total > 0 && idle < rememberParked || l.breaker.open() && now.Sub(l.breaker.openUntil) < rememberOpen ||
+			len(l.gone.events) > 0 && idle < rememberGone {
 			continue
 		}
 		l.resetParked()
