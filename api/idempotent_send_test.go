@@ -134,8 +134,8 @@ func TestRefusedSendIsRepeated(t *testing.T) {
 	c.sendOnce(target, "type", paid).want(202).replayed(false)
 }
 
-// Server errors are not remembered. A log that certainly did not store the event releases the key at once. After one that
-// may have stored it, a repeat stores the event under the same id, and only when it is not in the log.
+// Server errors are not remembered. A log that certainly did not store the event releases the key at once. After one
+// that may have stored it, a repeat stores the event under the same id, and only when it is not in the log.
 func TestFailedSendKeepsOrReleasesItsKey(t *testing.T) {
 	_, remembering := withRedis(t)
 	var ahead atomic.Int64
@@ -164,8 +164,8 @@ func TestFailedSendKeepsOrReleasesItsKey(t *testing.T) {
 	c.fake.EventFunc = nil
 	c.sendOnce(target, "unknown2", paid).want(202).replayed(false).wantID(inDoubt)
 	c.sendOnce(target, "unknown2", paid).want(202).replayed(true).wantID(inDoubt)
-	is.Equal(t, c.sendOnce(target+"/batch", "batch", batchOf(paid)).want(202).get("data.0.id"), any(inBatch.Text(id.Event)),
-		"the event of the batch")
+	is.Equal(t, c.sendOnce(target+"/batch", "batch", batchOf(paid)).want(202).get("data.0.id"),
+		any(inBatch.Text(id.Event)), "the event of the batch")
 }
 
 func (a *answer) wantID(d id.ID) {

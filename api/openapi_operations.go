@@ -157,8 +157,8 @@ func isRated(path string) bool {
 	return strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/openapi")
 }
 
-// canFail reports whether an operation has errors with a status. x is nil for a public page. A 404 for what a query or a
-// body names is written out.
+// canFail reports whether an operation has errors with a status. x is nil for a public page. A 404 for what a query or
+// a body names is written out.
 func (op *operationText) canFail(status string, x *frame.Route) bool {
 	if x == nil {
 		return status == "429" && isRated(op.path)

@@ -76,7 +76,8 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *cat
 	if notAt == base || notAt == hostOf(cfg.DashboardURL) {
 		notAt = ""
 	}
-	return &public{ready: deps.Ready, keys: keys, types: shown, notAt: notAt, pages: sync.OnceValues(func() (map[string]*page, error) {
+	p := &public{ready: deps.Ready, keys: keys, types: shown, notAt: notAt}
+	p.pages = sync.OnceValues(func() (map[string]*page, error) {
 		pages, err := publicPages(deprecated, cfg)
 		if err == nil {
 			err = addTools(pages, cfg.Version)
@@ -89,7 +90,8 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *cat
 			pages[path] = &p
 		}
 		return pages, nil
-	})}
+	})
+	return p
 }
 
 // hostOf returns the host name in a URL.

@@ -139,13 +139,8 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 		return err
 	}
 	keys, cluster := filepath.Join(s.DataDir, masterKeysFile), len(s.KafkaBrokers) > 0
-	switch {
-	case len(others) > 0:
-		return fmt.Errorf("the data directory %s is not empty: it has %s; name a new one with --data-dir, or remove "+
-			"everything but %s", s.DataDir, strings.Join(others, ", "), masterKeysFile)
-	case !cluster && s.MasterKeys == "" && !exists(keys):
-		return fmt.Errorf("the master keys of the backup are missing: set RELAY_MASTER_KEYS, or copy %s to %s",
-			masterKeysFile, keys)
+	if err := s.checkRestorable(others, keys); err != nil {
+		return err
 	}
 	if err := authenticate(m, s.MasterKeys, keys, log); err != nil {
 		return err
@@ -173,7 +168,10 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	}
 	if fetch != nil {
 		s.argument = filepath.Join(s.DataDir, stagingDir)
-		if m, err = fetch(s.argument); err != nil {
+		if m, err = fetch(s.argument); err == nil { // it may have been replaced in the bucket
+			err = authenticate(m, s.MasterKeys, keys, log)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -196,6 +194,19 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	}
 	fmt.Fprintf(c.stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
 		m.Time.Format("2006-01-02 15:04:05 MST"))
+	return nil
+}
+
+// checkRestorable refuses a data directory with anything but the master keys, and one without them.
+func (s *settings) checkRestorable(others []string, keys string) error {
+	switch {
+	case len(others) > 0:
+		return fmt.Errorf("the data directory %s is not empty: it has %s; name a new one with --data-dir, or remove "+
+			"everything but %s", s.DataDir, strings.Join(others, ", "), masterKeysFile)
+	case len(s.KafkaBrokers) == 0 && s.MasterKeys == "" && !exists(keys):
+		return fmt.Errorf("the master keys of the backup are missing: set RELAY_MASTER_KEYS, or copy %s to %s",
+			masterKeysFile, keys)
+	}
 	return nil
 }
 

@@ -95,7 +95,8 @@ func (g *Ingest) store(ctx context.Context, ep *config.Endpoint, p *prepared, e 
 
 // dedupResults are the results of deduplication by the state of the claim, as the metric has them.
 var dedupResults = map[claim.State]string{
-	claim.Unavailable: "unavailable", claim.Off: "unavailable", claim.New: "new", claim.Pending: "pending", claim.Stored: "duplicate",
+	claim.Unavailable: "unavailable", claim.Off: "unavailable", claim.New: "new", claim.Pending: "pending",
+	claim.Stored: "duplicate",
 }
 
 // claimKey returns the key that equal events share: the endpoint, the source of the deduplication value, a hash of the

@@ -419,8 +419,9 @@ func CurrentKey(keys Keys, r *http.Request) (*config.Key, error) {
 const (
 	// IdempotencyHeader has the key of a POST.
 	IdempotencyHeader = "Idempotency-Key"
-	// UnavailableHeader, with the value "accept", lets a send be stored while Idempotency-Keys cannot be checked.
-	UnavailableHeader, acceptAnyway = "Idempotency-Unavailable", "accept"
+	// UnavailableHeader, with the value acceptAnyway, lets a send be stored while Idempotency-Keys cannot be checked.
+	UnavailableHeader = "Idempotency-Unavailable"
+	acceptAnyway      = "accept"
 	// MaxIdempotencyKey is its length, in characters.
 	MaxIdempotencyKey = 255
 	// IdempotencyWindow is how long an Idempotency-Key is remembered.

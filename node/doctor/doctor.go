@@ -203,7 +203,8 @@ func kafkaFailed(err error) Check {
 }
 
 // inside replaces the words about Kafka in a check: this log has no brokers.
-var inside = strings.NewReplacer("Kafka allows all that a node does", "the log is inside the process and needs no rights",
+var inside = strings.NewReplacer(
+	"Kafka allows all that a node does", "the log is inside the process and needs no rights",
 	"the check kafka", "the check log", "(see kafka)", "(see log)", "that kafka is ok", "that log is ok",
 	"advice for kafka", "advice for log", "in the consumer group", "reading", "Kafka", "the log")
 

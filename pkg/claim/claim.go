@@ -3,7 +3,7 @@
 // of other requests are claimed in the configuration log, which remembers their answers.
 //
 // A request calls Begin, stores the event, and calls Finish. A claim whose event is in doubt, after a crash in between
-// or while the log does not answer, is held for the whole window. Begin checks for a claim older than StaleAfter whether
+// or while the log does not answer, is held for the whole window. Begin checks for a claim older than StaleAfter if
 // its event is stored. If it is not after TakeOverAfter, a repeat stores the event under the same id. So a key never
 // names two events, even if the record of the first request arrives late.
 package claim
@@ -159,7 +159,8 @@ func (c *Claims) isStored(ctx context.Context, account string, event id.ID) (boo
 
 // Finish ends a New claim; storeErr is the result of storing its event. Finish marks the claim as stored, or releases
 // the key if the event was certainly not stored. After any other error the event may still become durable, so the claim
-// stays; also that of a caller who was paused for so long that another one may be storing the event. If Finish returns an error, the next request looks for the event.
+// stays; so does that of a caller that was paused for so long that another one may be storing the event. If Finish
+// returns an error, the next request looks for the event.
 func (c *Claims) Finish(ctx context.Context, r *Request, storeErr error) error {
 	ctx = context.WithoutCancel(ctx)
 	switch {

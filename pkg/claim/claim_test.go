@@ -80,8 +80,10 @@ func TestBegin(t *testing.T) {
 		"another body":                 {states: "o", room: wide, want: claim.Pending},
 		"in flight":                    {states: "P", room: wide, want: claim.Pending, waits: toTheEnd, lookups: 1},
 		"take over":                    {states: "D", room: 1, takeOver: claim.New, want: claim.New, lookups: 1},
-		"another takes over":           {states: "Ds", room: wide, takeOver: claim.Pending, want: claim.Stored, waits: briefly, lookups: 1},
-		"no take-over without look-up": {states: "D", room: 1, takeOver: claim.New, away: true, want: claim.Pending, lookups: 1},
+		"another takes over": {states: "Ds", room: wide, takeOver: claim.Pending, want: claim.Stored, waits: briefly,
+			lookups: 1},
+		"no take-over without look-up": {states: "D", room: 1, takeOver: claim.New, away: true, want: claim.Pending,
+			lookups: 1},
 		"the node of the first failed": {states: "P", room: 1, isStored: true, want: claim.Stored, lookups: 1},
 		"it fails meanwhile": {states: "p", room: wide, isStored: true, want: claim.Stored, waits: briefly,
 			lookups: 1},
@@ -122,7 +124,8 @@ func TestBegin(t *testing.T) {
 					Differs: func(note string) bool { return note != "mine" },
 				}
 				got := c.Begin(ctx, r)
-				if tookOver := r.Event == dead; tookOver != (x.states == "D" && !x.away) || got.State == claim.New && got.Event != r.Event {
+				tookOver := r.Event == dead
+				if tookOver != (x.states == "D" && !x.away) || got.State == claim.New && got.Event != r.Event {
 					t.Errorf("stores %s", r.Event)
 				}
 				if got.State != x.want || lookups != x.lookups || c.Room.Used() != 0 {

@@ -158,7 +158,8 @@ func TestClaimsExpire(t *testing.T) {
 			}
 		}
 		must.Do(t, l.client.Set(ctx, claimKey("odd"), "something else", 0).Err())
-		is.Equal(t, l.Claim(ctx, "odd", newID(t), "", 30*time.Second), claim.Claim{}, "a value of another program was parsed as")
+		is.Equal(t, l.Claim(ctx, "odd", newID(t), "", 30*time.Second), claim.Claim{},
+			"a value of another program was parsed as")
 	})
 }
 

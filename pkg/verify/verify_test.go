@@ -433,7 +433,8 @@ func TestPublicKeysOfStandardWebhooks(t *testing.T) {
 	is.OK(t, c.Validate(), "a public key")
 	want(t, c, request(signature), "")
 	want(t, config(*other.PublicText(), *key.PublicText()), request("v1,x "+signature), "")
-	want(t, config(symmetric.Reveal(), *key.PublicText()), request(sign.Sign([]sign.Secret{symmetric}, "msg_1", at, body)), "")
+	want(t, config(symmetric.Reveal(), *key.PublicText()),
+		request(sign.Sign([]sign.Secret{symmetric}, "msg_1", at, body)), "")
 	want(t, config(*other.PublicText()), request(signature), SignatureMismatch)
 	want(t, config(symmetric.Reveal()), request(signature), SignatureMismatch)
 	changed := request(signature)

@@ -23,7 +23,8 @@ func TestDoctorFindsADamagedStore(t *testing.T) {
 		"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
 	for n := range 50 {
 		p.must(202, "POST", "/v1/endpoints/"+ep+"/events",
-			map[string]any{"type": "a.b", "data": map[string]any{"n": n, "x": rand.Text() + rand.Text() + rand.Text() + rand.Text()}})
+			map[string]any{"type": "a.b", "data": map[string]any{"n": n,
+				"x": rand.Text() + rand.Text() + rand.Text() + rand.Text()}})
 	}
 	eventually(t, arrival, func() string {
 		if n := len(p.list("&endpoint_id="+ep, 100)); n != 50 {

@@ -1,9 +1,9 @@
-// Package noquery keeps Bubble Tea from asking the terminal for its background colour when the program starts: a terminal
-// that does not answer would delay each command by five seconds, and show the question.
+// Package noquery keeps Bubble Tea from asking the terminal for its background colour when the program starts: a
+// terminal that does not answer would delay each command by five seconds, and show the question.
 //
-// Bubble Tea asks when it is initialized, unless the environment says that this is a CI. This package sets that. It imports nothing
-// but os and its path sorts before os/exec, which Bubble Tea imports, so it is initialised earlier (Go specification,
-// Program initialization). Restore undoes it.
+// Bubble Tea asks when it is initialized, unless the environment says that this is a CI. This package sets that. It
+// imports nothing but os and its path sorts before os/exec, which Bubble Tea imports, so it is initialised earlier (Go
+// specification, Program initialization). Restore undoes it.
 package noquery
 
 import "os"
