@@ -219,7 +219,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
 		Claims: deps.LimiterStore, TakeOver: cfg.SendTakeOver, Receipts: deps.Receipts, Feed: deps.Feed,
 		KeepAlive: cfg.KeepAlive,
-		Secrets: scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
+		Secrets:   scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
 	}); err != nil {
 		return nil, err
 	}

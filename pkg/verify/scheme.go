@@ -343,7 +343,7 @@ func (s *signature) layout() layout {
 		header: canonicalPlace(s.At), idHeader: http.CanonicalHeaderKey(s.ID), separators: s.List, prefix: s.Prefix,
 		timeItem: cmp.Or(s.Time, "t="), form: formOf(cmp.Or(s.Algorithm, "sha256"), cmp.Or(s.Encoding, hexText)),
 		formAt: canonicalPlace(s.AlgorithmAt), clock: s.Clock, ageless: s.Ageless, keyForm: s.Key, signsURL: s.SignsURL,
-		decodesURL: s.DecodesURL,
+		decodesURL:  s.DecodesURL,
 		certificate: canonicalPlace(s.Certificate), secretAt: canonicalPlace(s.SecretAt),
 		forms: map[string]macForm{},
 	}
