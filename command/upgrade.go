@@ -113,23 +113,24 @@ func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger
 	return errors.Join(err, st.Stop())
 }
 
-// copyConfigurationLog copies the topics of the configuration. The names of topics come first: the copy has no
-// partition that they do not name.
+// copyConfigurationLog copies the topics of the configuration. The state of the log comes first: the copy has no
+// partition that it does not name, and no end before the one that it records.
 func copyConfigurationLog(from, to, prefix string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
+	names := []string{stream.LogStateFile}
 	for _, e := range entries {
-		wanted := e.Name() == stream.LogStateFile
 		for _, topic := range stream.AuthenticatedTopics() {
-			wanted = wanted || strings.HasPrefix(e.Name(), prefix+topic+"-")
+			if strings.HasPrefix(e.Name(), prefix+topic+"-") {
+				names = append(names, e.Name())
+			}
 		}
-		if !wanted {
-			continue
-		}
-		err := backup.WriteFile(filepath.Join(to, e.Name()), func(w io.Writer) error {
-			f, err := os.Open(filepath.Join(from, e.Name()))
+	}
+	for _, name := range names {
+		err := backup.WriteFile(filepath.Join(to, name), func(w io.Writer) error {
+			f, err := os.Open(filepath.Join(from, name))
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -369,4 +370,60 @@ func TestEarlyProbesHaveABudget(t *testing.T) {
 		t.Errorf("%d early probes in a day", n)
 	}
 	is.Equal(t, l.breaker.openFor, time.Hour, "a failed early probe changes how long the breaker is open")
+}
+
+// With a spent budget a new delivery is an early probe when the budget has grown by one.
+func TestEarlyProbeAfterASpentBudget(t *testing.T) {
+	lt := newLaneTest(t, 100_000)
+	lt.fill("d", 1)
+	l := lt.byDest["d"]
+	lt.next(l, lt.next(l, nil, NotSent), NotSent)
+	// The budget has just been spent; no event comes any more but one good one.
+	l.breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour), earlyAt: lt.now.Add(earlyPause),
+		earlyFullAt: lt.now.Add(earlyBudget * earlyRefill)}
+	good, began := lt.delivery("d", ""), lt.now
+	decision := lt.Admit(good)
+	for decision.Action == Park && lt.now.Sub(began) < time.Hour-time.Minute {
+		lt.Release(good)
+		good.Work.Parked, good.Work.ParkedBy = event.BreakerOpen, decision.ParkedBy
+		lt.now = decision.Due.Add(time.Millisecond)
+		if lt.now.After(l.breaker.openUntil) {
+			break
+		}
+		decision = lt.Admit(good)
+	}
+	if waited := lt.now.Sub(began); decision.Action != Queued || waited > 6*time.Minute {
+		t.Errorf("the good event is no early probe within %v (last action %v)", waited, decision.Action)
+	}
+}
+
+// Early probes that wait do not fill the memory of a node.
+func TestEarlyProbesHaveABoundInMemory(t *testing.T) {
+	lt := newLaneTest(t, 8192)
+	lt.maxBytes = 256 << 20
+	for i := range 600 {
+		dest := fmt.Sprint("down", i)
+		first := lt.delivery(dest, "")
+		lt.Admit(first)
+		l := lt.byDest[dest]
+		first.Slot.BeginDelivery()
+		lt.next(l, nil, NotSent)
+		lt.Release(first)
+		lt.next(l, first, NotSent)
+		l.breaker = breaker{openFor: time.Hour, openUntil: lt.now.Add(time.Hour), earlyAt: lt.now.Add(earlyPause)}
+		big := lt.delivery(dest, "")
+		big.Size = 1 << 20
+		if decision := lt.Admit(big); decision.Action == Park {
+			lt.Release(big)
+		}
+	}
+	lt.now = lt.now.Add(2 * time.Second)
+	shed, _ := lt.EnforceLimits()
+	for _, d := range shed {
+		lt.Release(d.Delivery)
+	}
+	n, bytes := lt.InMemory()
+	if lt.Full() {
+		t.Errorf("full: %d deliveries, %d MiB, %d shed; the reader stops", n, bytes>>20, len(shed))
+	}
 }

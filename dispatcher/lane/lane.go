@@ -297,13 +297,16 @@ func (ls *Lanes) RestoreBreaker(delivery *Delivery) {
 }
 
 // holdEarly keeps an untried delivery that an open breaker blocks in memory if it is the best early probe, which is
-// made within earlyPause. It returns the delivery that must be parked; nil: none.
+// made within earlyPause, or with a spent budget within earlyRefill for one that is new. It returns the delivery that must be parked; nil: none.
 func (l *Lane) holdEarly(delivery *Delivery, now time.Time) *Delivery {
 	work, b := delivery.Work, &l.breaker
 	switch {
 	case !b.open() || isRequested(work) || work.Attempt > 1 && !b.restored:
 		return delivery
-	case b.earlyWait(now, work.Parked != "") > earlyPause:
+	case l.lanes.memoryAbove(4): // many breakers may be open
+		return delivery
+	case work.Parked == "" && b.earlyWait(now, false) > earlyPause+earlyRefill,
+		work.Parked != "" && b.earlyWait(now, true) > earlyPause:
 		return delivery
 	case l.early != nil && !b.prefersEarly(work, l.early.Work):
 		return delivery

@@ -373,8 +373,10 @@ func (x *checker) missing(context.Context) Check {
 func CheckFiles(cfg stream.LogConfig) Check {
 	c := ok("all files are whole")
 	if err := stream.CheckLog(cfg); err != nil {
-		c = fail("restore a copy of the data directory; to go on without the records that are missing, set "+
-			"RELAY_SKIP_MISSING_RECORDS=true for one start", "%v", err)
+		c = fail("restore a backup, or a copy of the data directory", "%v", err)
+		if errors.Is(err, stream.ErrRecordsMissing) {
+			c.Advice += "; to go on without the records that are missing, set RELAY_SKIP_MISSING_RECORDS=true for one start"
+		}
 	}
 	c.Name = "log"
 	return c

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -281,5 +282,142 @@ func TestDirectoryIsSynced(t *testing.T) {
 		if !synced[dir] {
 			t.Errorf("%s is not synced, only %v", dir, maps.Clone(synced))
 		}
+	}
+}
+
+// gapLog returns a log of nine records, of which the fifth is damaged.
+func gapLog(t *testing.T, sizes func(i int) int) (string, Config) {
+	dir := t.TempDir()
+	cfg := Config{Dir: dir, Fsync: true, Durable: isDurable}
+	l := start(t, cfg, osFiles())
+	for i := range 9 {
+		must.Get(l.append("events", 0, fmt.Sprint(i, strings.Repeat("x", sizes(i)))))(t)
+	}
+	must.Do(t, l.stop())
+	file := newest(t, dir, "events-0")
+	b := must.Get(os.ReadFile(file))(t)
+	at := 0
+	for range 4 {
+		at += frameSize(b[at:])
+	}
+	b[at+40] ^= 1
+	must.Do(t, os.WriteFile(file, b, 0o600))
+	return dir, cfg
+}
+
+// What was skipped stays known while its file is there, also if it was trimmed.
+func TestMissingRangesSurviveARewrite(t *testing.T) {
+	_, cfg := gapLog(t, func(int) int { return 100 })
+	key := Key{"events", 0}
+	cfg.SkipMissing = true
+	l := start(t, cfg, osFiles())
+	must.Do(t, l.Trim(map[Key]int64{key: 7}))
+	l.state.max = 0 // as after 8 MiB of commits
+	must.Do(t, l.Commit(t.Context(), "g", map[Key]Commit{key: {Offset: 8}}))
+	must.Do(t, l.stop())
+	cfg.SkipMissing = false
+	if _, err := Open(cfg); err != nil {
+		t.Errorf("refused after a rewrite: %v", err)
+	}
+}
+
+func TestMissingRangesAreInABackup(t *testing.T) {
+	_, cfg := gapLog(t, func(int) int { return 100 })
+	key := Key{"events", 0}
+	cfg.SkipMissing = true
+	l := start(t, cfg, osFiles())
+	must.Do(t, l.Trim(map[Key]int64{key: 7}))
+	to := t.TempDir()
+	must.Do(t, os.Chmod(to, 0o700))
+	s := l.Snapshot()
+	must.Do(t, s.Copy(func(name string, write func(w io.Writer) error) error {
+		f := must.Get(os.Create(filepath.Join(to, name)))(t)
+		defer f.Close()
+		return write(f)
+	}))
+	s.Close()
+	must.Do(t, l.stop())
+	if _, err := Open(Config{Dir: to, Fsync: true, Durable: isDurable}); err != nil {
+		t.Errorf("backup refused: %v", err)
+	}
+}
+
+// A record larger than a read is not taken for a damaged one.
+func TestLargeRecordBeforeMissingOnes(t *testing.T) {
+	_, cfg := gapLog(t, func(i int) int {
+		if i == 3 {
+			return 500 << 10
+		}
+		return 100
+	})
+	cfg.SkipMissing = true
+	l := start(t, cfg, osFiles())
+	p := l.Partition("events", 0)
+	var got []int64
+	for from := p.Start(); from < p.End(); {
+		frames := must.Get(p.Read(from, Most{256 << 10, 100, true}, nil))(t)
+		for _, f := range frames {
+			got = append(got, f.Offset)
+		}
+		from = got[len(got)-1] + 1
+	}
+	if fmt.Sprint(got) != "[0 1 2 3 5 6 7 8]" {
+		t.Errorf("read %v, missing %v", got, l.Missing())
+	}
+}
+
+// The next file proves that all of a full one was on disk.
+func TestWholeRecordsOfAFullFileAreKept(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{Dir: dir, Fsync: true, Durable: isDurable, SegmentBytes: 1500}
+	l := start(t, cfg, osFiles())
+	for i := range 30 { // not durable: no sync but at rolls
+		must.Get(l.append("other", 0, fmt.Sprint(i, strings.Repeat("x", 100))))(t)
+	}
+	dir2 := copyDir(t, dir) // killed, no group has committed
+	must.Do(t, l.stop())
+	files := must.Get(filepath.Glob(filepath.Join(dir2, "other-0-*")))(t)
+	b := must.Get(os.ReadFile(files[0]))(t)
+	b[frameSize(b)+40] ^= 1 // record 1
+	must.Do(t, os.WriteFile(files[0], b, 0o600))
+	cfg.Dir, cfg.SkipMissing = dir2, true
+	l = start(t, cfg, osFiles())
+	for _, m := range l.Missing() {
+		if m.To-m.From != 1 {
+			t.Errorf("one record is damaged, and %v", m)
+		}
+	}
+}
+
+// A start that skips cuts off what follows the records of a full file, so that the next one need not skip.
+func TestBytesBehindAFullFileAreCutOff(t *testing.T) {
+	dir := t.TempDir()
+	cfg := Config{Dir: dir, Fsync: true, Durable: isDurable, SegmentBytes: 1500}
+	l := start(t, cfg, osFiles())
+	for i := range 30 {
+		must.Get(l.append("events", 0, fmt.Sprint(i, strings.Repeat("x", 100))))(t)
+	}
+	must.Do(t, l.stop())
+	files := must.Get(filepath.Glob(filepath.Join(dir, "events-0-*")))(t)
+	b := must.Get(os.ReadFile(files[0]))(t)
+	must.Do(t, os.WriteFile(files[0], append(b, make([]byte, 64)...), 0o600))
+	cfg.SkipMissing = true
+	l2 := must.Get(Open(cfg))(t)
+	must.Do(t, l2.Close())
+	cfg.SkipMissing = false
+	if _, err := Open(cfg); err != nil {
+		t.Errorf("second start: %v", err)
+	}
+}
+
+// The configuration is never skipped: its records depend on those before them.
+func TestSomeTopicsMustBeWhole(t *testing.T) {
+	t.Parallel()
+	_, cfg := gapLog(t, func(int) int { return 100 })
+	cfg.SkipMissing, cfg.MustBeWhole = true, func(topic string) bool { return topic == "events" }
+	_, err := Open(cfg)
+	is.ErrorIs(t, err, ErrDamaged)
+	if errors.Is(err, ErrMissing) {
+		t.Errorf("%v says that it can be skipped", err)
 	}
 }

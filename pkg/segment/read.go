@@ -127,11 +127,12 @@ func (p *Partition) readFile(seg segment, at int64, r reading) ([]Frame, error) 
 			return r.dst, nil
 		}
 		if used == 0 { // one frame is larger, or is none
-			if next, ok := p.afterMissing(seg, at); ok {
-				at = next
-				continue
-			}
-			if want = int64(frameSize(b)); want <= int64(len(b)) {
+			want = int64(frameSize(b))
+			if want <= int64(len(b)) || at+int64(len(b)) == seg.size {
+				if next, ok := p.afterMissing(seg, at); ok {
+					at, want = next, markBytes
+					continue
+				}
 				return r.dst, fmt.Errorf("%w: %s at byte %d", ErrDamaged, f.Name(), at)
 			}
 		}

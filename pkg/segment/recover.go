@@ -85,7 +85,7 @@ func (l *Log) readState() error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %s: %s", ErrDamaged, StateFile, err.Error()) // no ErrMissing: it cannot be skipped
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, StateFile, err)
 	}
 	s.size, s.seq, s.synced = int64(end), next, next
 	return nil
@@ -94,6 +94,7 @@ func (l *Log) readState() error {
 // openState opens the state log for writing, or creates it.
 func (l *Log) openState() (err error) {
 	if l.state.size == 0 {
+		l.state.ends = make(map[Key]int64)
 		return l.state.rewrite()
 	}
 	l.state.file, err = l.reopen(StateFile, l.state.size)
@@ -144,16 +145,20 @@ func (p *Partition) scan(bases []int64, buf *[]byte) error {
 			p.missing, p.next = append(p.missing, before), base
 		default:
 			return fmt.Errorf("%w: %s begins at offset %d, and the file before it ends at %d; restore a copy of the data "+
-				"directory", ErrMissing, name, base, p.next)
+				"directory", p.errMissing(), name, base, p.next)
 		}
 		b, err := readInto(p.log.path(name), buf)
 		if err != nil {
 			return err
 		}
 		s := &segment{base: base}
-		end, err := p.scanSegment(s, b)
+		var following int64 // all before the next file was on disk
+		if i+1 < len(bases) {
+			following = bases[i+1]
+		}
+		end, err := p.scanSegment(s, b, following)
 		if err == nil && end < len(b) && i < len(bases)-1 && !p.mayLack(Missing{p.key, p.next, bases[i+1]}) {
-			err = fmt.Errorf("%w at byte %d", ErrMissing, end)
+			err = fmt.Errorf("%w at byte %d", p.errMissing(), end)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w; restore a copy of the data directory", name, err)
@@ -167,13 +172,25 @@ func (p *Partition) scan(bases []int64, buf *[]byte) error {
 
 // mayLack reports whether records may be missing: because an earlier start has skipped them, or because this one does.
 func (p *Partition) mayLack(m Missing) bool {
-	return p.log.cfg.SkipMissing || slices.Contains(p.log.state.missing[p.key], m)
+	return p.skips() || slices.Contains(p.log.state.missing[p.key], m)
+}
+
+// skips reports whether this start skips what is missing.
+func (p *Partition) skips() bool { return p.log.cfg.SkipMissing && !p.log.cfg.MustBeWhole(p.key.Topic) }
+
+// errMissing is the error of records that are missing: one that SkipMissing ignores, or not.
+func (p *Partition) errMissing() error {
+	if p.log.cfg.MustBeWhole(p.key.Topic) {
+		return ErrDamaged
+	}
+	return ErrMissing
 }
 
 // scanSegment reads the records of a file from p.next on, and returns where they end. Damaged ones between others are
 // missing if an earlier start or this one skips them.
-func (p *Partition) scanSegment(s *segment, b []byte) (end int, err error) {
+func (p *Partition) scanSegment(s *segment, b []byte, following int64) (end int, err error) {
 	proven, _ := p.log.state.provenEnd(p.key)
+	proven = max(proven, following)
 	for {
 		resume := true
 		end, p.next, err = scan(b, end, p.seed, p.next, proven, func(f Frame, at int) error {
@@ -190,7 +207,8 @@ func (p *Partition) scanSegment(s *segment, b []byte) (end int, err error) {
 		}
 		m := Missing{p.key, p.next, hole.offset}
 		if !p.mayLack(m) {
-			return end, err
+			return end, fmt.Errorf("%w at byte %d: record %d is missing, and record %d is there", p.errMissing(), end, p.next,
+				hole.offset)
 		}
 		p.missing = append(p.missing, m)
 		end, p.next = hole.at, hole.offset
@@ -204,16 +222,13 @@ type holeError struct {
 }
 
 func (e holeError) Error() string {
-	return fmt.Sprintf("%v at byte %d: record %d is missing, and record %d is there", ErrMissing, e.damaged, e.missing,
-		e.offset)
+	return fmt.Sprintf("damaged at byte %d: record %d is missing, and record %d is there", e.damaged, e.missing, e.offset)
 }
-
-func (holeError) Unwrap() error { return ErrMissing }
 
 // checkEnd returns an error if a partition has lost records that were on disk.
 func (p *Partition) checkEnd() error {
 	end, _ := p.log.state.provenEnd(p.key)
-	if end <= p.next || p.log.cfg.SkipMissing || p.log.state.skipped(p.key, p.next) >= end {
+	if end <= p.next || p.skips() || p.log.state.skipped(p.key, p.next) >= end {
 		return nil
 	}
 	what := "no file of " + p.key.String() + " is there"
@@ -221,13 +236,16 @@ func (p *Partition) checkEnd() error {
 		what = p.name(s.base)
 	}
 	return fmt.Errorf("%w: %s: missing, though on disk before: %v; restore a copy of the data directory",
-		ErrMissing, what, Missing{p.key, p.next, end})
+		p.errMissing(), what, Missing{p.key, p.next, end})
 }
 
 // open opens the newest segment for writing. If records are missing behind it, the partition goes on behind them: their
 // offsets must not be used again, because commits may say that they are completed.
 func (p *Partition) open() (err error) {
-	if s := p.newestLocked(); s != nil {
+	for _, s := range p.segments { // all but the newest are cut if what follows their records is skipped
+		if p.file != nil {
+			_ = p.file.Close()
+		}
 		if p.file, err = p.log.reopen(p.name(s.base), s.size); err != nil {
 			return err
 		}
@@ -332,7 +350,8 @@ func scan(b []byte, from int, seed uint32, next, proven int64, each func(f Frame
 	hole := holeError{damaged: end, missing: next}
 	for at := end + 1; at+headerBytes <= len(b); at++ {
 		head, _, whole := parseFrame(b[at:])
-		if !whole || head.Offset <= next || syncedBefore(b[at:]) > head.Offset {
+		if !whole || head.Offset <= next || head.Offset-next > int64(len(b)/headerBytes) ||
+			syncedBefore(b[at:]) > head.Offset {
 			continue
 		}
 		proves := max(proven, syncedBefore(b[at:])) > next

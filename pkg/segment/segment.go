@@ -57,6 +57,7 @@ type Config struct {
 	// SkipMissing opens a log whose partitions have lost records, and goes on behind the highest offset that they are
 	// known to have had. Without it Open refuses them.
 	SkipMissing bool
+	MustBeWhole func(topic string) bool // topics to which SkipMissing does not apply; nil: none
 	// CommitEnd returns the end of a partition that a commit proves, from its offset and metadata. nil: its offset.
 	CommitEnd func(Commit) int64
 	Log       *slog.Logger // nil: nothing is logged
@@ -124,6 +125,9 @@ func open(cfg Config, f files) (*Log, error) {
 	cfg.SegmentBytes, cfg.TailBytes = cmp.Or(cfg.SegmentBytes, 16<<20), cmp.Or(cfg.TailBytes, 16<<20)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.MustBeWhole == nil {
+		cfg.MustBeWhole = func(string) bool { return false }
 	}
 	if cfg.CommitEnd == nil {
 		cfg.CommitEnd = func(c Commit) int64 { return c.Offset }

@@ -129,13 +129,15 @@ func (s *state) whole() (e stateEntry) {
 	for key, offset := range s.starts {
 		e.Starts = append(e.Starts, partitionOffset{key, offset})
 	}
-	e.Ends = []partitionOffset{}
+	if s.ends != nil {
+		e.Ends = []partitionOffset{}
+	}
 	for key, offset := range s.ends {
 		e.Ends = append(e.Ends, partitionOffset{key, offset})
 	}
 	for key, ranges := range s.missing {
 		for _, m := range ranges {
-			if m.To >= s.starts[key] { // else it was trimmed with what was before it
+			if m.To >= s.log.firstBase(key) { // else its file was removed with what was before it
 				e.Missing = append(e.Missing, m)
 			}
 		}
@@ -178,6 +180,20 @@ func (s *state) newEnds() (ends []partitionOffset) {
 		}
 	}
 	return ends
+}
+
+// firstBase returns the offset with which the oldest file of a partition begins.
+func (l *Log) firstBase(key Key) int64 {
+	p := l.Partition(key.Topic, key.Index)
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.segments) == 0 {
+		return 0
+	}
+	return p.segments[0].base
 }
 
 // write appends an entry to the state log, and applies it. It is on disk afterwards if sync is set.

@@ -58,6 +58,11 @@ func CheckLog(cfg LogConfig) error { return segment.Check(cfg.segments()) }
 
 func (cfg LogConfig) segments() segment.Config {
 	return segment.Config{Dir: cfg.Dir, Fsync: cfg.Fsync, SkipMissing: cfg.SkipMissing, Durable: DurableTopic, Log: cfg.Log,
+		// Records of the configuration depend on those before them.
+		MustBeWhole: func(topic string) bool {
+			t, _ := topicByFullName(topic)
+			return t.Authenticated
+		},
 		CommitEnd: func(c segment.Commit) int64 {
 			gaps, _ := Commit{Offset: c.Offset, Metadata: c.Metadata}.Gaps()
 			if n := len(gaps); n > 0 {

@@ -150,7 +150,12 @@ func (s *Store) Each(each func(claim.Kept) error) error {
 }
 
 // Close closes the file.
-func (s *Store) Close() error { return s.db.Load().Close() }
+func (s *Store) Close() error {
+	if db := s.db.Load(); db != nil {
+		return db.Close()
+	}
+	return nil
+}
 
 // Recover resolves the claims that an earlier process left pending because it crashed before MarkStored. isStored
 // reports whether the event is stored. Call it once, before Run and before the first event. After an error, unresolved
@@ -204,12 +209,7 @@ func (s *Store) Run(ctx context.Context) error {
 			for len(shared) < maxShared && len(s.calls) > 0 {
 				shared = append(shared, <-s.calls)
 			}
-			err := s.commit(shared)
-			if errors.Is(err, errDamaged) {
-				if err = s.startAnew(err); err == nil {
-					err = s.commit(shared)
-				}
-			}
+			err := s.write(shared)
 			if err != nil {
 				s.deps.Log.LogAttrs(ctx, slog.LevelError, "cannot write the claims of events: repeated events may be delivered "+
 					"twice", slog.Any("error", err))
@@ -219,6 +219,26 @@ func (s *Store) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// write commits changes, into a new file if that one is damaged.
+func (s *Store) write(calls []*call) error {
+	if s.db.Load() == nil { // the last damage could not be set aside, as on a full disk
+		err := s.open()
+		if errors.Is(err, errDamaged) {
+			err = s.startAnew(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := s.commit(calls)
+	if errors.Is(err, errDamaged) {
+		if err = s.startAnew(err); err == nil {
+			err = s.commit(calls)
+		}
+	}
+	return err
 }
 
 // commit makes all changes in one transaction, and removes some of what has expired.

@@ -35,7 +35,11 @@ func guarded(do func() error) (err error) {
 
 // view reads the file.
 func (s *Store) view(read func(*bbolt.Tx) error) error {
-	return guarded(func() error { return s.db.Load().View(read) })
+	db := s.db.Load()
+	if db == nil {
+		return errDamaged
+	}
+	return guarded(func() error { return db.View(read) })
 }
 
 // update changes the file in one transaction. After a panic that stays open: to roll it back, bbolt would read all pages
@@ -107,6 +111,7 @@ func (s *Store) openFile() (db *bbolt.DB, err error) {
 func (s *Store) startAnew(cause error) error {
 	s.deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged and are renamed: "+
 		"repeated events may be delivered twice", slog.String("file", s.cfg.Path+damaged), slog.Any("error", cause))
+	s.db.Store(nil)
 	if err := os.Rename(s.cfg.Path, s.cfg.Path+damaged); err != nil {
 		return err
 	}
