@@ -1,6 +1,9 @@
 package secrets
 
-import "encoding/base64"
+import (
+	"bytes"
+	"encoding/base64"
+)
 
 // Limits of a private key's text, in characters.
 const (
@@ -8,6 +11,8 @@ const (
 	// minLine is the shortest run of base64 by which a body is recognised: one line holds 64 characters or more, unless it
 	// is the last. No word of prose is as long.
 	minLine = 48
+	// minUnlabelled is how many characters of a key without BEGIN are one at least if it does not say its size.
+	minUnlabelled = 192
 	// maxExcerpt is how long an excerpt of a key may be. The first 384 characters of an RSA key of 2048 bits are public.
 	maxExcerpt = 384
 	maxJoint   = 256 // between two lines that are quoted one by one
@@ -106,12 +111,34 @@ type keyText struct {
 	lineStart       int
 	between         int // bytes between the last two whole lines
 	noise           bool
-	end             int // of the key as far as it is read
+	joint           []byte // the first noise between lines; all of it is the same in one key
+	end             int    // of the key as far as it is read
+	// plainEnd and plainTotal are those before the first noise behind a whole line.
+	plainEnd, plainTotal int
 }
 
-// read reads a key from a position and reports whether there is one. Lines may end as in JSON, may be quoted one by
-// one, and may contain headers (RFC 1421, section 4.6).
+// read reads a key from a position and reports whether there is one. With noise between its lines it must be complete:
+// lines of two processes of a log, and a text behind a key that is cut off, look the same until then.
 func (k *keyText) read(b []byte, i int) bool {
+	if !k.readLines(b, i) && k.joint != nil && (k.size == 0 || k.whole < k.size) {
+		if k.plainTotal == 0 {
+			return false
+		}
+		k.end, k.total, k.text = k.plainEnd, k.plainTotal, k.text[:min(len(k.text), k.plainTotal)]
+	}
+	least := 0
+	if k.needsLine {
+		least = minUnlabelled
+		if k.size > 0 {
+			least = k.size / 2
+		}
+	}
+	return k.whole > 0 && k.total >= least && !k.isExcerpt()
+}
+
+// readLines reads lines as far as they are those of a key, and reports whether END is behind them. They may end as in
+// JSON, may be quoted one by one, and may contain headers (RFC 1421, section 4.6).
+func (k *keyText) readLines(b []byte, i int) bool {
 	k.wholeEnd, k.end = i, i
 	for i < len(b) && (k.size == 0 || k.whole < k.size) && (!k.noise || k.line > 0 || i <= k.wholeEnd+maxNoise) {
 		c, next := readChar(b, i)
@@ -128,7 +155,7 @@ func (k *keyText) read(b []byte, i int) bool {
 			if last := readText(b, i, "-----END"); last >= 0 {
 				k.end = lastLineEnd(b, last)
 				k.readLast(b[:i])
-				return k.whole > 0 && !k.isExcerpt()
+				return true
 			}
 			if readText(b, i, "-----BEGIN") >= 0 {
 				next = len(b) // of the next key
@@ -152,13 +179,14 @@ func (k *keyText) read(b []byte, i int) bool {
 		i = next
 	}
 	k.readLast(nil)
-	return k.whole > 0 && !k.isExcerpt()
+	return false
 }
 
-// add adds a character of base64. It returns false if the first line behind noise is not that of a key.
+// add adds a character of base64. It returns false if the line behind noise is not one of this key.
 func (k *keyText) add(b []byte, c byte, i, next int) bool {
 	if k.line == 0 {
 		k.lineStart = i
+		k.noise = k.noise || k.needsLine && k.total > k.whole // words: a key without BEGIN has no headers
 		if k.noise {
 			k.forgetWords()
 		}
@@ -169,6 +197,9 @@ func (k *keyText) add(b []byte, c byte, i, next int) bool {
 			if k.whole == 0 && k.text[0] != 'M' && k.text[0] != 'b' { // DER, openssh-key-v1
 				return false
 			}
+			if !k.join(b) {
+				return false
+			}
 			k.between, k.noise = k.lineStart-k.wholeEnd, false
 		}
 		k.whole, k.wholeEnd = k.total, next
@@ -176,6 +207,16 @@ func (k *keyText) add(b []byte, c byte, i, next int) bool {
 	if !k.noise {
 		k.end = next
 	}
+	return true
+}
+
+// join reports whether the noise before a whole line is the same as before the others, the padding of a box aside.
+func (k *keyText) join(b []byte) bool {
+	joint := bytes.TrimLeft(b[k.wholeEnd:k.lineStart], " \t\r\n")
+	if k.joint != nil {
+		return bytes.Equal(joint, k.joint)
+	}
+	k.joint, k.plainEnd, k.plainTotal = joint, k.end, k.whole
 	return true
 }
 

@@ -64,19 +64,28 @@ export function labelEnd(i) {
 
 export function keyText(i, needsLine, isList, size) {
   let [text, whole, line, noise, wholeEnd, end, lineStart, between, last] = ['', '', 0, false, i, i, 0, 0, 0]
-  const result = () => ({ text, end, ok: whole && !isExcerpt(text) })
+  let joint, plain, plainEnd
+  const result = () => {
+    let ok = whole
+    if (!last && joint !== undefined && !(size && whole.length >= size)) [text, end, ok] = [plain, plainEnd, plain]
+    const least = needsLine ? size >> 1 || 192 : 0
+    return { text, end, ok: ok && text.length >= least && !isExcerpt(text) }
+  }
   for (let behind; i < limit && (!size || whole.length < size) && (!noise || line || i <= wholeEnd + maxNoise); i = behind) {
     const c = read(i)
     behind = next
     if (charsets.base64[c]) {
       if (!line) {
         lineStart = i
-        if (noise) text = whole
+        if ((noise ||= needsLine && text !== whole)) text = whole
       }
       text += String.fromCharCode(c)
       if (++line >= minLine || (text.length === size && (!between || lineStart - wholeEnd === between))) {
         if (noise) {
           if (!whole && !/^[Mb]/.test(text)) return result()
+          const noiseText = b.slice(wholeEnd, lineStart).replace(/^[ \t\r\n]+/, '')
+          if (joint === undefined) [joint, plain, plainEnd] = [noiseText, whole, end]
+          else if (joint !== noiseText) return result()
           between = lineStart - wholeEnd
           noise = false
         }
