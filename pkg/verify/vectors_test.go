@@ -46,7 +46,8 @@ func (v vector) request(now time.Time) Request {
 	r := Request{Method: v.Method, URL: v.URL, Header: h, Body: []byte(v.Body), Now: now}
 	if block, _ := pem.Decode([]byte(v.Certificate)); block != nil {
 		if r.Certificate, _ = x509.ParseCertificate(block.Bytes); r.Certificate != nil {
-			r.Certificate.NotBefore = now // the vectors are older than their certificates
+			// The libraries do not look at it, and the vectors are older than their certificates.
+			r.Certificate.NotBefore, r.Certificate.NotAfter = time.Time{}, now.AddDate(1000, 0, 0)
 		}
 	}
 	return r
