@@ -184,7 +184,8 @@ func TestNullIsAcceptedWhereTheDocumentSaysSo(t *testing.T) {
 			media := at(op, "requestBody", "content", "application/json")
 			schema := doc.deref(at(media, "schema"))
 			names := slices.Sorted(maps.Keys(members(at(media, "examples"))))
-			if len(names) == 0 || len(members(schema["properties"])) == 0 {
+			isForeign := at(op, "operationId") == "importEventTypes" // its body is an OpenAPI document, read as far as needed
+			if len(names) == 0 || len(members(schema["properties"])) == 0 || isForeign {
 				continue
 			}
 			t.Run(at(op, "operationId").(string), func(t *testing.T) {

@@ -335,6 +335,17 @@ const (
 	EventStatusSkipped   EventStatus = "skipped"
 )
 
+// Defines values for EventStatusFilter.
+const (
+	EventStatusFilterDelivered EventStatusFilter = "delivered"
+	EventStatusFilterFailed    EventStatusFilter = "failed"
+	EventStatusFilterHeld      EventStatusFilter = "held"
+	EventStatusFilterPending   EventStatusFilter = "pending"
+	EventStatusFilterRejected  EventStatusFilter = "rejected"
+	EventStatusFilterRetrying  EventStatusFilter = "retrying"
+	EventStatusFilterSkipped   EventStatusFilter = "skipped"
+)
+
 // Defines values for EventTestProvider.
 const (
 	EventTestProviderAdyen            EventTestProvider = "adyen"
@@ -547,6 +558,12 @@ const (
 // Defines values for OccurrenceObject.
 const (
 	OccurrenceObjectOccurrence OccurrenceObject = "occurrence"
+)
+
+// Defines values for OrderingInputUnverified.
+const (
+	OrderingInputUnverifiedOrdered   OrderingInputUnverified = "ordered"
+	OrderingInputUnverifiedUnordered OrderingInputUnverified = "unordered"
 )
 
 // Defines values for OrderingInputWhenFailed.
@@ -821,6 +838,11 @@ const (
 	VerificationInputTypeZoom             VerificationInputType = "zoom"
 )
 
+// Defines values for IdempotencyUnavailable.
+const (
+	IdempotencyUnavailableAccept IdempotencyUnavailable = "accept"
+)
+
 // Defines values for ListAlertsParamsState.
 const (
 	ListAlertsParamsStateFiring   ListAlertsParamsState = "firing"
@@ -845,6 +867,16 @@ const (
 const (
 	RotateSecretJSONBodyAlgorithmEd25519    RotateSecretJSONBodyAlgorithm = "ed25519"
 	RotateSecretJSONBodyAlgorithmHmacSha256 RotateSecretJSONBodyAlgorithm = "hmac-sha256"
+)
+
+// Defines values for SendEventParamsIdempotencyUnavailable.
+const (
+	SendEventParamsIdempotencyUnavailableAccept SendEventParamsIdempotencyUnavailable = "accept"
+)
+
+// Defines values for SendEventsParamsIdempotencyUnavailable.
+const (
+	SendEventsParamsIdempotencyUnavailableAccept SendEventsParamsIdempotencyUnavailable = "accept"
 )
 
 // Defines values for ReadTrafficParamsRange.
@@ -966,6 +998,16 @@ const (
 // Defines values for ActOnReplayJSONBodyAction.
 const (
 	ActOnReplayJSONBodyActionCancel ActOnReplayJSONBodyAction = "cancel"
+)
+
+// Defines values for SendToTenantParamsIdempotencyUnavailable.
+const (
+	SendToTenantParamsIdempotencyUnavailableAccept SendToTenantParamsIdempotencyUnavailable = "accept"
+)
+
+// Defines values for SendBatchToTenantParamsIdempotencyUnavailable.
+const (
+	SendBatchToTenantParamsIdempotencyUnavailableAccept SendBatchToTenantParamsIdempotencyUnavailable = "accept"
 )
 
 // Acknowledged Acknowledged is the answer to acknowledgements, one for each, in their order.
@@ -1206,7 +1248,6 @@ type AlertSettings struct {
 
 // AlertSettingsInput AlertSettings says what alerts are about, and where they go.
 type AlertSettingsInput struct {
-	// Channels `null` removes one channel, or all of them.
 	Channels *AlertChannelsInput `json:"channels,omitempty"`
 
 	// CooldownSeconds Shortest time between two messages about the same subject, in seconds.
@@ -1507,10 +1548,10 @@ type BatchEvent struct {
 	Data map[string]interface{} `json:"data"`
 
 	// DeliverAt When it is delivered, at most 30 days ahead and within the retention. Default, and if it has passed, at once.
-	DeliverAt *DeliverAt `json:"deliver_at,omitempty"`
+	DeliverAt *time.Time `json:"deliver_at,omitempty"`
 
 	// ExpiresAt From then on no delivery of it is tried any more; it ends as skipped (`expired`). In the future, after `deliver_at`. Replays ignore it.
-	ExpiresAt      *ExpiresAt `json:"expires_at,omitempty"`
+	ExpiresAt      *time.Time `json:"expires_at,omitempty"`
 	IdempotencyKey *string    `json:"idempotency_key,omitempty"`
 
 	// Type Text of at most 128 bytes without spaces and characters that cannot be seen.
@@ -1865,12 +1906,8 @@ type DestinationCreate struct {
 	Auth *AuthInput `json:"auth,omitempty"`
 
 	// Enabled Default `true`.
-	Enabled *bool `json:"enabled,omitempty"`
-
-	// Filter Which events are delivered here: those that match `types` and `body`. `null`: all events.
-	Filter *FilterInput `json:"filter,omitempty"`
-
-	// Headers Headers that are added to each delivery. Merged header by header: `null` removes one, the mask of its value leaves it unchanged; another mask of a credential is refused. A `User-Agent` replaces the service's own. Headers of the HTTP transport, `webhook-*` and `relay-*` cannot be set.
+	Enabled *bool                    `json:"enabled,omitempty"`
+	Filter  *FilterInput             `json:"filter,omitempty"`
 	Headers *DestinationHeadersInput `json:"headers,omitempty"`
 
 	// HTTPBatch Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
@@ -1918,12 +1955,8 @@ type DestinationEntry struct {
 	Auth *AuthInput `json:"auth,omitempty"`
 
 	// Enabled Default `true`.
-	Enabled *bool `json:"enabled,omitempty"`
-
-	// Filter Which events are delivered here: those that match `types` and `body`. `null`: all events.
-	Filter *FilterInput `json:"filter,omitempty"`
-
-	// Headers Headers that are added to each delivery. Merged header by header: `null` removes one, the mask of its value leaves it unchanged; another mask of a credential is refused. A `User-Agent` replaces the service's own. Headers of the HTTP transport, `webhook-*` and `relay-*` cannot be set.
+	Enabled *bool                    `json:"enabled,omitempty"`
+	Filter  *FilterInput             `json:"filter,omitempty"`
 	Headers *DestinationHeadersInput `json:"headers,omitempty"`
 
 	// HTTPBatch Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
@@ -1989,12 +2022,8 @@ type DestinationInput struct {
 	Auth *AuthInput `json:"auth,omitempty"`
 
 	// Enabled Default `true`.
-	Enabled *bool `json:"enabled,omitempty"`
-
-	// Filter Which events are delivered here: those that match `types` and `body`. `null`: all events.
-	Filter *FilterInput `json:"filter,omitempty"`
-
-	// Headers Headers that are added to each delivery. Merged header by header: `null` removes one, the mask of its value leaves it unchanged; another mask of a credential is refused. A `User-Agent` replaces the service's own. Headers of the HTTP transport, `webhook-*` and `relay-*` cannot be set.
+	Enabled *bool                    `json:"enabled,omitempty"`
+	Filter  *FilterInput             `json:"filter,omitempty"`
 	Headers *DestinationHeadersInput `json:"headers,omitempty"`
 
 	// HTTPBatch Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
@@ -2385,8 +2414,11 @@ type DryRun = bool
 // Endpoint Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
 type Endpoint struct {
 	// Alerts EndpointAlerts are the settings in which an endpoint differs from the account; `null` means as in the account.
-	Alerts    EndpointAlerts `json:"alerts"`
-	CreatedAt Time           `json:"created_at"`
+	Alerts EndpointAlerts `json:"alerts"`
+
+	// AllowHeaders Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+	AllowHeaders []string `json:"allow_headers"`
+	CreatedAt    Time     `json:"created_at"`
 
 	// Dedup Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
 	Dedup        *Dedup        `json:"dedup"`
@@ -2493,6 +2525,9 @@ type EndpointCreate struct {
 	// Alerts Settings in which the endpoint differs from the account. `null` removes all of them.
 	Alerts *EndpointAlertsInput `json:"alerts,omitempty"`
 
+	// AllowHeaders Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+	AllowHeaders *[]string `json:"allow_headers,omitempty"`
+
 	// Dedup Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
 	Dedup        *DedupInput                         `json:"dedup,omitempty"`
 	Description  *string                             `json:"description,omitempty"`
@@ -2502,9 +2537,7 @@ type EndpointCreate struct {
 	Enabled     *bool              `json:"enabled,omitempty"`
 	IngestLimit *IngestLimitCreate `json:"ingest_limit,omitempty"`
 	KeepMethod  *KeepMethod        `json:"keep_method,omitempty"`
-
-	// Metadata Your own key-value pairs. Merged key by key; `null` removes a key.
-	Metadata *MetadataInput `json:"metadata,omitempty"`
+	Metadata    *MetadataInput     `json:"metadata,omitempty"`
 
 	// Name Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
 	Name *string `json:"name,omitempty"`
@@ -2527,11 +2560,9 @@ type EndpointCreate struct {
 
 	// Source Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
 	Source *SourceInput `json:"source,omitempty"`
-	Tenant *TenantName  `json:"tenant,omitempty"`
 
-	// Transformation Changes the bodies of deliveries. `null` or no operations: bodies are delivered as they are stored. The array
-	// alone is a short form. It replaces the operations as a whole, and each change makes a new version. Deliveries
-	// that are already queued, retries and replays use the newest one.
+	// Tenant Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+	Tenant         *string              `json:"tenant,omitempty"`
 	Transformation *TransformationInput `json:"transformation,omitempty"`
 
 	// TypeSource Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
@@ -2617,20 +2648,19 @@ type EndpointUpdate struct {
 	// Alerts Settings in which the endpoint differs from the account. `null` removes all of them.
 	Alerts *EndpointAlertsInput `json:"alerts,omitempty"`
 
+	// AllowHeaders Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+	AllowHeaders *[]string `json:"allow_headers,omitempty"`
+
 	// Dedup Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
 	Dedup        *DedupInput                         `json:"dedup,omitempty"`
 	Description  *string                             `json:"description,omitempty"`
 	Destinations *[]EndpointUpdate_Destinations_Item `json:"destinations,omitempty"`
 
 	// Enabled `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
-	Enabled *bool `json:"enabled,omitempty"`
-
-	// IngestLimit Limits of what the endpoint accepts per second, on all nodes together. Above a limit, its ingest URL and sends get 429 with `Retry-After`. A member that is left out stays as it is. `{"events_per_second": null}` removes that limit and keeps the other; `null` instead of the object removes both.
+	Enabled     *bool              `json:"enabled,omitempty"`
 	IngestLimit *IngestLimitChange `json:"ingest_limit,omitempty"`
 	KeepMethod  *KeepMethod        `json:"keep_method,omitempty"`
-
-	// Metadata Your own key-value pairs. Merged key by key; `null` removes a key.
-	Metadata *MetadataInput `json:"metadata,omitempty"`
+	Metadata    *MetadataInput     `json:"metadata,omitempty"`
 
 	// Name Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
 	Name *string `json:"name,omitempty"`
@@ -2653,11 +2683,9 @@ type EndpointUpdate struct {
 
 	// Source Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
 	Source *SourceInput `json:"source,omitempty"`
-	Tenant *TenantName  `json:"tenant,omitempty"`
 
-	// Transformation Changes the bodies of deliveries. `null` or no operations: bodies are delivered as they are stored. The array
-	// alone is a short form. It replaces the operations as a whole, and each change makes a new version. Deliveries
-	// that are already queued, retries and replays use the newest one.
+	// Tenant Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+	Tenant         *string              `json:"tenant,omitempty"`
 	Transformation *TransformationInput `json:"transformation,omitempty"`
 
 	// TypeSource Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
@@ -2902,10 +2930,10 @@ type EventSend struct {
 	Data map[string]interface{} `json:"data"`
 
 	// DeliverAt When it is delivered, at most 30 days ahead and within the retention. Default, and if it has passed, at once.
-	DeliverAt *DeliverAt `json:"deliver_at,omitempty"`
+	DeliverAt *time.Time `json:"deliver_at,omitempty"`
 
 	// ExpiresAt From then on no delivery of it is tried any more; it ends as skipped (`expired`). In the future, after `deliver_at`. Replays ignore it.
-	ExpiresAt *ExpiresAt `json:"expires_at,omitempty"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// Type Text of at most 128 bytes without spaces and characters that cannot be seen.
 	Type SentType `json:"type"`
@@ -2915,6 +2943,9 @@ type EventSend struct {
 // was not tried yet), `failed` (one has failed for good), `delivered` (one was delivered), `skipped` (there was
 // nothing to deliver). `rejected`: the signature was not accepted, so nothing is delivered.
 type EventStatus string
+
+// EventStatusFilter A status of an event; or `held`: one of its deliveries waits because its destination is held.
+type EventStatusFilter string
 
 // EventStatuses One, several separated by commas, or an array.
 type EventStatuses struct {
@@ -4011,6 +4042,9 @@ type Ordering struct {
 	// By Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required.
 	By string `json:"by"`
 
+	// Unverified unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed.
+	Unverified *string `json:"unverified,omitempty"`
+
 	// WhenFailed block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block.
 	WhenFailed *string `json:"when_failed,omitempty"`
 }
@@ -4020,9 +4054,15 @@ type OrderingInput struct {
 	// By Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required.
 	By *string `json:"by,omitempty"`
 
+	// Unverified unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed.
+	Unverified *OrderingInputUnverified `json:"unverified,omitempty"`
+
 	// WhenFailed block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block.
 	WhenFailed *OrderingInputWhenFailed `json:"when_failed,omitempty"`
 }
+
+// OrderingInputUnverified unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed.
+type OrderingInputUnverified string
 
 // OrderingInputWhenFailed block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block.
 type OrderingInputWhenFailed string
@@ -4539,7 +4579,7 @@ type ReplayAtTop struct {
 	OnlyUndelivered *OnlyUndelivered `json:"only_undelivered,omitempty"`
 
 	// RatePerSecond Deliveries per second. The call does not wait for them. Default `50`.
-	RatePerSecond *ReplayRate `json:"rate_per_second,omitempty"`
+	RatePerSecond *int `json:"rate_per_second,omitempty"`
 
 	// Since RFC 3339 with any offset, or a time to the minute. Without a zone it is UTC; a date alone is midnight UTC. Or how long ago: `15m`, `24h`, `7d`; `now`, `today` and `yesterday`, which begin at midnight UTC.
 	Since PastTime `json:"since"`
@@ -4588,7 +4628,7 @@ type ReplayInFilter struct {
 	OnlyUndelivered *OnlyUndelivered `json:"only_undelivered,omitempty"`
 
 	// RatePerSecond Deliveries per second. The call does not wait for them. Default `50`.
-	RatePerSecond *ReplayRate `json:"rate_per_second,omitempty"`
+	RatePerSecond *int `json:"rate_per_second,omitempty"`
 }
 
 // ReplayInput The filters are at the top, all inside `filter`, or inside `filter` with the times at the top.
@@ -4706,7 +4746,7 @@ type ReplayTimesBeside struct {
 	OnlyUndelivered *OnlyUndelivered `json:"only_undelivered,omitempty"`
 
 	// RatePerSecond Deliveries per second. The call does not wait for them. Default `50`.
-	RatePerSecond *ReplayRate `json:"rate_per_second,omitempty"`
+	RatePerSecond *int `json:"rate_per_second,omitempty"`
 
 	// Since RFC 3339 with any offset, or a time to the minute. Without a zone it is UTC; a date alone is midnight UTC. Or how long ago: `15m`, `24h`, `7d`; `now`, `today` and `yesterday`, which begin at midnight UTC.
 	Since PastTime `json:"since"`
@@ -5283,10 +5323,8 @@ type TenantInput struct {
 	AllowanceEvents *int `json:"allowance_events,omitempty"`
 
 	// Limits What the tenant may use at most. Above a limit the answer is 429 and names it.
-	Limits *TenantLimitsInput `json:"limits,omitempty"`
-
-	// Metadata Your own key-value pairs. Merged key by key; `null` removes a key.
-	Metadata *MetadataInput `json:"metadata,omitempty"`
+	Limits   *TenantLimitsInput `json:"limits,omitempty"`
+	Metadata *MetadataInput     `json:"metadata,omitempty"`
 
 	// Name Printable characters, for people. Default: empty.
 	Name *string `json:"name,omitempty"`
@@ -5345,7 +5383,7 @@ type TenantLimits struct {
 	// Destinations Destinations of all its endpoints at most.
 	Destinations *int `json:"destinations"`
 
-	// Endpoints Endpoints at most.
+	// Endpoints Endpoints at most; null: 100.
 	Endpoints *int `json:"endpoints"`
 
 	// EventsPerSecond Accepted events of all its endpoints at most, over all nodes.
@@ -5357,7 +5395,7 @@ type TenantLimitsInput struct {
 	// Destinations Destinations of all its endpoints at most.
 	Destinations *int `json:"destinations,omitempty"`
 
-	// Endpoints Endpoints at most.
+	// Endpoints Endpoints at most; null: 100.
 	Endpoints *int `json:"endpoints,omitempty"`
 
 	// EventsPerSecond Accepted events of all its endpoints at most, over all nodes.
@@ -5912,6 +5950,9 @@ type Cursor = string
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
+// IdempotencyUnavailable defines model for IdempotencyUnavailable.
+type IdempotencyUnavailable string
+
 // IfMatch defines model for IfMatch.
 type IfMatch = string
 
@@ -6080,6 +6121,12 @@ type RotateSecretJSONBody struct {
 // RotateSecretJSONBodyAlgorithm defines parameters for RotateSecret.
 type RotateSecretJSONBodyAlgorithm string
 
+// SendEventParamsIdempotencyUnavailable defines parameters for SendEvent.
+type SendEventParamsIdempotencyUnavailable string
+
+// SendEventsParamsIdempotencyUnavailable defines parameters for SendEvents.
+type SendEventsParamsIdempotencyUnavailable string
+
 // RotateTokenJSONBody defines parameters for RotateToken.
 type RotateTokenJSONBody struct {
 	// OverlapSeconds How long the previous URL also accepts events, in seconds. Default `86400`; 0 ends it at once.
@@ -6124,8 +6171,8 @@ type ListEventsParams struct {
 	DestinationID *FilterValues `form:"destination_id,omitempty" json:"destination_id,omitempty"`
 
 	// RunID Events that this replay run or recovery job delivered or tried to deliver.
-	RunID  *FilterValues  `form:"run_id,omitempty" json:"run_id,omitempty"`
-	Status *[]EventStatus `form:"status,omitempty" json:"status,omitempty"`
+	RunID  *FilterValues        `form:"run_id,omitempty" json:"run_id,omitempty"`
+	Status *[]EventStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// Type An event type, or a prefix such as `order.*`.
 	Type   *FilterTypes              `form:"type,omitempty" json:"type,omitempty"`
@@ -6175,8 +6222,8 @@ type CountEventsParams struct {
 	DestinationID *FilterValues `form:"destination_id,omitempty" json:"destination_id,omitempty"`
 
 	// RunID Events that this replay run or recovery job delivered or tried to deliver.
-	RunID  *FilterValues  `form:"run_id,omitempty" json:"run_id,omitempty"`
-	Status *[]EventStatus `form:"status,omitempty" json:"status,omitempty"`
+	RunID  *FilterValues        `form:"run_id,omitempty" json:"run_id,omitempty"`
+	Status *[]EventStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// Type An event type, or a prefix such as `order.*`.
 	Type   *FilterTypes               `form:"type,omitempty" json:"type,omitempty"`
@@ -6385,7 +6432,7 @@ type ListScansParams struct {
 
 // TryDetectionJSONBody defines parameters for TryDetection.
 type TryDetectionJSONBody struct {
-	// Rules Rules to try in place of the saved ones.
+	// Rules Rules to try in place of the saved ones; `null`: none.
 	Rules *[]DetectionRuleInput `json:"rules,omitempty"`
 
 	// Text Log lines, for example.
@@ -6400,6 +6447,12 @@ type ListTenantsParams struct {
 	// Cursor `next_cursor` of the previous page. Send the same filters with it.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// SendToTenantParamsIdempotencyUnavailable defines parameters for SendToTenant.
+type SendToTenantParamsIdempotencyUnavailable string
+
+// SendBatchToTenantParamsIdempotencyUnavailable defines parameters for SendBatchToTenant.
+type SendBatchToTenantParamsIdempotencyUnavailable string
 
 // ListTenantKeysParams defines parameters for ListTenantKeys.
 type ListTenantKeysParams struct {

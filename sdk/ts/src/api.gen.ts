@@ -2090,11 +2090,13 @@ export interface components {
             scan_payloads?: components["schemas"]["ScanPayloads"];
             /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
             keep_method?: components["schemas"]["KeepMethod"];
+            /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
+            allow_headers?: string[] | null;
             /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
             validate?: components["schemas"]["EventValidation"];
             metadata?: components["schemas"]["MetadataInput"];
             /** @description Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes. */
-            tenant?: components["schemas"]["TenantName"];
+            tenant?: components["schemas"]["TenantName"] | null;
         } & (unknown | unknown);
         /** @description Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered. */
         EndpointUpdate: {
@@ -2136,11 +2138,13 @@ export interface components {
             scan_payloads?: components["schemas"]["ScanPayloads"];
             /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
             keep_method?: components["schemas"]["KeepMethod"];
+            /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
+            allow_headers?: string[] | null;
             /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
             validate?: components["schemas"]["EventValidation"];
             metadata?: components["schemas"]["MetadataInput"];
             /** @description Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes. */
-            tenant?: components["schemas"]["TenantName"];
+            tenant?: components["schemas"]["TenantName"] | null;
         };
         /** @description Limits of what the endpoint accepts per second, on all nodes together. Above a limit, its ingest URL and sends get 429 with `Retry-After`. A member that is left out stays as it is. `{"events_per_second": null}` removes that limit and keeps the other; `null` instead of the object removes both. */
         IngestLimitChange: components["schemas"]["IngestLimitInput"] | null;
@@ -2244,7 +2248,7 @@ export interface components {
             };
         };
         VerificationCreate: (((components["schemas"]["VerificationChange"] | null | unknown | unknown) | null) & components["schemas"]["VerificationChange"]) | null | unknown | unknown;
-        VerificationChange: (components["schemas"]["VerificationInput"] | null) & components["schemas"]["VerificationInput"];
+        VerificationChange: components["schemas"]["VerificationInput"] | null;
         /**
          * Format: https-url
          * @description An https URL without user information and fragment. The host is a public name, the port 443 or 1024 to 65535.
@@ -2419,6 +2423,11 @@ export interface components {
             [key: string]: unknown;
         };
         HeaderPairs: string[][];
+        /**
+         * @description A status of an event; or `held`: one of its deliveries waits because its destination is held.
+         * @enum {string}
+         */
+        EventStatusFilter: "pending" | "retrying" | "delivered" | "failed" | "skipped" | "rejected" | "held";
         /**
          * @description Derived from the deliveries, first match: `retrying` (one has failed and will be tried again), `pending` (one
          *     was not tried yet), `failed` (one has failed for good), `delivered` (one was delivered), `skipped` (there was
@@ -3241,7 +3250,7 @@ export interface components {
              * @description For basic. Masked in responses; its mask means unchanged.
              * @example ****4f2a
              */
-            password?: string;
+            password?: string | null;
             /**
              * @description For oauth2_client_credentials: the https URL of the token endpoint.
              * @example https://login.example.com/oauth2/token
@@ -3256,7 +3265,7 @@ export interface components {
              * @description For oauth2_client_credentials. Masked in responses; its mask means unchanged.
              * @example ****4f2a
              */
-            client_secret?: string;
+            client_secret?: string | null;
             /**
              * @description For oauth2_client_credentials: whether id and secret are sent in the header Authorization or in the body. Default header.
              * @enum {string|null}
@@ -3281,7 +3290,7 @@ export interface components {
              * @description For mtls: the private key of the certificate, in PEM form. Masked in responses; its mask means unchanged.
              * @example ****
              */
-            key?: string;
+            key?: string | null;
         };
         /** @description BatchItem is the result of one event of a batch: its id and status, or its error. */
         BatchItem: {
@@ -3839,6 +3848,8 @@ export interface components {
             scan_payloads: boolean;
             /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
             keep_method: boolean;
+            /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
+            allow_headers: string[];
             /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
             validate: string;
             metadata: {
@@ -4482,7 +4493,7 @@ export interface components {
              * @description For sasl. Masked in responses; its mask means unchanged.
              * @example ****4f2a
              */
-            password?: string;
+            password?: string | null;
             /** @description Connect without TLS. Needs RELAY_EGRESS_ALLOW_HTTP. Default false. */
             plaintext?: boolean;
             /**
@@ -4575,7 +4586,7 @@ export interface components {
              * @description For sasl. Masked in responses; its mask means unchanged.
              * @example ****4f2a
              */
-            password?: string;
+            password?: string | null;
             /** @description Connect without TLS. Needs RELAY_EGRESS_ALLOW_HTTP. Default false. */
             plaintext?: boolean;
             /**
@@ -4697,6 +4708,8 @@ export interface components {
             by: string;
             /** @description block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block. */
             when_failed?: string;
+            /** @description unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed. */
+            unverified?: string;
         };
         OrderingInput: {
             /**
@@ -4709,6 +4722,11 @@ export interface components {
              * @enum {string|null}
              */
             when_failed?: "block" | "skip" | null;
+            /**
+             * @description unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed.
+             * @enum {string|null}
+             */
+            unverified?: "unordered" | "ordered" | null;
         };
         /** @description Overage counts what exceeds the allowance. */
         Overage: {
@@ -4927,7 +4945,7 @@ export interface components {
             every_seconds: number;
             /**
              * @description Events before this time are not fetched. Default: when reconcile was set. Events that arrived before that and failed at another webhook of the account may come again.
-             * @example 2026-06-01T00:00:00Z
+             * @example 2026-06-01T00:00:00.000Z
              */
             since: components["schemas"]["Time"];
             /**
@@ -5513,7 +5531,7 @@ export interface components {
             next_cursor?: components["schemas"]["NextCursor"];
         };
         TenantLimits: {
-            /** @description Endpoints at most. */
+            /** @description Endpoints at most; null: 100. */
             endpoints: number | null;
             /** @description Destinations of all its endpoints at most. */
             destinations: number | null;
@@ -5521,7 +5539,7 @@ export interface components {
             events_per_second: number | null;
         };
         TenantLimitsInput: {
-            /** @description Endpoints at most. */
+            /** @description Endpoints at most; null: 100. */
             endpoints?: number | null;
             /** @description Destinations of all its endpoints at most. */
             destinations?: number | null;
@@ -6001,9 +6019,15 @@ export interface components {
          *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
          *
          *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-         *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+         *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+         *     inside keeps them in a file. Keys of other calls are durable.
          */
         IdempotencyKey: string;
+        /**
+         * @description With `accept`, a send is stored even while its `Idempotency-Key` cannot be checked. A repeat may then store a second
+         *     event, and the answer has `Idempotency-Status: unavailable`. Without this header such a send is answered 503.
+         */
+        IdempotencyUnavailable: "accept";
         /** @description `ETag` of an earlier response; 304 if it is still current. */
         IfNoneMatch: string;
         /** @description `ETag` of the endpoint as you read it. If somebody has changed it since, nothing is done, and the response is a `conflict`. */
@@ -6100,7 +6124,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -6452,7 +6477,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -6508,7 +6534,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -6740,7 +6767,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -6866,7 +6894,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -6953,9 +6982,15 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description With `accept`, a send is stored even while its `Idempotency-Key` cannot be checked. A repeat may then store a second
+                 *     event, and the answer has `Idempotency-Status: unavailable`. Without this header such a send is answered 503.
+                 */
+                "Idempotency-Unavailable"?: components["parameters"]["IdempotencyUnavailable"];
             };
             path: {
                 tenant_name: components["schemas"]["TenantName"];
@@ -7005,9 +7040,15 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description With `accept`, a send is stored even while its `Idempotency-Key` cannot be checked. A repeat may then store a second
+                 *     event, and the answer has `Idempotency-Status: unavailable`. Without this header such a send is answered 503.
+                 */
+                "Idempotency-Unavailable"?: components["parameters"]["IdempotencyUnavailable"];
             };
             path: {
                 tenant_name: components["schemas"]["TenantName"];
@@ -7057,7 +7098,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -7144,7 +7186,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -7193,7 +7236,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -7512,7 +7556,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -7644,7 +7689,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -7705,7 +7751,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -7879,9 +7926,15 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description With `accept`, a send is stored even while its `Idempotency-Key` cannot be checked. A repeat may then store a second
+                 *     event, and the answer has `Idempotency-Status: unavailable`. Without this header such a send is answered 503.
+                 */
+                "Idempotency-Unavailable"?: components["parameters"]["IdempotencyUnavailable"];
             };
             path: {
                 endpoint_id: components["schemas"]["EndpointId"];
@@ -7931,9 +7984,15 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+                /**
+                 * @description With `accept`, a send is stored even while its `Idempotency-Key` cannot be checked. A repeat may then store a second
+                 *     event, and the answer has `Idempotency-Status: unavailable`. Without this header such a send is answered 503.
+                 */
+                "Idempotency-Unavailable"?: components["parameters"]["IdempotencyUnavailable"];
             };
             path: {
                 endpoint_id: components["schemas"]["EndpointId"];
@@ -8017,7 +8076,7 @@ export interface operations {
                 destination_id?: components["schemas"]["FilterValues"];
                 /** @description Events that this replay run or recovery job delivered or tried to deliver. */
                 run_id?: components["schemas"]["FilterValues"];
-                status?: components["schemas"]["EventStatus"][];
+                status?: components["schemas"]["EventStatusFilter"][];
                 /** @description An event type, or a prefix such as `order.*`. */
                 type?: components["schemas"]["FilterTypes"];
                 source?: ("provider" | "api" | "test" | "reconcile")[];
@@ -8085,7 +8144,7 @@ export interface operations {
                 destination_id?: components["schemas"]["FilterValues"];
                 /** @description Events that this replay run or recovery job delivered or tried to deliver. */
                 run_id?: components["schemas"]["FilterValues"];
-                status?: components["schemas"]["EventStatus"][];
+                status?: components["schemas"]["EventStatusFilter"][];
                 /** @description An event type, or a prefix such as `order.*`. */
                 type?: components["schemas"]["FilterTypes"];
                 source?: ("provider" | "api" | "test" | "reconcile")[];
@@ -8279,7 +8338,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8331,7 +8391,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8427,7 +8488,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8510,7 +8572,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8606,7 +8669,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8691,7 +8755,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8822,7 +8887,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -8977,7 +9043,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9061,7 +9128,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9178,7 +9246,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9267,7 +9336,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9388,7 +9458,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9505,7 +9576,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9553,7 +9625,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9637,7 +9710,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9792,7 +9866,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -9891,7 +9966,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -10120,8 +10196,8 @@ export interface operations {
                 "application/json": {
                     /** @description Log lines, for example. */
                     text: string;
-                    /** @description Rules to try in place of the saved ones. */
-                    rules?: components["schemas"]["DetectionRuleInput"][];
+                    /** @description Rules to try in place of the saved ones; `null`: none. */
+                    rules?: components["schemas"]["DetectionRuleInput"][] | null;
                 };
             };
         };
@@ -10196,7 +10272,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -10568,7 +10645,8 @@ export interface operations {
                  *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
                  *
                  *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. A relay with its engines inside keeps them in a file. Keys of other calls are durable.
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -10969,6 +11047,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["TooManyRequests"];
         };
     };
     readOpenAPICompat: {
@@ -11005,6 +11084,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["TooManyRequests"];
         };
     };
     readOpenAPIAsYAML: {
@@ -11041,6 +11121,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["TooManyRequests"];
         };
     };
     readErrorTypes: {
@@ -11075,6 +11156,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["TooManyRequests"];
         };
     };
     readDeprecations: {
@@ -11109,6 +11191,7 @@ export interface operations {
                 };
                 content?: never;
             };
+            429: components["responses"]["TooManyRequests"];
         };
     };
     receiveDelivery: {
@@ -11260,6 +11343,8 @@ export interface operations {
                          * @example 50
                          */
                         threshold: unknown;
+                        /** @description Only in `alert.destination.backlog`: the event that has waited longest, or the one that blocks it in the order of its destination. */
+                        event_id?: string;
                         /** @description Only in messages about one finding or tripwire. */
                         finding_id?: string;
                         /** @description Only in `alert.tripwire.tripped`. */

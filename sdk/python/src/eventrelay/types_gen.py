@@ -167,7 +167,7 @@ class AlertUsageRuleInput(TypedDict):
     """
 
 
-AlertValue: TypeAlias = Any | None
+AlertValue: TypeAlias = Any
 
 
 class AlertWebhook(TypedDict):
@@ -288,15 +288,15 @@ class AuthInput(TypedDict):
     """
     For oauth2_client_credentials.
     """
-    client_secret: NotRequired[str]
+    client_secret: NotRequired[str | None]
     """
     For oauth2_client_credentials. Masked in responses; its mask means unchanged.
     """
-    key: NotRequired[str]
+    key: NotRequired[str | None]
     """
     For mtls: the private key of the certificate, in PEM form. Masked in responses; its mask means unchanged.
     """
-    password: NotRequired[str]
+    password: NotRequired[str | None]
     """
     For basic. Masked in responses; its mask means unchanged.
     """
@@ -446,7 +446,7 @@ class Deleted(TypedDict):
     object: str
 
 
-DeliverAt: TypeAlias = str | None
+DeliverAt: TypeAlias = str
 """
 When it is delivered, at most 30 days ahead and within the retention. Default, and if it has passed, at once.
 """
@@ -754,6 +754,9 @@ class EndpointAlertsInput(TypedDict):
     """
 
 
+AllowHeader: TypeAlias = str
+
+
 class EndpointDay(TypedDict):
     """
     EndpointDay is what an endpoint has used on a day.
@@ -838,6 +841,12 @@ Derived from the deliveries, first match: `retrying` (one has failed and will be
 was not tried yet), `failed` (one has failed for good), `delivered` (one was delivered), `skipped` (there was
 nothing to deliver). `rejected`: the signature was not accepted, so nothing is delivered.
 
+"""
+
+
+EventStatusFilter: TypeAlias = Literal["pending", "retrying", "delivered", "failed", "skipped", "rejected", "held"]
+"""
+A status of an event; or `held`: one of its deliveries waits because its destination is held.
 """
 
 
@@ -970,7 +979,7 @@ class EventTypesSeen(TypedDict):
 EventValidation: TypeAlias = Literal["off", "warn", "reject"]
 
 
-ExpiresAt: TypeAlias = str | None
+ExpiresAt: TypeAlias = str
 """
 From then on no delivery of it is tried any more; it ends as skipped (`expired`). In the future, after `deliver_at`. Replays ignore it.
 """
@@ -1211,7 +1220,7 @@ class IngestLimitCreate2(TypedDict):
     bytes_per_second: int
 
 
-IngestLimitCreate: TypeAlias = IngestLimitCreate1 | IngestLimitCreate2 | None
+IngestLimitCreate: TypeAlias = IngestLimitCreate1 | IngestLimitCreate2
 
 
 class IngestLimitInput(TypedDict):
@@ -1314,7 +1323,7 @@ class KafkaInput(TypedDict):
     """
     The topic's max.message.bytes. A larger event fails as too_large. Default 1000000.
     """
-    password: NotRequired[str]
+    password: NotRequired[str | None]
     """
     For sasl. Masked in responses; its mask means unchanged.
     """
@@ -1388,7 +1397,7 @@ class KafkaSourceInput(TypedDict):
     """
     The consumer group in which the relay commits how far it has read. No other program may use it. Default eventrelay- and the id of the endpoint.
     """
-    password: NotRequired[str]
+    password: NotRequired[str | None]
     """
     For sasl. Masked in responses; its mask means unchanged.
     """
@@ -1536,6 +1545,10 @@ class Ordering(TypedDict):
     """
     Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required.
     """
+    unverified: NotRequired[str]
+    """
+    unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed.
+    """
     when_failed: NotRequired[str]
     """
     block: those behind it wait until a replay or a recovery job has delivered it, or until this is skip. skip: the next one is delivered. Default block.
@@ -1546,6 +1559,10 @@ class OrderingInput(TypedDict):
     by: NotRequired[str]
     """
     Which events are delivered one after the other: all of the endpoint, or those with the same value at a path of the JSON body or in a header. Events without a value have no order. Required.
+    """
+    unverified: NotRequired[Literal["unordered", "ordered"] | None]
+    """
+    unordered: they are delivered at once and hold up none, so that a stranger who knows ingest_url cannot stop the others with an event that fails. ordered: they have the order of all others. Events that are sent through the API count as verified. Default unordered. Without this member the order is older than it: all events are ordered but those whose verification failed.
     """
     when_failed: NotRequired[Literal["block", "skip"] | None]
     """
@@ -1669,7 +1686,7 @@ class Readiness(TypedDict):
     status: Literal["ready", "not ready"]
 
 
-ReceiptDetails: TypeAlias = Any | None
+ReceiptDetails: TypeAlias = Any
 
 
 class ReceiptReport(TypedDict):
@@ -1839,6 +1856,25 @@ class Redaction(TypedDict):
     type: Literal["string", "number"]
 
 
+class ReplayAtTop(TypedDict):
+    destination_id: NotRequired[DestinationIds]
+    dry_run: NotRequired[DryRun]
+    endpoint_id: NotRequired[EndpointIds]
+    only_undelivered: NotRequired[OnlyUndelivered]
+    rate_per_second: NotRequired[int | None]
+    """
+    Deliveries per second. The call does not wait for them. Default `50`.
+    """
+    since: PastTime
+    status: NotRequired[EventStatuses]
+    tenant: NotRequired[OneOrMore]
+    type: NotRequired[EventTypes]
+    until: NotRequired[str | None]
+    """
+    Exclusive. Default: now. Also: `to`, `end`.
+    """
+
+
 class Filter1(TypedDict):
     destination_id: NotRequired[DestinationIds]
     endpoint_id: NotRequired[EndpointIds]
@@ -1852,7 +1888,17 @@ class Filter1(TypedDict):
     """
 
 
-ReplayRate: TypeAlias = int | None
+class ReplayInFilter(TypedDict):
+    dry_run: NotRequired[DryRun]
+    filter: Filter1
+    only_undelivered: NotRequired[OnlyUndelivered]
+    rate_per_second: NotRequired[int | None]
+    """
+    Deliveries per second. The call does not wait for them. Default `50`.
+    """
+
+
+ReplayRate: TypeAlias = int
 """
 Deliveries per second. The call does not wait for them. Default `50`.
 """
@@ -1893,7 +1939,10 @@ class ReplayTimesBeside(TypedDict):
     dry_run: NotRequired[DryRun]
     filter: Filter2
     only_undelivered: NotRequired[OnlyUndelivered]
-    rate_per_second: NotRequired[ReplayRate | None]
+    rate_per_second: NotRequired[int | None]
+    """
+    Deliveries per second. The call does not wait for them. Default `50`.
+    """
     since: PastTime
     until: NotRequired[str | None]
     """
@@ -2322,7 +2371,7 @@ class TenantLimits(TypedDict):
     """
     endpoints: int | None
     """
-    Endpoints at most.
+    Endpoints at most; null: 100.
     """
     events_per_second: int | None
     """
@@ -2337,7 +2386,7 @@ class TenantLimitsInput(TypedDict):
     """
     endpoints: NotRequired[int | None]
     """
-    Endpoints at most.
+    Endpoints at most; null: 100.
     """
     events_per_second: NotRequired[int | None]
     """
@@ -2381,7 +2430,7 @@ class TenantPortalInput(TypedDict):
 Time: TypeAlias = str
 
 
-TimeOrNull: TypeAlias = str | None
+TimeOrNull: TypeAlias = str
 
 
 class TransformFailure(TypedDict):
@@ -3007,8 +3056,14 @@ class AttemptResponse(TypedDict):
 
 class BatchEvent(TypedDict):
     data: dict[str, Any]
-    deliver_at: NotRequired[DeliverAt | None]
-    expires_at: NotRequired[ExpiresAt | None]
+    deliver_at: NotRequired[str | None]
+    """
+    When it is delivered, at most 30 days ahead and within the retention. Default, and if it has passed, at once.
+    """
+    expires_at: NotRequired[str | None]
+    """
+    From then on no delivery of it is tried any more; it ends as skipped (`expired`). In the future, after `deliver_at`. Replays ignore it.
+    """
     idempotency_key: NotRequired[str | None]
     type: SentType
 
@@ -3569,8 +3624,14 @@ class EventSend(TypedDict):
     """
     Content of the event. Nesting depth at most 64.
     """
-    deliver_at: NotRequired[DeliverAt | None]
-    expires_at: NotRequired[ExpiresAt | None]
+    deliver_at: NotRequired[str | None]
+    """
+    When it is delivered, at most 30 days ahead and within the retention. Default, and if it has passed, at once.
+    """
+    expires_at: NotRequired[str | None]
+    """
+    From then on no delivery of it is tried any more; it ends as skipped (`expired`). In the future, after `deliver_at`. Replays ignore it.
+    """
     type: SentType
 
 
@@ -4313,29 +4374,6 @@ class RecoveryList(TypedDict):
     next_cursor: NotRequired[NextCursor]
 
 
-class ReplayAtTop(TypedDict):
-    destination_id: NotRequired[DestinationIds]
-    dry_run: NotRequired[DryRun]
-    endpoint_id: NotRequired[EndpointIds]
-    only_undelivered: NotRequired[OnlyUndelivered]
-    rate_per_second: NotRequired[ReplayRate | None]
-    since: PastTime
-    status: NotRequired[EventStatuses]
-    tenant: NotRequired[OneOrMore]
-    type: NotRequired[EventTypes]
-    until: NotRequired[str | None]
-    """
-    Exclusive. Default: now. Also: `to`, `end`.
-    """
-
-
-class ReplayInFilter(TypedDict):
-    dry_run: NotRequired[DryRun]
-    filter: Filter1
-    only_undelivered: NotRequired[OnlyUndelivered]
-    rate_per_second: NotRequired[ReplayRate | None]
-
-
 ReplayInput: TypeAlias = ReplayAtTop | ReplayTimesBeside | ReplayInFilter
 """
 The filters are at the top, all inside `filter`, or inside `filter` with the times at the top.
@@ -5056,6 +5094,10 @@ class EndpointCreate(TypedDict):
     """
     Settings in which the endpoint differs from the account. `null` removes all of them.
     """
+    allow_headers: NotRequired[list[AllowHeader] | None]
+    """
+    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+    """
     dedup: NotRequired[DedupInput | None]
     """
     Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
@@ -5154,7 +5196,10 @@ class EndpointCreate(TypedDict):
     """
     Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
     """
-    tenant: NotRequired[TenantName]
+    tenant: NotRequired[str | None]
+    """
+    Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+    """
     transformation: NotRequired[TransformationInput | None]
     type_source: NotRequired[str | None]
     """
@@ -5186,6 +5231,10 @@ class EndpointUpdate(TypedDict):
     alerts: NotRequired[EndpointAlertsInput | None]
     """
     Settings in which the endpoint differs from the account. `null` removes all of them.
+    """
+    allow_headers: NotRequired[list[AllowHeader] | None]
+    """
+    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
     """
     dedup: NotRequired[DedupInput | None]
     """
@@ -5285,7 +5334,10 @@ class EndpointUpdate(TypedDict):
     """
     Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
     """
-    tenant: NotRequired[TenantName]
+    tenant: NotRequired[str | None]
+    """
+    Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+    """
     transformation: NotRequired[TransformationInput | None]
     type_source: NotRequired[str | None]
     """
@@ -5570,6 +5622,10 @@ class Endpoint(TypedDict):
     """
 
     alerts: EndpointAlerts
+    allow_headers: list[str]
+    """
+    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+    """
     created_at: Time
     dedup: Dedup | None
     """
