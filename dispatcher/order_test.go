@@ -438,8 +438,8 @@ func TestSurvey(t *testing.T) {
 	})
 }
 
-// An unverified event that fails holds up no other, unless its destination asks for the order of those, too. Orders that
-// are older than the setting include the events of endpoints without a verification.
+// An unverified event that fails holds up no other, unless its destination asks for the order of those, too. Orders
+// that are older than the setting include the events of endpoints without a verification.
 func TestOrderOfUnverifiedEvents(t *testing.T) {
 	f := func(unverified string, verdict event.Verdict, blocks bool) {
 		t.Run(fmt.Sprint(unverified, " ", verdict), func(t *testing.T) {

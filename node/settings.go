@@ -66,8 +66,8 @@ type Config struct {
 	RedisCAFile       string   `flag:"redis-ca-file" unset:"the system's root certificates" help:"PEM file with the root certificates that a Redis at rediss:// is trusted by."`
 	RedisCertFile     string   `flag:"redis-cert-file" unset:"no client certificate" help:"PEM file with the client certificate (mTLS) for Redis. A changed file is used for new connections."`
 	RedisKeyFile      string   `flag:"redis-key-file" unset:"none" help:"PEM file with the client certificate's private key. Give both files or neither."`
-	Fsync             bool     `section:"Engines inside the process" flag:"fsync" default:"true" help:"Acknowledge only what the disk has. With false a power cut loses what the system had not written yet, usually the last half minute: events, changes of the configuration, and rows of lists."`
-	SkipMissing       bool     `flag:"skip-missing-records" default:"false" help:"Start although records of the log are missing that were on disk, and go on behind them. Without it such a node does not start, because events or configuration were lost."`
+	Fsync             bool     `section:"Engines inside the process" flag:"fsync" default:"true" help:"Sync to disk before acknowledging. If false, a power cut loses unsynced events, configuration changes and list rows, usually those of the last 30 s."`
+	SkipMissing       bool     `flag:"skip-missing-records" default:"false" help:"Start although the log lost events or deliveries, and skip them. Lost configuration is never skipped: restore a backup."`
 	ChdbLib           string   `flag:"chdb-lib" unset:"lib/libchdb.so beside the executable" help:"Path of libchdb.so, the embedded ClickHouse."`
 	MasterKeys        string   `section:"Secrets and first users" flag:"master-keys" unset:"required by serve on Kafka; otherwise created in the data directory" secret:"yes" help:"Keys that seal the secrets of the configuration, as name:base64 of 32 bytes, separated by commas. The first seals, all of them open."`
 	BootstrapKey      string   `flag:"bootstrap-key" unset:"none; dev creates one" secret:"yes" help:"Read-write API key that exists from the first start."`

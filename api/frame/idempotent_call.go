@@ -459,12 +459,12 @@ func ValidIdempotencyKey(key string) bool {
 
 // errKeysUnavailable is the 503 of a send whose Idempotency-Key cannot be checked.
 func errKeysUnavailable() error {
-	return web.ServiceUnavailable(nil, "Idempotency-Keys cannot be checked at the moment, and nothing was stored; send it "+
-		"again with the same key, or with "+UnavailableHeader+": accept if it may be stored twice")
+	return web.ServiceUnavailable(nil, "Idempotency-Keys cannot be checked at the moment, and nothing was stored; send "+
+		"it again with the same key, or with "+UnavailableHeader+": accept if it may be stored twice")
 }
 
-// AcceptsWithoutClaim decides what becomes of a send whose Idempotency-Key was not claimed: it returns nil if the client
-// prefers an event that may be stored twice, or if this cluster keeps no keys.
+// AcceptsWithoutClaim decides what becomes of a send whose Idempotency-Key was not claimed: it returns nil if the
+// client prefers an event that may be stored twice, or if this cluster keeps no keys.
 func AcceptsWithoutClaim(r *http.Request, state claim.State) error {
 	if state == claim.Off || r.Header.Get(UnavailableHeader) == acceptAnyway {
 		return nil

@@ -187,8 +187,8 @@ func MaskCredentials(text string) string {
 	return maskURL(text, config.CredentialParameter)
 }
 
-// maskURL masks user information and fragment of a URL, and the query values whose names isSecret selects. It splits the
-// text instead of parsing it, so that every text can be masked.
+// maskURL masks user information and fragment of a URL, and the query values whose names isSecret selects. It splits
+// the text instead of parsing it, so that every text can be masked.
 func maskURL(text string, isSecret func(name string) bool) string {
 	text, _, fragment := strings.Cut(text, "#")
 	text, query, hasQuery := strings.Cut(text, "?")

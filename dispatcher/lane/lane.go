@@ -297,7 +297,8 @@ func (ls *Lanes) RestoreBreaker(delivery *Delivery) {
 }
 
 // holdEarly keeps an untried delivery that an open breaker blocks in memory if it is the best early probe, which is
-// made within earlyPause, or with a spent budget within earlyRefill for one that is new. It returns the delivery that must be parked; nil: none.
+// made within earlyPause, or with a spent budget within earlyRefill for one that is new. It returns the delivery that
+// must be parked; nil: none.
 func (l *Lane) holdEarly(delivery *Delivery, now time.Time) *Delivery {
 	work, b := delivery.Work, &l.breaker
 	switch {

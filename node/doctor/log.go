@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"strings"
 	"time"
@@ -360,26 +361,39 @@ func (x *checker) dead(ctx context.Context) Check {
 		"%s in the dead letter topic: they could not be read or stored", plural(n, "record"))
 }
 
-// join joins words for a line.
 // missing warns about records that a start skipped.
-func (x *checker) missing(context.Context) Check {
-	c := warn("compare with what clients and providers have sent, and let them send it again; the warning ends when the "+
-		"log is trimmed", "records of the log were lost: events, deliveries or changes of the configuration")
-	c.Details = x.Missing
+func (x *checker) missing(context.Context) Check { return missingRecords(x.Missing) }
+
+func missingRecords(all []string) Check {
+	c := warn("ask senders to send the lost events again; the warning ends when retention removes that part of the log",
+		"the log lost records: events, deliveries or receipts")
+	c.Details = all
 	return c
 }
 
 // CheckFiles reports what is wrong with the files of a log while no node runs on them.
-func CheckFiles(cfg stream.LogConfig) Check {
-	c := ok("all files are whole")
-	if err := stream.CheckLog(cfg); err != nil {
+func CheckFiles(cfg stream.LogConfig) (c Check) {
+	missing, err := stream.CheckLog(cfg)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c = warn("name the data directory with --data-dir", "there is no log in %s", cfg.Dir)
+	case errors.Is(err, stream.ErrRecordsMissing):
+		c = fail("restore a backup, or a copy of the data directory; to start without the lost records, set "+
+			"RELAY_SKIP_MISSING_RECORDS=true for one start", "%v", err)
+	case err != nil:
 		c = fail("restore a backup, or a copy of the data directory", "%v", err)
-		if errors.Is(err, stream.ErrRecordsMissing) {
-			c.Advice += "; to go on without the records that are missing, set RELAY_SKIP_MISSING_RECORDS=true for one start"
+	case len(missing) > 0:
+		var all []string
+		for _, m := range missing {
+			all = append(all, m.String())
 		}
+		c = missingRecords(all)
+	default:
+		c = ok("all files are whole")
 	}
 	c.Name = "log"
 	return c
 }
 
+// join joins words for a line.
 func join(words []string) string { return strings.Join(words, ", ") }

@@ -264,12 +264,12 @@ func (x *checker) storeDamage(ctx context.Context) Check {
 	damaged, err := x.StoreDamage(ctx)
 	switch {
 	case err != nil:
-		return warn("run relay doctor again", "cannot look for damage: %v", err)
+		return warn("run relay doctor again", "cannot check the store for damage: %v", err)
 	case len(damaged) == 0:
 		return ok("")
 	}
-	c := fail("events of the log are still delivered; check the disk, and restore the store from a backup, or else its "+
-		"events are missing in lists and searches", "the store is damaged")
+	c := fail("events are still delivered; check the disk, then restore the store from a backup. Otherwise lists and "+
+		"searches miss events", "the store is damaged")
 	c.Details = damaged
 	return c
 }

@@ -187,8 +187,8 @@ func (e *engines) request(claims *claim.Claims, key string) (ok bool) {
 	return err == nil
 }
 
-// Clients repeat 10,000 keys until they are answered, while the log, the claim store and nodes stall, each alone and all
-// at once, and nodes die: one event for each key.
+// Clients repeat 10,000 keys until they are answered, while the log, the claim store and nodes stall, each alone and
+// all at once, and nodes die: one event for each key.
 func TestOneEventForEachKey(t *testing.T) {
 	rounds := 1
 	if os.Getenv("RELAY_TORTURE") != "" {

@@ -19,7 +19,8 @@ import (
 // MaxTenantEndpoints is the maximum number of endpoints of a tenant, whatever its limits say. Filters name them all.
 const MaxTenantEndpoints = 1000
 
-// DefaultTenantEndpoints is the maximum for a tenant without a limit of its own. Endpoints of the largest size then have
+// DefaultTenantEndpoints is the maximum for a tenant without a limit of its own. Endpoints of the largest size then
+// have
 // 18 MB, so that one tenant fills no more than a 28th of the room that the configuration of all has. One that has more
 // keeps them.
 const DefaultTenantEndpoints = 100

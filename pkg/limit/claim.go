@@ -23,9 +23,9 @@ var releaseScript = redis.NewScript(
 		`end return 0`)
 
 // Claim reserves the key for an event that is about to be stored, unless another event holds it. It lasts as long as
-// lasts, but at least 1 s. Call MarkStored or Release next. The note, such as the hash of a body, has at most 128 bytes.
-// Claim takes at most Config.ClaimTimeout. Its only failure is claim.Unavailable, after which the claim may have been
-// made.
+// lasts, but at least 1 s. Call MarkStored or Release next. The note, such as the hash of a body, has at most 128
+// bytes. Claim takes at most Config.ClaimTimeout. Its only failure is claim.Unavailable, after which the claim may have
+// been made.
 func (l *Limiter) Claim(
 	ctx context.Context, key string, event id.ID, note string, lasts time.Duration,
 ) claim.Claim {

@@ -209,7 +209,8 @@ func TestClaimWaitsForASlowRedis(t *testing.T) {
 	kit.WaitFor(t, "the breaker of rates is open", l.breaker.isOpen)
 	first := newID(t)
 	is.Equal(t, l.Claim(t.Context(), "k", first, "", time.Hour).State, claim.New, "claimed")
-	is.Equal(t, l.Claim(t.Context(), "k", newID(t), "", time.Hour), claim.Claim{State: claim.Pending, Event: first}, "again")
+	is.Equal(t, l.Claim(t.Context(), "k", newID(t), "", time.Hour), claim.Claim{State: claim.Pending, Event: first},
+		"again")
 }
 
 // While Redis does not answer one caller asks at a time, and the others do not wait.

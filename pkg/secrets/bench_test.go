@@ -95,7 +95,8 @@ func xorAll(b []byte) (sum byte) {
 // hostile are texts that make a scanner work: many prefixes in one run, and many that almost match.
 var hostile = []string{
 	"ya29.", "glpat-", "hvb.", "pypi-AgE-", "ABSK/", "secret=", "token:\"", "eyJ.", "-eyJ",
-	"-----BEGIN PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----<", "MHcCAQEEI", "MHcCAQEEI ", "MIIEvQIBADANBgkqhkiG9w0BAQEFAAS ",
+	"-----BEGIN PRIVATE KEY-----\n", "-----BEGIN PRIVATE KEY-----<", "MHcCAQEEI", "MHcCAQEEI ",
+	"MIIEvQIBADANBgkqhkiG9w0BAQEFAAS ",
 	`"d":"`, `"d":"a1B2c3D4a1B2c3D4a1B2c3D4","p":"`, "kty:RSA ", "crv:a,", `"kty":"oct","d"`,
 	"redis://a:", "%25252F", "\\\\\\\\", "api_key=\x1b[0m", "ya29.-pypi-AgE-", "sl.Bglpat-", "AKIA ", "-us1",
 	"&quot;secret",

@@ -39,8 +39,8 @@ func (r *Rule) jwk(b []byte, start int) span {
 	return span{k.private.start, k.secret.start, k.secret.end, k.private.end}
 }
 
-// read reads members in any order until the object ends, a member comes twice, or the first one is none of a key. A name,
-// a colon and a value are enough, whatever quotes and colours are around them.
+// read reads members in any order until the object ends, a member comes twice, or the first one is none of a key. A
+// name, a colon and a value are enough, whatever quotes and colours are around them.
 func (k *jsonWebKey) read(b []byte, i int) {
 	set := charsets["urlsafe"]
 	var name []byte

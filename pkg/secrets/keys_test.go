@@ -104,7 +104,8 @@ func TestPrivateJSONWebKeys(t *testing.T) {
 		{"RSA", "d", "p kty q d e use qi dp dq n"}, {"EC", "d", "kty x y crv d"}, {"EC", "d", "crv d kty x y"},
 		{"EC", "d", "kty d use crv x y"}, {"OKP", "d", "crv d x kty"}, {"oct", "k", "kty k"}, {"oct", "k", "k kty"},
 	} {
-		for _, form := range []string{`"%s":"%s"`, `"%s": "%s"`, `'%s': '%s'`, `\"%s\":\"%s\"`, "\n  \"%s\": \x1b[32m\"%s\"\x1b[39m"} {
+		for _, form := range []string{`"%s":"%s"`, `"%s": "%s"`, `'%s': '%s'`, `\"%s\":\"%s\"`,
+			"\n  \"%s\": \x1b[32m\"%s\"\x1b[39m"} {
 			text := text(key.kind, key.names, form)
 			var all []Match
 			s.Scan([]byte(text), func(m Match) bool { all = append(all, m); return true })

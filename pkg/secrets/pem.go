@@ -249,8 +249,8 @@ func (k *keyText) readLast(b []byte) {
 
 // skipJoint skips what is between two lines that are quoted one by one: from the quote that ends a line to the one that
 // begins the next; it returns -1 if the text ends. Node.js joins lines with +, Python with white space; the diff of an
-// assertion begins lines with + or -; what is printed twice has quotes around quotes, or backslashes before them. isList
-// allows commas, as between the elements of an array.
+// assertion begins lines with + or -; what is printed twice has quotes around quotes, or backslashes before them.
+// isList allows commas, as between the elements of an array.
 func skipJoint(b []byte, i int, isList bool) (next int) {
 	_, i = readChar(b, i)
 	next = -1
@@ -272,9 +272,9 @@ func skipJoint(b []byte, i int, isList bool) (next int) {
 	return next
 }
 
-// keySize returns the number of characters of a private key whose base64 begins at a position: -1 if none does, 0 for one
-// of OpenSSH. Others are a sequence in DER that begins with a version and an object of those that follow it in PKCS #1,
-// PKCS #8 and SEC 1. Certificates and public keys have no version there.
+// keySize returns the number of characters of a private key whose base64 begins at a position: -1 if none does, 0 for
+// one of OpenSSH. Others are a sequence in DER that begins with a version and an object of those that follow it in PKCS
+// #1, PKCS #8 and SEC 1. Certificates and public keys have no version there.
 func keySize(b []byte, i int) int {
 	if b[i] == 'b' { // openssh-key-v1
 		return 0

@@ -80,7 +80,8 @@ type Rule struct {
 
 // shape is how a rule's credentials look.
 type shape struct {
-	// Prefixes of token, jwt, pem and jwk, schemes of uri, names of assign. In a name, '_' stands for '_', '-', '.' or nothing.
+	// Prefixes of token, jwt, pem and jwk, schemes of uri, names of assign. In a name, '_' stands for '_', '-', '.' or
+	// nothing.
 	Prefixes []string `json:"prefixes"`
 	// Fold ignores the case of ASCII letters in prefixes; rules.json has them in lower case. Schemes and names always do.
 	Fold bool `json:"fold"`

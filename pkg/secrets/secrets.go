@@ -2,9 +2,9 @@
 // it. It masks them, and nothing in it keeps their text.
 //
 // The rules are data (rules.json). One automaton looks for the prefixes of all rules in a single pass; at each one, one
-// of six hand-written matchers (token, jwt, uri, pem, jwk, assign) reads a bounded number of bytes. There are no regular
-// expressions. Log lines wrap what they quote: a boundary or a quote is recognised behind the backslashes of JSON
-// inside JSON, in URL encoding and beside the colours of a terminal (escape.go, match.go).
+// of six hand-written matchers (token, jwt, uri, pem, jwk, assign) reads a bounded number of bytes. There are no
+// regular expressions. Log lines wrap what they quote: a boundary or a quote is recognised behind the backslashes of
+// JSON inside JSON, in URL encoding and beside the colours of a terminal (escape.go, match.go).
 //
 // A shape proves nothing: text that only looks like a credential is found too, and one without a known shape is not.
 // Callers that reject input must name the rule, so that the sender can see why. Begin reading at Scanner; Stream scans
@@ -202,8 +202,8 @@ type pending struct {
 	known runs
 }
 
-// hasLonger reports whether a match of a rule waits in whose only run of characters, or private key, a prefix of the rule
-// ends: what begins there ends where that match does, and is shorter.
+// hasLonger reports whether a match of a rule waits in whose only run of characters, or private key, a prefix of the
+// rule ends: what begins there ends where that match does, and is shorter.
 func (p *pending) hasLonger(r *Rule, end int) bool {
 	if r.Kind != KindToken && r.Kind != KindPEM || len(r.Then) > 0 || r.Right == boundaryAny || r.Lead.set != nil {
 		return false

@@ -84,7 +84,7 @@ func TestDamagedFiles(t *testing.T) {
 	tried, refused := 0, 0
 	damagedLogs(t, func(name, dir string, ends map[Key]int64) {
 		tried++
-		checked := Check(Config{Dir: dir, Fsync: true})
+		_, checked := Check(Config{Dir: dir, Fsync: true})
 		before := must.Get(os.ReadDir(dir))(t)
 		l, err := Open(Config{Dir: dir, Fsync: true, Durable: isDurable})
 		if (err == nil) != (checked == nil) {
@@ -118,7 +118,7 @@ func TestSkipMissing(t *testing.T) {
 	skipped := 0
 	damagedLogs(t, func(name, dir string, ends map[Key]int64) {
 		cfg := Config{Dir: dir, Fsync: true, Durable: isDurable, SegmentBytes: 3000}
-		if err := Check(cfg); !errors.Is(err, ErrMissing) {
+		if _, err := Check(cfg); !errors.Is(err, ErrMissing) {
 			return
 		}
 		skipped++
@@ -140,6 +140,9 @@ func TestSkipMissing(t *testing.T) {
 		cfg.SkipMissing = false
 		l = start(t, cfg, osFiles())
 		is.List(t, l.Missing(), []Missing{missing}, "%s", name)
+		must.Do(t, l.stop())
+		is.List(t, must.Get(Check(cfg))(t), []Missing{missing}, "%s: checked", name)
+		l = start(t, cfg, osFiles())
 		p := l.Partition(missing.Topic, missing.Index)
 		var offsets []int64
 		for from := p.Start(); from < p.End(); {

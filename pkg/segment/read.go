@@ -18,7 +18,7 @@ var (
 	// ErrDamaged means that a file does not contain what was written.
 	ErrDamaged = errors.New("a file of the log is damaged")
 	// ErrMissing is an ErrDamaged that Config.SkipMissing ignores: a partition has lost records.
-	ErrMissing = fmt.Errorf("%w or lost", ErrDamaged)
+	ErrMissing = fmt.Errorf("%w or cut", ErrDamaged)
 )
 
 // Most bounds what Read returns.

@@ -181,7 +181,7 @@ func (p *Partition) skips() bool { return p.log.cfg.SkipMissing && !p.log.cfg.Mu
 // errMissing is the error of records that are missing: one that SkipMissing ignores, or not.
 func (p *Partition) errMissing() error {
 	if p.log.cfg.MustBeWhole(p.key.Topic) {
-		return ErrDamaged
+		return fmt.Errorf("%w and cannot be skipped", ErrDamaged)
 	}
 	return ErrMissing
 }
@@ -235,7 +235,7 @@ func (p *Partition) checkEnd() error {
 	if s := p.newestLocked(); s != nil {
 		what = p.name(s.base)
 	}
-	return fmt.Errorf("%w: %s: missing, though on disk before: %v; restore a copy of the data directory",
+	return fmt.Errorf("%w: %s: lost records that were on disk: %v; restore a copy of the data directory",
 		p.errMissing(), what, Missing{p.key, p.next, end})
 }
 
@@ -333,8 +333,8 @@ func readInto(path string, buf *[]byte) ([]byte, error) {
 }
 
 // scan calls each for the frames of b from a place on, which have consecutive offsets from next on, and returns where
-// they end. All below proven were on disk. It returns a holeError if there are later frames, and one that is missing was
-// on disk.
+// they end. All below proven were on disk. It returns a holeError if there are later frames, and one that is missing
+// was on disk.
 func scan(b []byte, from int, seed uint32, next, proven int64, each func(f Frame, at int) error) (
 	end int, offset int64, err error) {
 	for end = from; end < len(b); {

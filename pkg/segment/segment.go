@@ -96,8 +96,8 @@ type Key struct {
 
 func (k Key) String() string { return fmt.Sprintf("%s-%d", k.Topic, k.Index) }
 
-// ErrTorn is part of the error of a write that failed and could not be cut off: if the process dies now, the next one may
-// find its records.
+// ErrTorn is part of the error of a write that failed and could not be cut off: if the process dies now, the next one
+// may find its records.
 var ErrTorn = errors.New("what was written could not be removed")
 
 // ErrFailed is part of every error after a sync has failed.
@@ -107,18 +107,19 @@ var ErrFailed = errors.New("the log could not be synced to disk, and takes nothi
 // before the end is an error, and so is a partition that has lost records which were on disk.
 func Open(cfg Config) (*Log, error) { return open(cfg, osFiles()) }
 
-// Check returns the error of Open, with all that is damaged, and changes nothing. A directory without a log is whole.
-func Check(cfg Config) error {
-	if _, err := os.Stat(filepath.Join(cfg.Dir, StateFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil
+// Check returns the error of Open, with all that is damaged, or else what earlier starts skipped. It changes nothing.
+// The error is fs.ErrNotExist if there is no log.
+func Check(cfg Config) ([]Missing, error) {
+	if _, err := os.Stat(filepath.Join(cfg.Dir, StateFile)); err != nil {
+		return nil, err
 	}
 	cfg.check = true
 	l, err := Open(cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	l.unlock()
-	return nil
+	defer l.unlock()
+	return l.Missing(), nil
 }
 
 func open(cfg Config, f files) (*Log, error) {

@@ -53,11 +53,13 @@ var (
 	ErrLogFailed = segment.ErrFailed
 )
 
-// CheckLog returns the error of OpenLog, with all that is damaged, and changes nothing.
-func CheckLog(cfg LogConfig) error { return segment.Check(cfg.segments()) }
+// CheckLog returns the error of OpenLog, with all that is damaged, or else what earlier starts skipped; see
+// segment.Check.
+func CheckLog(cfg LogConfig) ([]segment.Missing, error) { return segment.Check(cfg.segments()) }
 
 func (cfg LogConfig) segments() segment.Config {
-	return segment.Config{Dir: cfg.Dir, Fsync: cfg.Fsync, SkipMissing: cfg.SkipMissing, Durable: DurableTopic, Log: cfg.Log,
+	return segment.Config{
+		Dir: cfg.Dir, Fsync: cfg.Fsync, SkipMissing: cfg.SkipMissing, Durable: DurableTopic, Log: cfg.Log,
 		// Records of the configuration depend on those before them.
 		MustBeWhole: func(topic string) bool {
 			t, _ := topicByFullName(topic)

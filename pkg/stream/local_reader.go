@@ -132,11 +132,18 @@ func (r localReader) readRanges(
 	ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
 	most := segment.Most{Bytes: int(partitionFetch), Frames: rangePollRecords, One: true}
 	for _, g := range ranges {
+		p, err := r.partition(g.Partition)
+		if err != nil {
+			return err
+		}
+		if g.To <= p.Next() {
+			g.To = min(g.To, p.End()) // the last records may be missing
+		}
 		if g.From >= g.To {
 			continue
 		}
 		from := g.From
-		err := r.follow(ctx, g.Partition, &from, most, false, func(records []*Record) error {
+		err = r.follow(ctx, g.Partition, &from, most, false, func(records []*Record) error {
 			beyond, _ := slices.BinarySearchFunc(records, g.To,
 				func(r *Record, to int64) int { return cmp.Compare(r.Offset, to) })
 			if beyond > 0 { // else those of the range are missing

@@ -295,6 +295,7 @@ func TestReadersSkipMissingRecords(t *testing.T) {
 		return values
 	}
 	is.List(t, read(ends[Partition{Events, 0}]), []string{"record 0", "record 1", "record 2"})
+	is.List(t, read(6), []string{"record 0", "record 1", "record 2"}) // up to a committed offset
 	produce(c, "next")
 	is.List(t, read(7), []string{"record 0", "record 1", "record 2", "next"})
 	is.List(t, read(5), []string{"record 0", "record 1", "record 2"})

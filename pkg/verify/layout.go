@@ -148,8 +148,8 @@ func (l *layout) timestamp(at time.Time) string {
 	return strconv.FormatInt(at.Unix(), 10)
 }
 
-// appendMessages appends to dst what the provider may have signed: one text, several if it signs the URL, none if a part
-// of it is missing from the request.
+// appendMessages appends to dst what the provider may have signed: one text, several if it signs the URL, none if a
+// part of it is missing from the request.
 func (l *layout) appendMessages(dst []message, r Request, id, stamp string) []message {
 	if l.signsURL {
 		return appendURLMessages(dst, r)

@@ -286,8 +286,8 @@ type signature struct {
 	// Ageless: the age is not checked, because the provider repeats requests with their old timestamp, or may do so.
 	Ageless bool
 	Key     string // of an HMAC: text (default), hex, or whsec for base64 after `whsec_`
-	// Certificate is the place of the URL of an RSA certificate. Only URLs that match CertificateURL are fetched, and a name
-	// in the certificate must match CertificateName.
+	// Certificate is the place of the URL of an RSA certificate. Only URLs that match CertificateURL are fetched, and a
+	// name in the certificate must match CertificateName.
 	Certificate     string
 	CertificateURL  string `json:"certificate_url"`
 	CertificateName string `json:"certificate_name"`

@@ -138,8 +138,8 @@ func (r eventReader) readStoreSoon(
 	return r.readStore(ctx, account, d, inMemory)
 }
 
-// readLog reads the event and its outcomes from the log. If the outcomes cannot be read, an event that was just accepted
-// is returned as of then; of an older one it is not known what was delivered.
+// readLog reads the event and its outcomes from the log. If the outcomes cannot be read, an event that was just
+// accepted is returned as of then; of an older one it is not known what was delivered.
 func (r eventReader) readLog(ctx context.Context, account string, d id.ID, asOf time.Time) (*event.Detail, error) {
 	e, err := r.scans.find(ctx, account, d)
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	justAccepted = 5 * time.Second
 )
 
-// addOutcomesFromLog adds the deliveries and attempts of an event to a detail that has none. The log has them all, as it
-// keeps outcomes until they are stored.
+// addOutcomesFromLog adds the deliveries and attempts of an event to a detail that has none. The log has them all, as
+// it keeps outcomes until they are stored.
 func (r eventReader) addOutcomesFromLog(ctx context.Context, detail *event.Detail) error {
 	e := detail.Event
 	rows, err := r.outcomesInLog(ctx, e.Account, e.ID)

@@ -52,6 +52,9 @@ func Rights(role, database string, cluster bool) (rights []string) {
 		system("parts", "mutations")
 	default:
 		rights = []string{"SELECT ON " + database + ".*"}
+		if role == RoleRead { // looks for damage
+			system("parts", "detached_parts", "errors")
+		}
 	}
 	return rights
 }

@@ -83,7 +83,8 @@ func awaitArrivals(t *testing.T, p *process, dest *sink, accepted map[int64]bool
 
 // cutUnderTraffic sends events, turns the power off and on, and starts the relay again. It returns the events that were
 // accepted.
-func (d *powerDisk) cutUnderTraffic(p *process, in string, numbers *int64, random *rand.Rand, fsync bool) map[int64]bool {
+func (d *powerDisk) cutUnderTraffic(p *process, in string, numbers *int64, random *rand.Rand,
+	fsync bool) map[int64]bool {
 	d.t.Helper()
 	tr := startTraffic(4, 10*time.Millisecond, in)
 	tr.next.Store(*numbers)

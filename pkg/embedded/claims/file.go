@@ -21,8 +21,8 @@ const damaged = ".damaged"
 // errDamaged means that the file is not what was written.
 var errDamaged = errors.New("the file is damaged")
 
-// guarded turns a panic into errDamaged. bbolt checks no page: one that is damaged ends in a panic or, behind the end of
-// a file that was cut, in a fault of memory.
+// guarded turns a panic into errDamaged. bbolt checks no page: one that is damaged ends in a panic or, behind the end
+// of a file that was cut, in a fault of memory.
 func guarded(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -42,8 +42,8 @@ func (s *Store) view(read func(*bbolt.Tx) error) error {
 	return guarded(func() error { return db.View(read) })
 }
 
-// update changes the file in one transaction. After a panic that stays open: to roll it back, bbolt would read all pages
-// on another goroutine.
+// update changes the file in one transaction. After a panic that stays open: to roll it back, bbolt would read all
+// pages on another goroutine.
 func update(db *bbolt.DB, change func(*bbolt.Tx) error) error {
 	return guarded(func() error {
 		tx, err := db.Begin(true)
@@ -106,11 +106,12 @@ func (s *Store) openFile() (db *bbolt.DB, err error) {
 	return db, err
 }
 
-// startAnew renames a damaged file, and goes on with an empty one. What has the old one open is not closed: transactions
-// that panicked have its locks.
+// startAnew renames a damaged file, and goes on with an empty one. What has the old one open is not closed:
+// transactions that panicked have its locks.
 func (s *Store) startAnew(cause error) error {
-	s.deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged and are renamed: "+
-		"repeated events may be delivered twice", slog.String("file", s.cfg.Path+damaged), slog.Any("error", cause))
+	s.deps.Log.LogAttrs(context.Background(), slog.LevelError, "the claims of events are damaged: renamed the "+
+		"file and started an empty one; repeats within a day may be stored twice",
+		slog.String("file", s.cfg.Path+damaged), slog.Any("error", cause))
 	s.db.Store(nil)
 	if err := os.Rename(s.cfg.Path, s.cfg.Path+damaged); err != nil {
 		return err

@@ -30,8 +30,8 @@ type pages struct {
 	seen map[uint64]bool
 }
 
-// checkPages returns errDamaged unless the pages of the file are what bbolt expects. To open the file for writing, bbolt
-// checks the same things on a goroutine of its own, where a panic ends the process.
+// checkPages returns errDamaged unless the pages of the file are what bbolt expects. To open the file for writing,
+// bbolt checks the same things on a goroutine of its own, where a panic ends the process.
 func checkPages(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {

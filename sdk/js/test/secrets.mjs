@@ -52,7 +52,7 @@ function textOf(rule) {
   return (rule.lead ? part(rule.lead) : '') + prefix + part(rule) + (rule.then || []).map(part).join('')
 }
 
-// secrets returns {text, rule, secret, masked} of each rule.
+// secrets returns {text, rule, prefixes, secret, masked} of each rule.
 export function secrets() {
   state = 27
   const scanner = newScanner({ extra: extra.map((r) => ({ ...r, id: `custom:${r.id}`, kind: 'token', entropy: 0 })) })
@@ -61,7 +61,7 @@ export function secrets() {
       const text = textOf(rule)
       const found = find(scanner, `/app/${text} x`)
       if (found.length === 1 && found[0].rule === rule) {
-        return { text, rule: rule.id, hasFingerprint: Boolean(rule.fingerprint), secret: found[0].secret, masked: maskOf(rule, found[0].secret) }
+        return { text, rule: rule.id, prefixes: rule.prefixes, hasFingerprint: Boolean(rule.fingerprint), secret: found[0].secret, masked: maskOf(rule, found[0].secret) }
       }
     }
     throw new Error(`no secret of ${rule.id} is found`)
