@@ -44,7 +44,7 @@ func TestDoctorNamesMissingRecords(t *testing.T) {
 	cfg := stream.Config{Embedded: l, Prefix: "relay."}
 	must.Get(stream.Migrate(t.Context(), cfg, 1, 1))(t)
 	p := must.Get(stream.NewProducer(cfg, "test"))(t)
-	must.Do(t, p.ProduceSync(t.Context(), stream.Control, 0, &stream.Record{Value: []byte("x")}))
+	must.Do(t, p.ProduceSync(t.Context(), stream.Events, 0, &stream.Record{Value: []byte("x")}))
 	p.Close()
 	stop()
 	must.Do(t, <-ended)
