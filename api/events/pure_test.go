@@ -308,7 +308,8 @@ func FuzzParseSend(f *testing.F) {
 
 // Every reason of the contract has a text, and there are no others.
 func TestEveryReasonIsExplained(t *testing.T) {
-	all := strings.Fields(`signature_missing signature_malformed signature_mismatch timestamp_outside_tolerance certificate_expired
+	all := strings.Fields(`signature_missing signature_malformed signature_mismatch timestamp_outside_tolerance
+		certificate_expired
 		no_destination filtered duplicate delivery_loop destination_disabled destination_deleted endpoint_deleted
 		superseded purged job_stopped job_cancelled run_stopped deadline expired scheduled
 		attempts_exhausted not_retryable gone_410 receiver_aborted receiver_disabled payload_expired too_large
