@@ -2944,7 +2944,7 @@ type EventSend struct {
 // nothing to deliver). `rejected`: the signature was not accepted, so nothing is delivered.
 type EventStatus string
 
-// EventStatusFilter A status of an event; or `held`: one of its deliveries waits because its destination is held.
+// EventStatusFilter A status of an event; or `held`: at least one delivery waits, for its destination or for an earlier event of its order.
 type EventStatusFilter string
 
 // EventStatuses One, several separated by commas, or an array.

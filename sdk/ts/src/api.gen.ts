@@ -2424,7 +2424,7 @@ export interface components {
         };
         HeaderPairs: string[][];
         /**
-         * @description A status of an event; or `held`: one of its deliveries waits because its destination is held.
+         * @description A status of an event; or `held`: at least one delivery waits, for its destination or for an earlier event of its order.
          * @enum {string}
          */
         EventStatusFilter: "pending" | "retrying" | "delivered" | "failed" | "skipped" | "rejected" | "held";

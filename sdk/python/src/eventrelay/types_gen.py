@@ -846,7 +846,7 @@ nothing to deliver). `rejected`: the signature was not accepted, so nothing is d
 
 EventStatusFilter: TypeAlias = Literal["pending", "retrying", "delivered", "failed", "skipped", "rejected", "held"]
 """
-A status of an event; or `held`: one of its deliveries waits because its destination is held.
+A status of an event; or `held`: at least one delivery waits, for its destination or for an earlier event of its order.
 """
 
 
