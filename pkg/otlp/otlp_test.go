@@ -112,7 +112,7 @@ func TestLogs(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "request.took=1.5s") {
 		t.Errorf("%d lines: %s", lines, out.String())
 	}
-	is.Equal(t, c.Header.Get("Authorization"), "Bearer collector-token", "the collector got %v", c.Header)
+	is.Equal(t, c.Header().Get("Authorization"), "Bearer collector-token", "the collector got %v", c.Header())
 	is.Equal(t, result(t, registry, "exported"), 2, "records count as exported")
 }
 
@@ -231,8 +231,8 @@ func TestMetrics(t *testing.T) {
 	await("relay_things_total", "a", 4)
 	stop()
 	if result(t, registry, "exported") < 2 || out.String() != "" ||
-		c.Header.Get("Authorization") != "Bearer collector-token" {
-		t.Errorf("%s, the collector got %v", out.String(), c.Header)
+		c.Header().Get("Authorization") != "Bearer collector-token" {
+		t.Errorf("%s, the collector got %v", out.String(), c.Header())
 	}
 }
 

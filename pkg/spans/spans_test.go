@@ -183,8 +183,8 @@ func checkSteps(t *testing.T, all []spanstest.Span) {
 // checkExport checks the request, the counters, and that nothing secret was exported.
 func checkExport(t *testing.T, c *spanstest.Collector, registry *prometheus.Registry, n int) {
 	t.Helper()
-	if c.Header.Get("Authorization") != "Bearer collector-token" || c.Header.Get("X-Team") != "a" {
-		t.Errorf("the collector got %v", c.Header)
+	if c.Header().Get("Authorization") != "Bearer collector-token" || c.Header().Get("X-Team") != "a" {
+		t.Errorf("the collector got %v", c.Header())
 	}
 	for _, secret := range []string{"query-secret", "header-secret", "body-secret", "path-secret"} {
 		if c.Contains(secret) {

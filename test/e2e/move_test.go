@@ -246,7 +246,8 @@ func TestOrder(t *testing.T) {
 	p := startDevProcess(t, t.TempDir())
 	ep, in, _ := p.endpoint(map[string]any{
 		"destinations": []any{
-			map[string]any{"url": dest.URL, "ordering": map[string]any{"by": "header:X-Key"}, "max_in_flight": 64},
+			map[string]any{"url": dest.URL, "max_in_flight": 64,
+				"ordering": map[string]any{"by": "header:X-Key", "unverified": "ordered"}},
 			other.URL},
 		"retry_policy": map[string]any{"strategy": "linear", "interval_seconds": 1, "max_attempts": 50, "jitter": 0},
 	})
@@ -284,7 +285,7 @@ func TestOrder(t *testing.T) {
 	steps, _ := p.move(command.ExitDone, ep, int(home+1)%4, "--wait", "3600s")
 	posted.Wait()
 	began := time.Now()
-	eventually(t, time.Hour, func() string {
+	eventually(t, time.Duration(rounds(0, 180, 3600))*time.Second, func() string {
 		seen.Lock()
 		defer seen.Unlock()
 		for k := range orderKeys {

@@ -59,10 +59,10 @@ type Record struct {
 
 // Collector receives spans, metrics and log records.
 type Collector struct {
-	URL    string
-	Header http.Header // of the last request; read it after Wait
+	URL string
 
-	mu     sync.Mutex // guards what follows and Header
+	mu     sync.Mutex // guards what follows
+	header http.Header
 	spans  []Span
 	points []Point // of the last export
 	logs   []Record
@@ -88,6 +88,13 @@ func New(t testing.TB, before func()) *Collector {
 	t.Cleanup(server.Close)
 	c.URL = server.URL
 	return c
+}
+
+// Header returns the header of the last request.
+func (c *Collector) Header() http.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.header
 }
 
 // Recorder runs a recorder of every event that exports to the collector; stop ends it.
@@ -118,7 +125,7 @@ func (c *Collector) receive(r *http.Request) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Header, c.raw = r.Header.Clone(), append(c.raw, raw...)
+	c.header, c.raw = r.Header.Clone(), append(c.raw, raw...)
 	switch r.URL.Path {
 	case "/v1/traces":
 		return c.receiveSpans(raw)
