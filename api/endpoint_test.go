@@ -1122,5 +1122,13 @@ func TestValidationRemembersNoKey(t *testing.T) {
 func TestErrorNamesAnUnknownMember(t *testing.T) {
 	c := newClient(t)
 	a := c.do("POST", "/v1/endpoints", `{"naem":"x"}`).wantError(400, "invalid_request", "destinations")
-	is.Has(t, a.text("error.message"), `"naem" is an unknown member, ignored; did you mean name?`)
+	is.Has(t, a.text("error.message"), `"naem" is an unknown member; did you mean name?`)
+}
+
+// A header that is never forwarded may be allowed, with a warning that it is in vain.
+func TestNeverForwardedHeadersWarn(t *testing.T) {
+	c := newClient(t)
+	a := c.do("POST", "/v1/endpoints", map[string]any{"url": "https://example.com/h",
+		"allow_headers": []string{"x-shop-id", "x-authenticated-user", "Cf-Access-"}})
+	is.Equal(t, a.text("warnings.0.param")+" "+a.text("warnings.1.param"), "allow_headers[1] allow_headers[2]", a.raw)
 }

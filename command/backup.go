@@ -122,9 +122,20 @@ func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDon
 	return done, err
 }
 
+// unauthenticatedFlag makes relay restore take a backup that anyone may have written.
+const unauthenticatedFlag = "unauthenticated"
+
+func restoreCommand(ctx context.Context, c call) int {
+	var anyone bool
+	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+		return runRestore(ctx, s, log, c, anyone)
+	}, toggle{unauthenticatedFlag, "take a backup of version 0.2 or earlier, whose manifest is not authenticated", &anyone,
+		false})(ctx, c)
+}
+
 // runRestore restores a backup into an empty data directory, which is empty again after an error. With the address of
 // Kafka the data directory is needed meanwhile, and what the backup has in its log goes to Kafka.
-func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err error) {
+func runRestore(ctx context.Context, s settings, log *slog.Logger, c call, anyone bool) (err error) {
 	m, fetch, err := openBackup(ctx, s, c.getenv)
 	if err != nil {
 		return err
@@ -142,7 +153,7 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	if err := s.checkRestorable(others, keys); err != nil {
 		return err
 	}
-	if err := authenticate(m, s.MasterKeys, keys, log); err != nil {
+	if err := authenticate(m, s.MasterKeys, keys, anyone); err != nil {
 		return err
 	}
 	need := m.Bytes()
@@ -169,7 +180,7 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call) (err 
 	if fetch != nil {
 		s.argument = filepath.Join(s.DataDir, stagingDir)
 		if m, err = fetch(s.argument); err == nil { // it may have been replaced in the bucket
-			err = authenticate(m, s.MasterKeys, keys, log)
+			err = authenticate(m, s.MasterKeys, keys, anyone)
 		}
 		if err != nil {
 			return err
@@ -210,15 +221,18 @@ func (s *settings) checkRestorable(others []string, keys string) error {
 	return nil
 }
 
-// authenticate checks who wrote a manifest, with the given master keys or else those of a file.
-func authenticate(m backup.Manifest, spec, file string, log *slog.Logger) error {
+// authenticate checks who wrote a manifest, with the given master keys or else those of a file. It takes a manifest without
+// a MAC, or any if there are no keys, only if anyone may have written it.
+func authenticate(m backup.Manifest, spec, file string, anyone bool) error {
 	if spec == "" {
 		text, err := os.ReadFile(file)
-		if errors.Is(err, fs.ErrNotExist) { // into a cluster
-			log.Warn("without master keys nobody knows who wrote the backup")
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && anyone: // into a cluster
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("without master keys the backup's manifest cannot be authenticated: set RELAY_MASTER_KEYS, or, "+
+				"if only you can write where the backup is, add --%s", unauthenticatedFlag)
+		case err != nil:
 			return err
 		}
 		spec = strings.TrimSpace(string(text))
@@ -228,9 +242,12 @@ func authenticate(m backup.Manifest, spec, file string, log *slog.Logger) error 
 		return fmt.Errorf("master keys: %w", err)
 	}
 	err = m.Authenticate(keyring)
-	if errors.Is(err, backup.ErrNoMAC) {
-		log.Warn(err.Error())
+	switch {
+	case errors.Is(err, backup.ErrNoMAC) && anyone:
 		return nil
+	case errors.Is(err, backup.ErrNoMAC):
+		return fmt.Errorf("%w: if version 0.2 or earlier wrote it, and only you can write where it is, add --%s", err,
+			unauthenticatedFlag)
 	}
 	return err
 }

@@ -171,10 +171,7 @@ func subcommands() []subcommand {
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
 		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
 		{"backup", "write a backup of a node that has its engines inside, while it runs", backupCommand},
-		{"restore", "restore a backup into an empty data directory", withSettings(
-			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-				return runRestore(ctx, s, log, c)
-			})},
+		{"restore", "restore a backup into an empty data directory", restoreCommand},
 		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},

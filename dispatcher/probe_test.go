@@ -100,10 +100,13 @@ var poisons = map[string]struct {
 }
 
 // A destination that works, but fails some events, gets a good event within a minute and two probes, however many bad
-// ones came before, and also when its breaker has reached its longest time.
+// ones came before, and also when its breaker has reached its longest time. RELAY_TORTURE tries all of each poison.
 func TestGoodEventPassesBadOnes(t *testing.T) {
 	for name, poison := range poisons {
 		for _, bad := range []int{100, 1000} {
+			if bad > 100 && name != "503" && !full() {
+				continue
+			}
 			t.Run(fmt.Sprint(name, " ", bad), func(t *testing.T) {
 				poisonedWorld(t, poison.fail, func(_ *bubbleWorld, p *poisoned, held *heldNow, send func(string)) {
 					for range bad {
@@ -120,6 +123,9 @@ func TestGoodEventPassesBadOnes(t *testing.T) {
 					good(t, p, held, send, poison.timeout)
 				})
 			})
+		}
+		if name != "503" && !full() {
+			continue
 		}
 		t.Run(name+" an hour ago", func(t *testing.T) {
 			poisonedWorld(t, poison.fail, func(_ *bubbleWorld, p *poisoned, held *heldNow, send func(string)) {
@@ -182,7 +188,7 @@ func TestGoodEventsAmongBadOnes(t *testing.T) {
 // After a restart an open breaker is still open: what waits does not come at once, and when the destination is back,
 // everything is delivered.
 func TestBreakerSurvivesARestart(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+	logBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		var up atomic.Bool
 		s := &sink{answer: func(int, received) int {
 			if up.Load() {
@@ -198,7 +204,7 @@ func TestBreakerSurvivesARestart(t *testing.T) {
 			return stop
 		}
 		stop := start()
-		const events = 300
+		const events = 100
 		for range events {
 			w.accept(w.newEvent(`{}`))
 			time.Sleep(2 * time.Second)
@@ -206,7 +212,7 @@ func TestBreakerSurvivesARestart(t *testing.T) {
 		openFor := func() time.Duration {
 			return must.Get(time.ParseDuration(held.all()[len(held.all())-1]))(t)
 		}
-		for range 3 {
+		for range 2 {
 			before, until := openFor(), held.until[testDest]
 			stop()
 			requests, left := len(s.all()), time.Until(until)
@@ -234,9 +240,9 @@ func TestRequestsOfADayWithoutAnswer(t *testing.T) {
 	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
 		s.answer = func(string, time.Time) (time.Duration, int) { return time.Millisecond, 503 }
 		s.absentUntil.Store(time.Now().Add(24 * time.Hour).UnixNano())
-		for range 24 * 360 {
+		for range 24 * 60 {
 			s.accept(endpoint)
-			time.Sleep(10 * time.Second)
+			time.Sleep(time.Minute)
 		}
 		s.seen.Lock()
 		defer s.seen.Unlock()

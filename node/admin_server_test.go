@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -86,4 +88,25 @@ func TestReadinessByRole(t *testing.T) {
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		is.Equal(t, store, want, "a node with the role %s checks the store", role)
 	}
+}
+
+// If the address of metrics is in use, the node answers no request before it ends.
+func TestAdminServerStartsBeforeRequests(t *testing.T) {
+	at := func(name string) int {
+		return slices.IndexFunc(starts, func(s start) bool { return s.name == name })
+	}
+	if admin, http := at("admin server"), at("http server"); admin < 0 || http < admin {
+		t.Errorf("the admin server is start %d, the http server %d", admin, http)
+	}
+}
+
+// A damaged store fails a check that takes no node out of the load balancer.
+func TestDamageFailsItsCheck(t *testing.T) {
+	n := &Node{settings: Config{Roles: []string{roles.API}}}
+	checks := n.checks()
+	i := slices.IndexFunc(checks, func(c api.Check) bool { return c.Name == "stored data" })
+	must.Equal(t, i >= 0 && checks[i].Optional, true, "stored data")
+	is.OK(t, checks[i].Func(t.Context()))
+	n.damage.found.Store(&[]string{"part all_1_1_0 of events is broken"})
+	is.Has(t, fmt.Sprint(checks[i].Func(t.Context())), "all_1_1_0", "the check")
 }

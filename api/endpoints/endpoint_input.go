@@ -3,6 +3,7 @@ package endpoints
 import (
 	"cmp"
 	"maps"
+	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
@@ -104,6 +105,8 @@ func (in *endpointInput) allowHeaders(names []string, e *config.Endpoint) {
 		if !headerName.MatchString(name) {
 			in.Fail(frame.Indexed("allow_headers", i), "must be the name of a header, or its beginning with a hyphen, such as "+
 				"X-Shop-, of 1 to 128 letters, digits and hyphens")
+		} else if verify.Identifies(http.CanonicalHeaderKey(name)) {
+			in.Warn(frame.Indexed("allow_headers", i), "is never forwarded: a sender could pose as someone else with it")
 		}
 	}
 	e.AllowHeaders = names

@@ -444,7 +444,7 @@ func (o *Object) NameUnknown() {
 	for _, w := range o.In.Warnings {
 		if strings.HasPrefix(w.Message, unknownMember) {
 			named := *e
-			named.Message += fmt.Sprintf(" (%q is an %s)", w.Param, w.Message)
+			named.Message += fmt.Sprintf(" (%q is an unknown member%s)", w.Param, strings.TrimPrefix(w.Message, unknownMember))
 			o.In.Err = &named
 			return // one says enough
 		}

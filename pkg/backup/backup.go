@@ -71,8 +71,8 @@ type Keys interface {
 	MACKey(name string) []byte
 }
 
-// ErrNoMAC means that an earlier version wrote the backup, so that nothing shows who did.
-var ErrNoMAC = errors.New("the backup was written by an earlier version, and its manifest is not authenticated")
+// ErrNoMAC means that the manifest shows no writer: a version before 0.3 wrote it, or somebody removed its MAC.
+var ErrNoMAC = errors.New("the backup's manifest is not authenticated")
 
 // Authenticate returns nil if a node with these master keys wrote the manifest.
 func (m Manifest) Authenticate(keys Keys) error {

@@ -642,11 +642,16 @@ func TestNetworkPolicies(t *testing.T) {
 			t.Errorf("%s reaches public addresses: %v, types %v", group, reaches, spec.PolicyTypes)
 		}
 	}
-	// An empty list of monitoring admits no peer, an empty one of clients admits all.
-	open := map[string]any{"networkPolicy": map[string]any{"enabled": true}}
-	rules := find[*networkingv1.NetworkPolicy](t, render(t, "default", open), "prod-eventrelay-api").Spec.Ingress
-	if len(rules) != 1 || rules[0].Ports[0].Port.String() != "http" || len(rules[0].From) != 0 {
-		t.Errorf("with the defaults the API takes %v", rules)
+	// By default no pod reads the metrics, everybody reaches the API, and what nodes reach is not limited.
+	spec := find[*networkingv1.NetworkPolicy](t, render(t, "default"), "prod-eventrelay-api").Spec
+	if in := spec.Ingress; len(in) != 1 || in[0].Ports[0].Port.String() != "http" || len(in[0].From) != 0 ||
+		len(spec.PolicyTypes) != 1 || spec.Egress != nil {
+		t.Errorf("with the defaults the API takes %+v", spec)
+	}
+	for _, o := range render(t, "default", at("networkPolicy.ingress", false)) {
+		if o.kind.Kind == "NetworkPolicy" {
+			t.Errorf("without networkPolicy there is %s", o.Name)
+		}
 	}
 }
 

@@ -58,6 +58,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		{"ingest.autoscaling", map[string]any{"enabled": true, "minReplicas": 9, "maxReplicas": 3},
 			"ingest.autoscaling.minReplicas"},
 		{"trustedProxies", []any{"10.0.0.1"}, "/trustedProxies/0"},
+		{"metrics.podMonitor.enabled", true, "networkPolicy.monitoring"},
 		{"ingress.enabled", true, "trustedProxies: is required with ingress.enabled or gateway.enabled: set it to"},
 		{"gateway", map[string]any{"enabled": true, "parentRefs": []any{map[string]any{"name": "public"}}},
 			"trustedProxies: is required"},
