@@ -229,22 +229,31 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Usage:  deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
 		AlertDomains: cfg.AlertDomains, Version: cfg.Version,
 	})
-	ofLeaks, needs := newLeaks(cfg, deps, c, scan.leaks)
+	needs := []frame.AddNeeds{ofAccount.AddNeeds, x.jobs.AddNeeds}
+	var ofFeatures []frame.Route
+	for _, area := range deps.Areas {
+		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Erasures: deps.Erasures, Limits: deps.Limits,
+			Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL})
+		ofFeatures = append(ofFeatures, a.Routes...)
+		if a.AddNeeds != nil {
+			needs = append(needs, a.AddNeeds)
+		}
+	}
 	ofEndpoints := endpoints.Routes(&endpoints.Deps{
 		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
 		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
 		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining,
 		Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
 		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
-		Needs: append(needs, ofAccount.AddNeeds, x.jobs.AddNeeds),
+		Needs: needs,
 	})
 	x.catalogue = catalogue.New(c, deps.Config, deps.Events)
 	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), x.catalogue.Routes(),
-		ofLeaks)
+		ofFeatures)
 	return x, nil
 }
 
-// Deps are the dependencies of the API. All but Leaks, Refusals, Resolver, Metrics and Ready are required; the zero
+// Deps are the dependencies of the API. All but Areas, Refusals, Resolver, Metrics and Ready are required; the zero
 // Egress allows public addresses only.
 type Deps struct {
 	Replays
@@ -261,7 +270,7 @@ type Deps struct {
 	Usage        account.Usage
 	Traffic      endpoints.TrafficReader
 	Pulls        endpoints.Pulls
-	Leaks        *Leaks // nil: the routes of leaks are not served
+	Areas        []func(*frame.AreaDeps) frame.Area // of features
 	Limits       frame.Limits
 	LimiterStore frame.LimiterStore
 	Notifier     account.Notifier
@@ -321,7 +330,6 @@ type Configuration interface {
 	account.AlertSettings
 	jobs.Recoveries
 	events.Fixtures
-	leaksConfiguration
 	Account() *entity.Account // nil before there is one
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error

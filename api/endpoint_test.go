@@ -646,7 +646,7 @@ func TestRates(t *testing.T) {
 func TestNewReportsEveryInvalidSetting(t *testing.T) {
 	_, err := api.New(api.Config{BaseURL: "relay.example.com/", RateRead: -1}, api.Deps{})
 	all := []string{"base URL", "max body", "retention", "rates"}
-	optional := []string{"Egress", "Leaks", "Refusals", "Resolver", "Metrics", "Ready"}
+	optional := []string{"Egress", "Areas", "Refusals", "Resolver", "Metrics", "Ready"}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[api.Deps]()) {
 		if !f.Anonymous && !slices.Contains(optional, f.Name) {
 			all = append(all, "api dependency "+f.Name+" is missing")

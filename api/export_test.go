@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
+	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -32,7 +33,11 @@ type (
 
 // newTestResources returns the routes of an API that cannot be used.
 func newTestResources() (*areas, error) {
-	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{}, Leaks: &Leaks{}}, &frame.Core{Clock: time.Now})
+	ofLeaks := func(d *frame.AreaDeps) frame.Area {
+		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes()}
+	}
+	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
+		Areas: []func(*frame.AreaDeps) frame.Area{ofLeaks}}, &frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.

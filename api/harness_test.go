@@ -30,7 +30,9 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/feed"
+	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
+	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
@@ -496,6 +498,15 @@ type client struct {
 	key  string
 }
 
+// areas are those of features, with f in place of what the configuration does not have.
+func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
+	return []func(*apiframe.AreaDeps) apiframe.Area{func(d *apiframe.AreaDeps) apiframe.Area {
+		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
+			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
+		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds}
+	}}
+}
+
 // newClient builds an API on the shared configuration; each setup may change its dependencies.
 func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	t.Helper()
@@ -509,7 +520,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 		Keyring: keyring(), Recovery: f,
 		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
 		Traffic: f, Pulls: &fakePulls{},
-		Leaks: &api.Leaks{Senders: f, Domains: f, Findings: f}, Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
+		Areas: areas(f), Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
 		Audit: f, KeyUses: f, Refusals: f,
 		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
 		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },

@@ -18,11 +18,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/dashboard"
+	leakpages "github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -65,6 +67,9 @@ func newPages(c *client) *pages {
 	return p
 }
 
+// site has the pages of the whole relay.
+var site = sync.OnceValues(func() (*dashboard.Site, error) { return dashboard.NewSite(leakpages.Area()) })
+
 // openPages returns the pages without a session.
 func openPages(c *client, cfg dashboard.Config, actions dashboard.AgentActions) *pages {
 	c.t.Helper()
@@ -76,7 +81,7 @@ func openPages(c *client, cfg dashboard.Config, actions dashboard.AgentActions) 
 		Keys: configuration, KeyUses: noUses{}, AgentActions: actions, Waiting: configuration, Endpoints: configuration,
 		Portal: configuration,
 		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
-	}))(c.t)
+	}, must.Get(site())(c.t)))(c.t)
 	return &pages{c, d.Handler(), map[string]*http.Cookie{}}
 }
 

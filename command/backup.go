@@ -122,14 +122,11 @@ func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDon
 	return done, err
 }
 
-// unauthenticatedFlag makes relay restore take a backup that anyone may have written.
-const unauthenticatedFlag = "unauthenticated"
-
 func restoreCommand(ctx context.Context, c call) int {
 	var anyone bool
 	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 		return runRestore(ctx, s, log, c, anyone)
-	}, toggle{unauthenticatedFlag, "take a backup of version 0.2 or earlier, whose manifest is not authenticated", &anyone,
+	}, toggle{"unauthenticated", "take a backup of version 0.2 or earlier, whose manifest is not authenticated", &anyone,
 		false})(ctx, c)
 }
 
@@ -230,8 +227,8 @@ func authenticate(m backup.Manifest, spec, file string, anyone bool) error {
 		case errors.Is(err, fs.ErrNotExist) && anyone: // into a cluster
 			return nil
 		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("without master keys the backup's manifest cannot be authenticated: set RELAY_MASTER_KEYS, or, "+
-				"if only you can write where the backup is, add --%s", unauthenticatedFlag)
+			return errors.New("without master keys the backup's manifest cannot be authenticated: set RELAY_MASTER_KEYS, or, "+
+				"if only you can write where the backup is, add --unauthenticated")
 		case err != nil:
 			return err
 		}
@@ -246,8 +243,8 @@ func authenticate(m backup.Manifest, spec, file string, anyone bool) error {
 	case errors.Is(err, backup.ErrNoMAC) && anyone:
 		return nil
 	case errors.Is(err, backup.ErrNoMAC):
-		return fmt.Errorf("%w: if version 0.2 or earlier wrote it, and only you can write where it is, add --%s", err,
-			unauthenticatedFlag)
+		return fmt.Errorf("%w: if version 0.2 or earlier wrote it, and only you can write where it is, add --unauthenticated",
+			err)
 	}
 	return err
 }

@@ -27,8 +27,6 @@ package dashboard
 
 import (
 	"embed"
-	"slices"
-	"sync"
 
 	"github.com/eventrelay/relay/dashboard/account"
 	"github.com/eventrelay/relay/dashboard/catalogue"
@@ -53,6 +51,8 @@ type (
 	AgentActions = frame.AgentActions
 	// Check is the result of one check.
 	Check = frame.Check
+	// Site has the pages of all areas.
+	Site = frame.Site
 	// Dashboard serves the pages.
 	Dashboard = frame.Dashboard
 )
@@ -62,9 +62,10 @@ type (
 //go:embed static
 var staticFiles embed.FS
 
-// areas are all pages. One that is left out here has no pages, no items in the navigation and no lists.
-func areas() []frame.Area {
-	return slices.Concat([]frame.Area{
+// areas are all pages, with those of features. One that is left out has no pages, no items in the navigation and no
+// lists.
+func areas(features ...frame.Area) []frame.Area {
+	return append([]frame.Area{
 		overview.Area(),
 		endpoints.Area(),
 		events.Area(),
@@ -74,20 +75,17 @@ func areas() []frame.Area {
 		issues.Area(),
 		portal.Area(),
 		tenants.Area(),
-	}, leakAreas(), []frame.Area{account.Area()})
+		account.Area(),
+	}, features...)
 }
 
-// allPages is made once in a process: it parses the pages and compresses the files.
-var allPages = sync.OnceValues(func() (*frame.Site, error) { return frame.NewSite(staticFiles, menu, areas()...) })
+// NewSite parses the pages, with those of features, and compresses the files. One is enough for a process.
+func NewSite(features ...frame.Area) (*Site, error) {
+	return frame.NewSite(staticFiles, menu, areas(features...)...)
+}
 
 // New validates cfg and deps. It starts nothing.
-func New(cfg Config, deps Deps) (*Dashboard, error) {
-	all, err := allPages()
-	if err != nil {
-		return nil, err
-	}
-	return frame.New(cfg, deps, all)
-}
+func New(cfg Config, deps Deps, site *Site) (*Dashboard, error) { return frame.New(cfg, deps, site) }
 
 // Style is the look of the product, for pages of other rooms.
 func Style() (string, error) { return frame.StyleOf(staticFiles) }

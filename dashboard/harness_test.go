@@ -14,11 +14,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -249,7 +251,7 @@ func (r *rig) addPage(x frame.Route, name, text string) {
 		files["pages/"+name+".html"] = &fstest.MapFile{
 			Data: []byte(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)}
 	}
-	pages, err := frame.NewSite(staticFiles, menu, append(areas(), r.extra)...)
+	pages, err := frame.NewSite(staticFiles, menu, append(allAreas(), r.extra)...)
 	if err == nil {
 		r.d, err = frame.New(r.cfg, r.deps, pages)
 	}
@@ -354,7 +356,7 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
 	}
 	var err error
-	if r.d, err = New(r.cfg, r.deps); err != nil {
+	if r.d, err = New(r.cfg, r.deps, must.Get(allPages())(t)); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -483,3 +485,9 @@ type noPortal struct{ frame.Portal }
 func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, error) {
 	return nil, config.ErrLink
 }
+
+// allAreas are the pages of the relay as it is built.
+func allAreas() []frame.Area { return areas(pages.Area()) }
+
+// allPages is the site of all tests.
+var allPages = sync.OnceValues(func() (*frame.Site, error) { return frame.NewSite(staticFiles, menu, allAreas()...) })

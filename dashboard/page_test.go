@@ -189,10 +189,10 @@ func TestPanicsAndErrorsArePages(t *testing.T) {
 const a500 = "Request <code"
 
 func TestDashboardDoesNotStartWithoutItsDependencies(t *testing.T) {
-	if _, err := New(frame.Config{BaseURL: origin}, frame.Deps{}); err == nil {
+	if _, err := New(frame.Config{BaseURL: origin}, frame.Deps{}, nil); err == nil {
 		t.Error("it starts without any")
 	}
-	if _, err := New(frame.Config{BaseURL: "relay"}, newRig(t).deps); err == nil {
+	if _, err := New(frame.Config{BaseURL: "relay"}, newRig(t).deps, nil); err == nil {
 		t.Error("it starts without a base URL")
 	}
 }
@@ -221,10 +221,10 @@ func TestPagesHaveOneName(t *testing.T) {
 // An area that is not registered has no pages and no items in the navigation, and the others work without it. All need
 // that of the account, the last one, which has the sign-in.
 func TestAreasCanBeLeftOut(t *testing.T) {
-	r, all := newRig(t), areas()
+	r, all := newRig(t), allAreas()
 	cookies := r.signedIn().cookies
 	for i, left := range all[:len(all)-1] {
-		pages, err := frame.NewSite(staticFiles, menu, slices.Delete(areas(), i, i+1)...)
+		pages, err := frame.NewSite(staticFiles, menu, slices.Delete(allAreas(), i, i+1)...)
 		if err == nil {
 			r.d, err = frame.New(r.cfg, r.deps, pages)
 		}

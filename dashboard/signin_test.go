@@ -218,7 +218,7 @@ func (r *rig) use(i *oidctest.Issuer) {
 		Scopes: []string{"openid", "email"}, GroupsClaim: "groups", VerifiedClaim: "email_verified",
 		WriteGroups: []string{"ops"}, ReadGroups: []string{"staff"}, RedirectURL: origin + IssuerCallback},
 		func() time.Time { return r.now }))(r.t)
-	r.d = must.Get(New(r.cfg, r.deps))(r.t)
+	r.d = must.Get(New(r.cfg, r.deps, must.Get(allPages())(t)))(r.t)
 }
 
 // begin opens the way to the issuer, and returns the path to which the issuer sends the browser back.

@@ -50,20 +50,20 @@ func newAdminServer(n *Node) (runFunc, error) {
 		if n.settings.AdminListen != "" {
 			return nil, fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
 		}
-		n.log.Warn("metrics are off: cannot listen on the default address", "addr", address, "error", err)
+		n.Log.Warn("metrics are off: cannot listen on the default address", "addr", address, "error", err)
 		return nil, nil
 	}
 	if at := listener.Addr(); beyondLoopback(at) {
-		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics can be read by other machines, without a password: "+
+		n.Log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics can be read by other machines, without a password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()),
 			slog.Bool("pprof", n.settings.Pprof))
 	}
 	hosts := append(slices.Clone(n.settings.AdminHosts), n.settings.NodeName)
 	srv := &server{
-		listener: listener, handler: adminHandler(n.registry, hosts, n.settings.Pprof), log: n.log,
+		listener: listener, handler: adminHandler(n.registry, hosts, n.settings.Pprof), log: n.Log,
 		readTime: adminReadTime, writeTime: adminWriteTime, drain: operatorDrain,
 	}
-	n.log.Info("serving metrics", "addr", listener.Addr().String(), "pprof", n.settings.Pprof)
+	n.Log.Info("serving metrics", "addr", listener.Addr().String(), "pprof", n.settings.Pprof)
 	return srv.Run, nil
 }
 
@@ -126,22 +126,22 @@ func newSocket(n *Node) (runFunc, error) {
 		return nil, fmt.Errorf("open command socket: %w", err)
 	}
 	handler, err := admin.New(admin.Deps{
-		Log: n.log, Keys: n.control, Uses: n.reader, Users: n.control, Config: n.control, Producer: n.producer,
-		Endpoints: n.control, Doctor: n.doctor, Backup: n.backup, BaseURL: n.dashboardURL(), Now: n.now,
+		Log: n.Log, Keys: n.Control, Uses: n.Reader, Users: n.Control, Config: n.Control, Producer: n.Producer,
+		Endpoints: n.Control, Doctor: n.doctor, Backup: n.backup, BaseURL: n.dashboardURL(), Now: n.Now,
 		CheckURL: func(text string) error {
-			_, err := n.policy.CheckURL(text)
+			_, err := n.Policy.CheckURL(text)
 			return err
 		},
-		Dead: func() (admin.DeadLetters, error) { return stream.NewReader(n.stream, "dead") },
+		Dead: func() (admin.DeadLetters, error) { return stream.NewReader(n.Stream, "dead") },
 		Partitions: func() (admin.Partitions, error) {
-			r, err := stream.NewReader(n.stream, "move")
+			r, err := stream.NewReader(n.Stream, "move")
 			return partitions{r}, err
 		},
 	})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	return (&server{listener: listener, handler: handler, log: n.log, drain: operatorDrain}).Run, nil
+	return (&server{listener: listener, handler: handler, log: n.Log, drain: operatorDrain}).Run, nil
 }
 
 // partitions reads the log for the move of an endpoint.

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -171,7 +172,8 @@ func TestAwaitLog(t *testing.T) {
 	must.Get(stream.Migrate(t.Context(), c, 3, 1))(t)
 	c.DialFunc = dialer
 	var log strings.Builder
-	n := &Node{stream: c, settings: Config{Replication: 1}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	n := &Node{settings: Config{Replication: 1},
+		Host: features.Host{Stream: c, Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	cut.Store(5)
 	ctx, stop := context.WithTimeout(t.Context(), kit.BusyFactor*20*time.Second)
 	defer stop()

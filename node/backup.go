@@ -58,7 +58,7 @@ func (n *Node) backup(ctx context.Context, dir, previous string) (m backup.Manif
 		return m, errors.New("another backup is being written; wait for its end")
 	}
 	defer n.backingUp.Unlock()
-	w, err := backup.Create(dir, previous, n.settings.Version, n.now())
+	w, err := backup.Create(dir, previous, n.settings.Version, n.Now())
 	if err != nil {
 		return m, err
 	}

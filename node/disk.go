@@ -28,7 +28,7 @@ type diskSample struct {
 }
 
 func newDiskHistory(n *Node) (runFunc, error) {
-	n.disk = &diskHistory{now: n.now, free: func() (uint64, error) {
+	n.disk = &diskHistory{now: n.Now, free: func() (uint64, error) {
 		var fs syscall.Statfs_t
 		err := syscall.Statfs(n.settings.DataDir, &fs)
 		return uint64(fs.Bavail) * uint64(fs.Bsize), err // the types differ between systems

@@ -47,14 +47,14 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	}
 	return doctor.Examine(ctx, doctor.Target{
 		BackedUp: backedUp, Memory: memory, FreeBefore: n.disk.before,
-		Stream: n.stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
-		Config: n.control, Node: n.settings.NodeName, Keyring: n.keyring,
-		Store: n.reader.Check, StoreDamage: n.reader.Damage, StoreRights: n.settings.missingStoreRights,
-		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.stream, n.now), DataDir: n.settings.DataDir,
-		BaseURL: n.url, WeakKeys: n.settings.WeakKeys(), Now: n.now, Retention: n.settings.retention(),
+		Stream: n.Stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
+		Config: n.Control, Node: n.settings.NodeName, Keyring: n.keyring,
+		Store: n.Reader.Check, StoreDamage: n.Reader.Damage, StoreRights: n.settings.missingStoreRights,
+		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.Stream, n.Now), DataDir: n.settings.DataDir,
+		BaseURL: n.PublicURL, WeakKeys: n.settings.WeakKeys(), Now: n.Now, Retention: n.settings.retention(),
 		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
-		CertFile: n.settings.servedCertificate(), DroppedHits: n.leaks.droppedHits, Endpoints: n.settings.endpoints(),
-		Issuer: n.settings.checkIssuer(n.url), Missing: n.missingRecords(),
+		CertFile: n.settings.servedCertificate(), DroppedHits: n.DroppedHits, Endpoints: n.settings.endpoints(),
+		Issuer: n.settings.checkIssuer(n.PublicURL), Missing: n.missingRecords(),
 	})
 }
 

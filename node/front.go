@@ -8,14 +8,17 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
+	pageframe "github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
@@ -36,18 +39,18 @@ func newIngest(n *Node) (runFunc, error) {
 	if n.proxies, err = Prefixes(n.settings.TrustedProxies); err != nil {
 		return nil, err
 	}
-	transport, err := egress.NewTransport(n.outbound())
+	transport, err := egress.NewTransport(n.Outbound)
 	if err != nil {
 		return nil, err
 	}
-	n.front = &web.Front{Log: n.log, Proxies: n.proxies, BaseURL: n.url}
+	n.Front = &web.Front{Log: n.Log, Proxies: n.proxies, BaseURL: n.PublicURL}
 	n.ingest = ingest.New(ingest.Config{
-		BaseURL: n.url, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
+		BaseURL: n.PublicURL, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
 	}, ingest.Deps{
-		Metrics: n.registry, Endpoints: n.control, Keyring: n.keyring, Producer: n.producer, IDs: n.ids, Now: n.now,
-		ClockSkew: n.control.ClockSkew, Claims: n.claims, Limits: n.limiter, HasEvent: n.reader.HasEvent,
-		Rejected:      n.limiter.NewWindow("rejected-bytes", time.Minute),
-		CheckCapacity: n.guard.Refusal, Tripwires: n.leaks.tripwires, Front: n.front, Spans: n.spans,
+		Metrics: n.registry, Endpoints: n.Control, Keyring: n.keyring, Producer: n.Producer, IDs: n.ids, Now: n.Now,
+		ClockSkew: n.Control.ClockSkew, Claims: n.claims, Limits: n.Limiter, HasEvent: n.Reader.HasEvent,
+		Rejected:      n.Limiter.NewWindow("rejected-bytes", time.Minute),
+		CheckCapacity: n.guard.Refusal, Tripwires: n.Tripwires, Front: n.Front, Spans: n.spans,
 		Transport: transport,
 	})
 	return nil, nil
@@ -60,13 +63,13 @@ func newAPI(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	cfg := api.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), MaxBody: int64(n.settings.MaxBody),
+		BaseURL: n.PublicURL, DashboardURL: n.dashboardURL(), MaxBody: int64(n.settings.MaxBody),
 		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		Style:        dashboard.Style,
 		Portal:       api.Portal{URL: n.portalURL(), Origins: n.settings.PortalOrigins},
-		Pages:        n.leaks.pages,
+		Pages:        n.PublicPages,
 		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
 		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
@@ -75,14 +78,14 @@ func newAPI(n *Node) (runFunc, error) {
 	}
 	n.api, err = api.New(cfg,
 		api.Deps{
-			Log: n.log, Config: n.control, Keyring: n.keyring, Events: n.reader,
-			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.producer},
-			Receipts: receipts{n.reader, n.producer}, Erasures: n.control, Usage: n.usage, Traffic: n.reader,
-			Leaks: n.leaks.api, Limits: n.limiter, LimiterStore: limiterStore{n.claims, n.limiter}, Notifier: n.notifier,
-			Replays:  api.Replays{Selection: n.reader, Runs: n.control, Answers: n.control},
+			Log: n.Log, Config: n.Control, Keyring: n.keyring, Events: n.Reader,
+			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.Producer},
+			Receipts: receipts{n.Reader, n.Producer}, Erasures: n.Control, Usage: n.usage, Traffic: n.Reader,
+			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.claims, n.Limiter}, Notifier: n.notifier,
+			Replays:  api.Replays{Selection: n.Reader, Runs: n.Control, Answers: n.Control},
 			Pulls:    n.pulls,
-			Recovery: n.reader, Audit: auditLog{n.reader, n.control}, KeyUses: n.uses, Refusals: n.leaks.tripwires,
-			Egress: n.policy, Resolver: resolver, IDs: n.ids, Now: n.now, Metrics: n.registry, Ready: n.readiness,
+			Recovery: n.Reader, Audit: auditLog{n.Reader, n.Control}, KeyUses: n.uses, Refusals: n.Tripwires,
+			Egress: n.Policy, Resolver: resolver, IDs: n.ids, Now: n.Now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
 		})
@@ -92,10 +95,20 @@ func newAPI(n *Node) (runFunc, error) {
 	return n.api.Run, nil
 }
 
+// areas returns what features add to the API.
+func (n *Node) areas() (all []func(*frame.AreaDeps) frame.Area) {
+	for i := range n.features {
+		if area := n.features[i].API; area != nil {
+			all = append(all, area)
+		}
+	}
+	return all
+}
+
 // newDashboard creates the pages under /app.
 func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
-		BaseURL: n.url, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
+		BaseURL: n.PublicURL, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
 		PortalHost: n.settings.PortalHost, PortalOrigins: n.settings.PortalOrigins,
 		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Dev, TrustedProxies: n.proxies,
 		Version: n.settings.Version,
@@ -103,26 +116,41 @@ func newDashboard(n *Node) (runFunc, error) {
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
 	}
-	issuer, err := oidc.New(n.settings.OIDC(n.url), n.control.Now)
+	issuer, err := oidc.New(n.settings.OIDC(n.PublicURL), n.Control.Now)
+	if err != nil {
+		return nil, err
+	}
+	site, err := site()
 	if err != nil {
 		return nil, err
 	}
 	n.dashboard, err = dashboard.New(cfg, dashboard.Deps{
-		Log: n.log, Now: n.control.Now, Account: func() string { return n.control.Account().ID }, API: n.api,
-		People: n.control, Passwords: n.control, SessionKeys: n.control,
-		SignInLimit: n.limiter.NewSignIns(),
-		Members:     n.control, Keys: n.control, KeyUses: n.reader, AgentActions: n.confirmer, Waiting: n.control,
-		Endpoints: n.control, Portal: n.control, OIDC: issuer,
+		Log: n.Log, Now: n.Control.Now, Account: func() string { return n.Control.Account().ID }, API: n.api,
+		People: n.Control, Passwords: n.Control, SessionKeys: n.Control,
+		SignInLimit: n.Limiter.NewSignIns(),
+		Members:     n.Control, Keys: n.Control, KeyUses: n.Reader, AgentActions: n.confirmer, Waiting: n.Control,
+		Endpoints: n.Control, Portal: n.Control, OIDC: issuer,
 		Doctor: n.dashboardChecks,
-	})
+	}, site)
 	return nil, err
 }
+
+// site has the pages of the core and of all features. Nodes of one process share it.
+var site = sync.OnceValues(func() (*dashboard.Site, error) {
+	var pages []pageframe.Area
+	for _, f := range allFeatures {
+		if f.Pages != nil {
+			pages = append(pages, f.Pages())
+		}
+	}
+	return dashboard.NewSite(pages...)
+})
 
 // newConfirmer creates what does the approved changes of agents.
 func newConfirmer(n *Node) (runFunc, error) {
 	var err error
 	n.confirmer, err = confirm.New(confirm.Deps{
-		Log: n.log, Actions: n.control, People: n.control, API: n.api, Now: n.control.Now,
+		Log: n.Log, Actions: n.Control, People: n.Control, API: n.api, Now: n.Control.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -134,14 +162,14 @@ func newConfirmer(n *Node) (runFunc, error) {
 func newAgentServer(n *Node) (runFunc, error) {
 	var err error
 	n.agents, err = mcp.New(mcp.Config{
-		BaseURL: n.url, DashboardURL: n.dashboardURL(), PortalURL: n.portalURL(),
+		BaseURL: n.PublicURL, DashboardURL: n.dashboardURL(), PortalURL: n.portalURL(),
 		Version: n.settings.Version, TrustedProxies: n.proxies,
 		AllowedHosts: n.settings.AllowedHosts,
 	}, mcp.Deps{
-		Log: n.log, Keys: n.control, Uses: n.uses, Refusals: n.leaks.tripwires,
-		Reads: n.limiter.NewWindow("tools", time.Minute), Writes: n.limiter.NewWindow("changes", time.Minute),
-		Actions: n.control, API: n.api,
-		Producer: n.producer, Now: n.now, Metrics: n.registry,
+		Log: n.Log, Keys: n.Control, Uses: n.uses, Refusals: n.Tripwires,
+		Reads: n.Limiter.NewWindow("tools", time.Minute), Writes: n.Limiter.NewWindow("changes", time.Minute),
+		Actions: n.Control, API: n.api,
+		Producer: n.Producer, Now: n.Now, Metrics: n.registry,
 	})
 	return nil, err
 }
@@ -157,21 +185,21 @@ func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
 }
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.
-func (n *Node) dashboardURL() string { return dashboard.URL(n.url, n.settings.DashboardHost) }
+func (n *Node) dashboardURL() string { return dashboard.URL(n.PublicURL, n.settings.DashboardHost) }
 
 // portalURL returns the address of the first page of the portal.
 func (n *Node) portalURL() string {
-	return dashboard.URL(n.url, cmp.Or(n.settings.PortalHost, n.settings.DashboardHost)) + dashboard.PortalPath
+	return dashboard.URL(n.PublicURL, cmp.Or(n.settings.PortalHost, n.settings.DashboardHost)) + dashboard.PortalPath
 }
 
 // AcceptsBootstrapKey reports whether requests with RELAY_BOOTSTRAP_KEY are answered. Once revoked, it stays revoked.
 func (n *Node) AcceptsBootstrapKey() bool {
-	_, err := n.control.Authenticate(n.settings.BootstrapKey)
+	_, err := n.Control.Authenticate(n.settings.BootstrapKey)
 	return !errors.Is(err, config.ErrInvalidKey)
 }
 
 // HasKeys reports whether there is an API key, valid or not.
-func (n *Node) HasKeys() bool { return len(n.control.Keys(n.control.Account().ID)) > 0 }
+func (n *Node) HasKeys() bool { return len(n.Control.Keys(n.Control.Account().ID)) > 0 }
 
 // FirstUser is the email address of the user whom relay dev creates.
 const FirstUser = "dev@localhost"
@@ -182,7 +210,7 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 	if !n.settings.hasRole(roles.API) {
 		return "", false, nil
 	}
-	token, err := n.control.FirstLink(ctx, FirstUser)
+	token, err := n.Control.FirstLink(ctx, FirstUser)
 	if err != nil {
 		return "", false, fmt.Errorf("create the sign-in link of %s: %w", FirstUser, err)
 	}
@@ -196,7 +224,7 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 // certificate.
 func newServer(n *Node) (runFunc, error) {
 	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
-	notServed := n.front.Wrap(func(http.ResponseWriter, *http.Request) error {
+	notServed := n.Front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
 	agents := notServed
@@ -220,15 +248,19 @@ func newServer(n *Node) (runFunc, error) {
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:
-			if leaks := n.leakHandler(r.URL.Path, notServed); leaks != nil {
-				leaks.ServeHTTP(w, r)
-				return
+			for i := range n.features {
+				if serve := n.features[i].Serve; serve != nil {
+					if h := serve(r.URL.Path, notServed); h != nil {
+						h.ServeHTTP(w, r)
+						return
+					}
+				}
 			}
 			apiHandler.ServeHTTP(w, r)
 		}
 	})
 	srv := &server{
-		listener: n.listener, handler: handler, log: n.log, proxies: n.proxies, certificates: n.certificates,
+		listener: n.listener, handler: handler, log: n.Log, proxies: n.proxies, certificates: n.certificates,
 		beforeShutdown: n.awaitLeaving, onShutdown: n.api.Drain, drain: requestDrain,
 	}
 	if srv.certificates != nil {
@@ -261,13 +293,13 @@ func (r receipts) Report(ctx context.Context, x *event.Receipt) (event.ReceiptRe
 // newFeed creates the source of event streams. It reads the log by itself, so that nodes without the role dispatch
 // serve streams too.
 func newFeed(n *Node) (runFunc, error) {
-	topic, err := stream.NewReader(n.stream, "feed")
+	topic, err := stream.NewReader(n.Stream, "feed")
 	if err != nil {
 		return nil, err
 	}
 	n.feed, err = feed.New(feed.Deps{
-		Log: n.log, Topic: topic, Store: n.reader, Now: n.now, Retention: n.settings.retention(),
-		Erased: n.control.Erased,
+		Log: n.Log, Topic: topic, Store: n.Reader, Now: n.Now, Retention: n.settings.retention(),
+		Erased: n.Control.Erased,
 	})
 	if err != nil {
 		topic.Close()
@@ -281,7 +313,7 @@ func newFeed(n *Node) (runFunc, error) {
 
 // newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
 func newReadiness(n *Node) (runFunc, error) {
-	n.readiness = api.NewReadiness(n.log, n.checks())
+	n.readiness = api.NewReadiness(n.Log, n.checks())
 	n.registry.MustRegister(n.readiness)
 	return n.readiness.Run, nil
 }
@@ -298,7 +330,7 @@ func (n *Node) awaitLeaving() {
 		return
 	}
 	n.readiness.Stop()
-	n.log.Info("stopping: /readyz answers 503, requests are taken for a while", "delay", delay)
+	n.Log.Info("stopping: /readyz answers 503, requests are taken for a while", "delay", delay)
 	<-time.After(delay)
 }
 
@@ -326,7 +358,7 @@ func (d *storeDamage) err(context.Context) error {
 func newDamage(n *Node) (runFunc, error) {
 	return func(ctx context.Context) error {
 		for pause := firstDamageSearch; wait.For(ctx, pause) == nil; pause = damageSearchEvery {
-			if found, err := n.reader.Damage(ctx); err == nil { // else the check of the store fails
+			if found, err := n.Reader.Damage(ctx); err == nil { // else the check of the store fails
 				n.damage.found.Store(&found)
 			}
 		}
@@ -339,19 +371,19 @@ func newDamage(n *Node) (runFunc, error) {
 // ClickHouse would take all nodes with the role api out of the load balancer at once.
 func (n *Node) checks() []api.Check {
 	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
-		if age, ok := n.control.Lease(); !ok {
+		if age, ok := n.Control.Lease(); !ok {
 			return fmt.Errorf("%w: last confirmed %v ago", config.ErrLease, age.Round(time.Millisecond))
 		}
 		return nil
 	}}}
 	checks = append(checks, api.Check{Name: "clock", Func: func(context.Context) error {
-		if skew := n.control.ClockSkew(); skew.Abs() > id.MaxAhead {
+		if skew := n.Control.ClockSkew(); skew.Abs() > id.MaxAhead {
 			return fmt.Errorf("the broker's clock is %v ahead of this node's", skew.Round(time.Millisecond))
 		}
 		return nil
 	}}, idCheck(n.ids))
 	if n.settings.hasRole(roles.API) {
-		checks = append(checks, api.Check{Name: "store", Func: n.reader.Ping, Optional: true, Every: storeCheckEvery},
+		checks = append(checks, api.Check{Name: "store", Func: n.Reader.Ping, Optional: true, Every: storeCheckEvery},
 			api.Check{Name: "stored data", Func: n.damage.err, Optional: true})
 	}
 	return checks

@@ -115,13 +115,13 @@ type certificates interface {
 func newCertificates(n *Node) (runFunc, error) {
 	switch s := &n.settings; {
 	case s.TLSCertFile != "":
-		c, err := newCertificate(s.TLSCertFile, s.TLSKeyFile, n.log)
+		c, err := newCertificate(s.TLSCertFile, s.TLSKeyFile, n.Log)
 		if err != nil {
 			return nil, err
 		}
 		n.certificates = c
 	case len(s.ACMEHosts) > 0:
-		c, err := newACME(s, n.log)
+		c, err := newACME(s, n.Log)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func newRedirects(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on RELAY_HTTP_LISTEN: %w", err)
 	}
-	srv := &server{listener: listener, handler: redirects(n.url, n.acme), log: n.log, drain: operatorDrain,
+	srv := &server{listener: listener, handler: redirects(n.PublicURL, n.acme), log: n.Log, drain: operatorDrain,
 		readTime: adminReadTime, writeTime: adminReadTime, connections: redirectConnections}
 	return srv.Run, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"github.com/eventrelay/relay/features"
 	"io"
 	"log/slog"
 	"net"
@@ -434,7 +435,7 @@ func TestRefusedRequestHasAnID(t *testing.T) {
 // Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready,
 // also with a damaged one. No other check is optional.
 func TestStoreIsNotRequired(t *testing.T) {
-	n := &Node{settings: Config{Roles: []string{"api"}}, reader: &read.Reader{}}
+	n := &Node{settings: Config{Roles: []string{"api"}}, Host: features.Host{Reader: &read.Reader{}}}
 	found := false
 	for _, c := range n.checks() {
 		found = found || c.Name == "store"

@@ -83,7 +83,7 @@ func (s Config) collector(url, headers string) otlp.Collector {
 // newTraces creates the recorder of traces. Without RELAY_TRACES_URL it is nil, which its users accept.
 func newTraces(n *Node) (runFunc, error) {
 	var err error
-	n.spans, err = spans.New(n.settings.Traces(), spans.Deps{Log: n.log, Metrics: n.registry, Now: n.now})
+	n.spans, err = spans.New(n.settings.Traces(), spans.Deps{Log: n.Log, Metrics: n.registry, Now: n.Now})
 	if err != nil || n.spans == nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func newTraces(n *Node) (runFunc, error) {
 
 // newMetricsExport creates what exports the metrics, if RELAY_METRICS_URL is set.
 func newMetricsExport(n *Node) (runFunc, error) {
-	m, err := otlp.NewMetrics(n.settings.OTLP(), n.registry, n.log)
+	m, err := otlp.NewMetrics(n.settings.OTLP(), n.registry, n.Log)
 	if err != nil || m == nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -29,12 +28,12 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
-	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/dispatcher/recovery"
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/backup"
@@ -53,7 +52,6 @@ import (
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
@@ -77,70 +75,44 @@ const (
 // Node is one running process: what its components share, and the components, each of which a function in starts
 // creates.
 type Node struct {
+	features.Host
 	settings Config
-	log      *slog.Logger
 	stack    *Stack
 	registry Metrics
-	stream   stream.Config
 	keyring  *seal.Keyring
 	ids      *id.Generator
-	now      func() time.Time
-	policy   egress.Policy
 
-	listener           net.Listener
-	url                string
-	partitions         int32 // of the keyed topics
-	control            *config.Control
-	spans              *spans.Recorder // nil without traces
-	limiter            *limit.Limiter
-	pulls              *pull.Router
-	claims             claim.Store
-	backingUp          sync.Mutex // held by backup
-	disk               *diskHistory
-	certificates       certificates      // nil: plain HTTP
-	acme               *autocert.Manager // nil: without ACME
-	producer           *stream.Producer
-	writer             *write.Writer
-	reader             *read.Reader
-	uses               *audit.Uses
-	usage              *usage.Usage
-	ledger             *ledger.Ledger          // nil when it is off
-	recovery           *recovery.Runner        // nil without the role dispatch
-	trimmer            *stream.Trimmer         // nil without the role dispatch
-	owned              atomic.Pointer[[]int32] // partitions that this node dispatches
-	ownsFirstPartition atomic.Bool             // this node owns the first partition
-	notifier           *notify.Sender
-	alerts             *alert.Alerts // nil without the role dispatch
-	guard              *stream.RetentionGuard
-	front              *web.Front
-	proxies            []netip.Prefix
-	ingest             *ingest.Ingest
-	leaks              leaks
-	feed               *feed.Feed
-	readiness          *api.Readiness
-	damage             storeDamage
-	api                *api.API
-	dashboard          *dashboard.Dashboard // nil without the role api
-	confirmer          *confirm.Confirmer   // nil without the role api
-	agents             *mcp.Server          // nil without the role api
-}
-
-// leaks is what package leaks gives the core. In a build with the tag core everything is nil.
-type leaks struct {
-	tripwires interface {
-		ingest.Tripwires
-		frame.Refusals
-	}
-	useHit         func(context.Context, *event.Event) (partition int32, hit *stream.Record, err error) // of a tripwire
-	api            *api.Leaks
-	pages          map[string][]byte
-	lines, reports http.Handler // nil without the role ingest
-	proofs         leakProofs
-	droppedHits    func() int64 // hits without a finding; nil without the role dispatch
+	listener     net.Listener
+	spans        *spans.Recorder // nil without traces
+	pulls        *pull.Router
+	claims       claim.Store
+	backingUp    sync.Mutex // held by backup
+	disk         *diskHistory
+	certificates certificates      // nil: plain HTTP
+	acme         *autocert.Manager // nil: without ACME
+	writer       *write.Writer
+	uses         *audit.Uses
+	usage        *usage.Usage
+	ledger       *ledger.Ledger          // nil when it is off
+	recovery     *recovery.Runner        // nil without the role dispatch
+	trimmer      *stream.Trimmer         // nil without the role dispatch
+	owned        atomic.Pointer[[]int32] // partitions that this node dispatches
+	notifier     *notify.Sender
+	guard        *stream.RetentionGuard
+	proxies      []netip.Prefix
+	ingest       *ingest.Ingest
+	features     []features.Parts // of allFeatures
+	feed         *feed.Feed
+	readiness    *api.Readiness
+	damage       storeDamage
+	api          *api.API
+	dashboard    *dashboard.Dashboard // nil without the role api
+	confirmer    *confirm.Confirmer   // nil without the role api
+	agents       *mcp.Server          // nil without the role api
 }
 
 // URL is the public address of the node.
-func (n *Node) URL() string { return n.url }
+func (n *Node) URL() string { return n.PublicURL }
 
 // runFunc runs a component until its context ends.
 type runFunc = func(context.Context) error
@@ -157,13 +129,13 @@ type start struct {
 }
 
 // starts are the components of a node, each on those above it. They stop in reverse.
-var starts = slices.Concat([]start{
+var starts = []start{
 	{name: "heap", new: newHeap},
 	{name: "disk history", new: newDiskHistory},
 	{name: "listener", new: newListener},
 	{
 		name: "configuration", new: newControl,
-		ready: func(n *Node) <-chan struct{} { return n.control.Ready() },
+		ready: func(n *Node) <-chan struct{} { return n.Control.Ready() },
 	},
 	{name: "check of the configuration", role: roles.Dispatch, new: checkConfiguration},
 	{name: "traces", new: newTraces},
@@ -182,9 +154,10 @@ var starts = slices.Concat([]start{
 	{name: "retention of the store", role: roles.Dispatch, new: newExpirer},
 	{
 		name: "clock", role: roles.Dispatch, new: func(*Node) (runFunc, error) { return nil, nil },
-		ready: func(n *Node) <-chan struct{} { return n.control.ClockKnown() },
+		ready: func(n *Node) <-chan struct{} { return n.Control.ClockKnown() },
 	},
-}, leakHooks, []start{
+	{name: "hooks of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Hooks })},
+
 	{name: "dispatcher", role: roles.Dispatch, new: newDispatcher},
 	{name: "router of pulls", new: newPulls},
 	{name: "notifier", new: newNotifier},
@@ -193,7 +166,7 @@ var starts = slices.Concat([]start{
 	{name: "ingest", new: newIngest},
 	{name: "sources", role: roles.Dispatch, new: newSources},
 	{name: "reconciliation", role: roles.Dispatch, new: newReconciliation},
-}, leakStages, []start{
+	{name: "stages of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Stages })},
 	{name: "event feed", new: newFeed},
 	{name: "search for damage of the store", role: roles.API, new: newDamage},
 	{
@@ -210,7 +183,7 @@ var starts = slices.Concat([]start{
 	{name: "redirects to https", new: newRedirects},
 	{name: "command socket", new: newSocket},
 	{name: "export of metrics", new: newMetricsExport},
-})
+}
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
@@ -219,14 +192,18 @@ func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	n := &Node{
-		settings: settings, log: log, stack: stack, registry: registry, stream: settings.Stream(), keyring: keyring,
-		now: crash.Clock(), policy: settings.egressPolicy(),
+	n := &Node{settings: settings, stack: stack, registry: registry, keyring: keyring, Host: features.Host{
+		NodeName: settings.NodeName, InstanceID: settings.instanceID(), Version: settings.Version,
+		DNSServer: settings.DNSServer, ScanInterval: settings.Waits.ScanInterval,
+		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.egressPolicy(),
+	}}
+	for _, f := range allFeatures {
+		n.features = append(n.features, f.New(&n.Host))
 	}
-	n.ids = newIDs(n.now, n.log, n.registry)
+	n.ids = newIDs(n.Now, n.Log, n.registry)
 	n.registry.MustRegister(processMetrics(settings.DataDir)...)
 	n.registry.MustRegister(nodeMetrics(settings)...)
-	n.stream.Log = log
+	n.Stream.Log = log
 	for _, c := range starts {
 		if c.role != "" && !settings.hasRole(c.role) {
 			continue
@@ -248,6 +225,27 @@ func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*
 	return n, nil
 }
 
+// startFeatures starts components of all features.
+func startFeatures(of func(*features.Parts) []features.Start) func(*Node) (runFunc, error) {
+	return func(n *Node) (runFunc, error) {
+		for i := range n.features {
+			for _, c := range of(&n.features[i]) {
+				if c.Role != "" && !n.settings.hasRole(c.Role) {
+					continue
+				}
+				run, err := c.New()
+				if err != nil {
+					return nil, err
+				}
+				if run != nil {
+					n.stack.Start(c.Name, run)
+				}
+			}
+		}
+		return nil, nil
+	}
+}
+
 // newListener listens before anything else starts: a wrong address is an error at once, and other components need the
 // node's URL.
 func newListener(n *Node) (runFunc, error) {
@@ -258,7 +256,7 @@ func newListener(n *Node) (runFunc, error) {
 		}
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
-	n.url = n.settings.baseURL(n.listener.Addr().String())
+	n.PublicURL = n.settings.baseURL(n.listener.Addr().String())
 	own := slices.Clone(n.settings.AllowedHosts)
 	if n.settings.DashboardHost != "" {
 		own = append(own, n.settings.DashboardHost)
@@ -266,7 +264,9 @@ func newListener(n *Node) (runFunc, error) {
 	if n.settings.PortalHost != "" {
 		own = append(own, n.settings.PortalHost)
 	}
-	n.policy.OwnURLs = egress.NewOwnURLs(n.url, own)
+	n.Policy.OwnURLs = egress.NewOwnURLs(n.PublicURL, own)
+	n.Outbound = egress.Config{Policy: n.Policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
+		Proxy: n.settings.EgressProxy}
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		_ = n.listener.Close() // the server above has closed it, unless it was never started
@@ -281,41 +281,41 @@ func newControl(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.partitions = partitions
-	n.control, err = config.New(config.Config{
+	n.Partitions = partitions
+	n.Control, err = config.New(config.Config{
 		Node: n.settings.NodeName, Version: n.settings.Version, Partitions: partitions, BootstrapKey: n.settings.BootstrapKey,
 		BootstrapReadKey: n.settings.BootstrapReadKey,
 		SingleNode:       n.settings.Embedded, RetentionDays: n.settings.RetentionDays,
 		AdminEmail: n.settings.AdminEmail, AdminPassword: n.settings.AdminPassword,
 		RunProgressTimeout: n.settings.Waits.RunProgress,
-	}, config.Deps{Log: n.log, Stream: n.stream, Keyring: n.keyring, Now: n.now, Metrics: n.registry})
+	}, config.Deps{Log: n.Log, Stream: n.Stream, Keyring: n.keyring, Now: n.Now, Metrics: n.registry})
 	if err != nil {
 		return nil, err
 	}
-	return n.control.Run, nil
+	return n.Control.Run, nil
 }
 
 // newLimiter succeeds without Redis; the limiter then works per node.
 func newLimiter(n *Node) (runFunc, error) {
 	var err error
-	if n.limiter, err = limit.New(
-		n.settings.Limit(), limit.Deps{Log: n.log, Metrics: n.registry, Now: n.now}); err != nil {
+	if n.Limiter, err = limit.New(
+		n.settings.Limit(), limit.Deps{Log: n.Log, Metrics: n.registry, Now: n.Now}); err != nil {
 		return nil, err
 	}
-	return n.limiter.Run, nil
+	return n.Limiter.Run, nil
 }
 
 func newProducer(n *Node) (runFunc, error) {
 	var err error
-	if n.producer, err = stream.NewProducer(n.stream, "producer"); err != nil {
+	if n.Producer, err = stream.NewProducer(n.Stream, "producer"); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
-		defer n.producer.Close()
-		return n.producer.Flush(flush)
+		defer n.Producer.Close()
+		return n.Producer.Flush(flush)
 	}, nil
 }
 
@@ -323,7 +323,7 @@ func newProducer(n *Node) (runFunc, error) {
 func newUses(n *Node) (runFunc, error) {
 	var err error
 	if n.uses, err = audit.NewUses(
-		n.settings.NodeName, audit.UsesDeps{Log: n.log, Producer: n.producer, Now: n.now}); err != nil {
+		n.settings.NodeName, audit.UsesDeps{Log: n.Log, Producer: n.Producer, Now: n.Now}); err != nil {
 		return nil, err
 	}
 	return n.uses.Run, nil
@@ -331,18 +331,22 @@ func newUses(n *Node) (runFunc, error) {
 
 func newWriter(n *Node) (runFunc, error) {
 	cfg := write.WriterConfig{URL: n.settings.ClickHouseURL}
-	scan, err := payloadScan(n)
-	if err != nil {
-		return nil, err
+	var scan func(context.Context, []*event.Event) error
+	if n.Scan != nil {
+		var err error
+		if scan, err = n.Scan(); err != nil {
+			return nil, err
+		}
 	}
+	var err error
 	n.writer, err = write.NewWriter(cfg, write.WriterDeps{
-		Log: n.log, Stream: n.stream, Producer: n.producer, Metrics: n.registry, InstanceID: n.instanceID(),
-		Erased: n.control.Erased, Sync: n.settings.SyncTables, Scan: scan,
+		Log: n.Log, Stream: n.Stream, Producer: n.Producer, Metrics: n.registry, InstanceID: n.InstanceID,
+		Erased: n.Control.Erased, Sync: n.settings.SyncTables, Scan: scan,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.control.Messages.Handle(func(message []byte) { // of readers on other nodes
+	n.Control.Messages.Handle(func(message []byte) { // of readers on other nodes
 		if targets, err := store.DecodeTargets(message); err == nil {
 			n.writer.RequestFlush(targets)
 		}
@@ -351,17 +355,17 @@ func newWriter(n *Node) (runFunc, error) {
 }
 
 func newReader(n *Node) (runFunc, error) {
-	deps := cluster.Deps{Stream: n.stream, Erased: n.control.Erased}
+	deps := cluster.Deps{Stream: n.Stream, Erased: n.Control.Erased}
 	if !n.settings.Embedded {
 		deps.AskOthers = func(ctx context.Context, targets map[stream.Partition]int64) error {
-			return n.control.Messages.Send(ctx, store.EncodeTargets(targets))
+			return n.Control.Messages.Send(ctx, store.EncodeTargets(targets))
 		}
 	}
 	if n.writer != nil {
 		deps.Writer = n.writer
 	}
 	var err error
-	n.reader, err = read.NewReader(cluster.Config{
+	n.Reader, err = read.NewReader(cluster.Config{
 		URL: n.settings.ClickHouseURL, ReadURL: n.settings.ReadURL, RetentionDays: n.settings.RetentionDays,
 		SearchURL: n.settings.SearchURL, SearchThreads: n.settings.SearchThreads, SearchIndex: n.settings.SearchIndex,
 	}, deps)
@@ -370,7 +374,7 @@ func newReader(n *Node) (runFunc, error) {
 	}
 	return func(ctx context.Context) error {
 		<-ctx.Done()
-		return n.reader.Close()
+		return n.Reader.Close()
 	}, nil
 }
 
@@ -379,8 +383,8 @@ func newUsage(n *Node) (runFunc, error) {
 	cfg := usage.DefaultConfig()
 	cfg.Allowance = int64(n.settings.AllowanceEvents)
 	deps := usage.Deps{
-		Log: n.log, Store: n.reader, Now: n.now,
-		Created: func(string) time.Time { return n.control.Account().CreatedAt }, // there is one account
+		Log: n.Log, Store: n.Reader, Now: n.Now,
+		Created: func(string) time.Time { return n.Control.Account().CreatedAt }, // there is one account
 	}
 	if n.writer != nil {
 		deps.Counter = n.writer
@@ -402,7 +406,7 @@ func newLedger(n *Node) (runFunc, error) {
 	cfg.Window = max(cfg.Window, cfg.Every)
 	var err error
 	if n.ledger, err = ledger.New(
-		cfg, ledger.Deps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.now}); err != nil {
+		cfg, ledger.Deps{Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Now}); err != nil {
 		return nil, err
 	}
 	return n.ledger.Run, nil
@@ -411,17 +415,17 @@ func newLedger(n *Node) (runFunc, error) {
 func newDispatcher(n *Node) (runFunc, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.MaxTransformedBody = 2 * n.settings.MaxBody
-	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.instanceID(), n.settings.RetentionDays,
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version, cfg.Drain = n.InstanceID, n.settings.RetentionDays,
 		n.settings.Version, deliveryDrain
 	transport, err := n.deliveryTransport(&cfg)
 	if err != nil {
 		return nil, err
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
-		Log: n.log, Stream: n.stream, Producer: n.producer, Config: n.control, Updater: n.control, Keyring: n.keyring,
-		Transport: transport, IDs: n.ids, Now: n.control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
-		Limiter: n.limiter,
-		Held:    n.limiter, Erased: n.control.Erased, UseHit: n.leaks.useHit, Spans: n.spans,
+		Log: n.Log, Stream: n.Stream, Producer: n.Producer, Config: n.Control, Updater: n.Control, Keyring: n.keyring,
+		Transport: transport, IDs: n.ids, Now: n.Control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
+		Limiter: n.Limiter,
+		Held:    n.Limiter, Erased: n.Control.Erased, UseHit: n.UseHit, Spans: n.spans,
 		Delivered: n.deliveredByRuns,
 	})
 	if err != nil {
@@ -435,16 +439,16 @@ func newDispatcher(n *Node) (runFunc, error) {
 // start does not wait for the store.
 func (n *Node) deliveredByRuns(
 	ctx context.Context, limit int, each func(run string, event id.ID, dest string, ended time.Time)) error {
-	if v := n.control.View(); v.Len(entity.KindRun)+v.Len(entity.KindRecovery) == 0 {
+	if v := n.Control.View(); v.Len(entity.KindRun)+v.Len(entity.KindRecovery) == 0 {
 		return nil
 	}
-	return n.reader.DeliveredByRuns(ctx, limit, each)
+	return n.Reader.DeliveredByRuns(ctx, limit, each)
 }
 
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
 // it.
 func newNotifier(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.outbound())
+	transport, err := egress.NewTransport(n.Outbound)
 	if err != nil {
 		return nil, err
 	}
@@ -457,25 +461,25 @@ func newNotifier(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	n.notifier, err = notify.New(notify.Config{SMTPURL: n.settings.SMTPURL, Domains: domains, Version: n.settings.Version},
-		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.now})
+		notify.Deps{Transport: transport, Dial: operator.Dial, TLS: operator.TLS(), Now: n.Now})
 	return nil, err
 }
 
 // newAlerts creates the evaluation of alert rules for the partitions that this node dispatches.
 func newAlerts(n *Node) (runFunc, error) {
 	var err error
-	n.alerts, err = alert.New(
-		alert.Config{Node: n.settings.NodeName, InstanceID: n.instanceID(), BaseURL: n.dashboardURL()},
+	n.Alerts, err = alert.New(
+		alert.Config{Node: n.settings.NodeName, InstanceID: n.InstanceID, BaseURL: n.dashboardURL()},
 		alert.Deps{
-			Log: n.log, Stream: n.stream, Config: n.control, Notices: n.control, History: n.control,
-			Issues:  n.control,
-			Keyring: n.keyring, Sender: n.notifier, Now: n.control.Now, Metrics: n.registry,
-			Usage: allowance{n.usage, n.control}, Events: n.reader, Sources: n.sources,
+			Log: n.Log, Stream: n.Stream, Config: n.Control, Notices: n.Control, History: n.Control,
+			Issues:  n.Control,
+			Keyring: n.keyring, Sender: n.notifier, Now: n.Control.Now, Metrics: n.registry,
+			Usage: allowance{n.usage, n.Control}, Events: n.Reader, Sources: n.sources,
 		})
 	if err != nil {
 		return nil, err
 	}
-	return n.alerts.Run, nil
+	return n.Alerts.Run, nil
 }
 
 // allowance compares the events of the one account with its allowance.
@@ -494,9 +498,9 @@ func (a allowance) Used(ctx context.Context) (events, agreed int64, err error) {
 func (n *Node) setOwnedPartitions(partitions []int32) {
 	n.owned.Store(&partitions)
 	n.pulls.Changed()
-	n.ownsFirstPartition.Store(slices.Contains(partitions, 0))
-	n.control.SetOwner(n.ownsFirstPartition.Load())
-	n.trimmer.SetOwner(n.ownsFirstPartition.Load())
+	n.OwnsFirstPartition.Store(slices.Contains(partitions, 0))
+	n.Control.SetOwner(n.OwnsFirstPartition.Load())
+	n.trimmer.SetOwner(n.OwnsFirstPartition.Load())
 	if n.ledger != nil {
 		n.ledger.SetPartitions(partitions)
 	}
@@ -507,11 +511,11 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 
 // instanceID returns the id for static group membership, with which a restart within the session timeout moves no
 // partition. It is empty for a node that is alone: static membership would only delay its restart.
-func (n *Node) instanceID() string {
-	if n.settings.Embedded {
+func (c *Config) instanceID() string {
+	if c.Embedded {
 		return ""
 	}
-	return n.settings.NodeName
+	return c.NodeName
 }
 
 // recoverClaims bounds the search for the events of the claims that a crash left pending. There are as many as requests
@@ -520,21 +524,21 @@ const recoverClaims = time.Minute
 
 // newClaims keeps the claims of events in a file if the settings name one, otherwise in Redis.
 func newClaims(n *Node) (runFunc, error) {
-	if n.claims = n.limiter; n.settings.ClaimsFile == "" {
+	if n.claims = n.Limiter; n.settings.ClaimsFile == "" {
 		return nil, nil
 	}
 	store, err := claims.Open(claims.Config{Path: n.settings.ClaimsFile, Sync: n.settings.Fsync},
-		claims.Deps{Log: n.log, Now: n.now, SyncDir: backup.SyncDir})
+		claims.Deps{Log: n.Log, Now: n.Now, SyncDir: backup.SyncDir})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(n.stack.Context(), recoverClaims)
 	defer cancel()
 	err = store.Recover(ctx, func(ctx context.Context, event id.ID) (bool, error) {
-		return n.reader.HasEvent(ctx, n.control.Account().ID, event)
+		return n.Reader.HasEvent(ctx, n.Control.Account().ID, event)
 	})
 	if err != nil {
-		n.log.LogAttrs(ctx, slog.LevelWarn, "cannot decide which events an interrupted node has stored: if they are sent "+
+		n.Log.LogAttrs(ctx, slog.LevelWarn, "cannot decide which events an interrupted node has stored: if they are sent "+
 			"again, they may be delivered twice", slog.Any("error", err))
 	}
 	n.claims = store
@@ -561,8 +565,8 @@ func (s limiterStore) HeldUntil(ctx context.Context, dests []string) map[string]
 // newRecovery creates the runner of recovery jobs for the partitions that this node dispatches.
 func newRecovery(n *Node) (runFunc, error) {
 	r, err := recovery.New(recovery.Deps{
-		Log: n.log, Jobs: n.control, Endpoints: n.control, Store: n.reader, Submitter: submitter{n.producer},
-		Now:     n.control.Now,
+		Log: n.Log, Jobs: n.Control, Endpoints: n.Control, Store: n.Reader, Submitter: submitter{n.Producer},
+		Now:     n.Control.Now,
 		NewName: func() string { return id.Random("") },
 	})
 	if err != nil {

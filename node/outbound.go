@@ -13,13 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// outbound returns the settings of all requests to URLs of customers: which addresses they may reach, which root
-// certificates they trust, which DNS server they ask, and through which proxy they go.
-func (n *Node) outbound() egress.Config {
-	return egress.Config{Policy: n.policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
-		Proxy: n.settings.EgressProxy}
-}
-
 // deliveryTransport creates the transport to destinations, and bounds the dispatcher's concurrent requests by the files
 // that the process may open.
 func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, error) {
@@ -27,11 +20,11 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 	sending, idle := outboundLimits(files, cfg.MaxSending)
 	cfg.MaxSending = sending
 	if files < fewFiles {
-		n.log.LogAttrs(n.stack.Context(), slog.LevelWarn,
+		n.Log.LogAttrs(n.stack.Context(), slog.LevelWarn,
 			"the limit of open files bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
-	out := n.outbound()
+	out := n.Outbound
 	out.MaxIdle = min(idle, egress.MaxIdle)
 	return egress.NewTransport(out)
 }
@@ -67,13 +60,13 @@ func outboundLimits(files, most int) (sending, idle int) {
 
 // newOwn creates the list of the addresses of this machine and of the engines, which no delivery may reach.
 func newOwn(n *Node) (runFunc, error) {
-	own, err := egress.NewOwnAddrs(n.stack.Context(), n.log, func(ctx context.Context) []string {
+	own, err := egress.NewOwnAddrs(n.stack.Context(), n.Log, func(ctx context.Context) []string {
 		if n.settings.Embedded {
 			return nil
 		}
-		brokers, err := n.producer.BrokerHosts(ctx)
+		brokers, err := n.Producer.BrokerHosts(ctx)
 		if err != nil {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "cannot list the Kafka brokers: deliveries to some of them are not refused",
+			n.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list the Kafka brokers: deliveries to some of them are not refused",
 				slog.Any("error", err))
 		}
 		hosts := append(n.settings.engineHosts(), brokers...)
@@ -83,7 +76,7 @@ func newOwn(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.policy.OwnAddrs = own
+	n.Policy.OwnAddrs = own
 	return own.Run, nil
 }
 

@@ -6,7 +6,7 @@ import (
 
 // newRouter creates what passes pulls to the nodes that own the partitions. local is nil without the role dispatch.
 func (n *Node) newRouter(local pull.Owner) *pull.Router {
-	deps := pull.RouterDeps{Local: local, Key: n.control.PullKey, Owned: func() []int32 {
+	deps := pull.RouterDeps{Local: local, Key: n.Control.PullKey, Owned: func() []int32 {
 		if owned := n.owned.Load(); owned != nil {
 			return *owned
 		}

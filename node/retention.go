@@ -24,7 +24,7 @@ func newTrimmer(n *Node) (runFunc, error) {
 	}
 	var err error
 	if n.trimmer, err = stream.NewTrimmer(
-		cfg, stream.TrimDeps{Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now}); err != nil {
+		cfg, stream.TrimDeps{Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Control.Now}); err != nil {
 		return nil, err
 	}
 	return n.trimmer.Run, nil
@@ -38,7 +38,7 @@ func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays
 func newGuard(n *Node) (runFunc, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
-		Log: n.log, Stream: n.stream, Metrics: n.registry, Now: n.control.Now, Retention: n.settings.retention(),
+		Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Control.Now, Retention: n.settings.retention(),
 	})
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func newGuard(n *Node) (runFunc, error) {
 
 // newEraser creates the eraser, which deletes erased payloads from the store.
 func newEraser(n *Node) (runFunc, error) {
-	deps := write.EraserDeps{ChoreDeps: n.choreDeps(), Erasures: erasures{n.control}, Now: n.control.Now}
+	deps := write.EraserDeps{ChoreDeps: n.choreDeps(), Erasures: erasures{n.Control}, Now: n.Control.Now}
 	return write.NewEraser(write.EraserConfig{}, deps).Run, nil
 }
 
@@ -58,7 +58,7 @@ func newExpirer(n *Node) (runFunc, error) {
 }
 
 func (n *Node) choreDeps() write.ChoreDeps {
-	return write.ChoreDeps{Log: n.log, Store: n.reader, IsOwner: n.ownsFirstPartition.Load, Metrics: n.registry}
+	return write.ChoreDeps{Log: n.Log, Store: n.Reader, IsOwner: n.OwnsFirstPartition.Load, Metrics: n.registry}
 }
 
 // erasures gives the store the payloads that were erased and are not deleted yet.

@@ -32,32 +32,32 @@ func (o ownEndpoints) OwnsPartition(partition int32) bool {
 
 // newSources creates the reader of the sources of endpoints in the partitions that this node dispatches.
 func newSources(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.outbound())
+	transport, err := egress.NewTransport(n.Outbound)
 	if err != nil {
 		return nil, err
 	}
 	return source.New(source.Deps{
-		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, Dial: transport.Dial,
-		Take: n.ingest.Take, MaxBody: n.ingest.MaxBody(), Now: n.now, Metrics: n.registry,
+		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.keyring, Dial: transport.Dial,
+		Take: n.ingest.Take, MaxBody: n.ingest.MaxBody(), Now: n.Now, Metrics: n.registry,
 		Show: func(endpoint string, s source.Status) {
 			text, _ := json.Marshal(s)
-			n.limiter.SetSourceStatus(endpoint, string(text), statusLife)
+			n.Limiter.SetSourceStatus(endpoint, string(text), statusLife)
 		},
 	}).Run, nil
 }
 
 // newReconciliation creates what asks providers for events that they could not deliver to the endpoints of this node.
 func newReconciliation(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.outbound())
+	transport, err := egress.NewTransport(n.Outbound)
 	if err != nil {
 		return nil, err
 	}
 	return reconcile.New(reconcile.Deps{
-		Log: n.log, Endpoints: ownEndpoints{n.control, n.owned.Load}, Keyring: n.keyring, HTTP: transport,
+		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.keyring, HTTP: transport,
 		Take: n.ingest.TakeFetched, MaxBody: n.ingest.MaxBody(), Metrics: n.registry,
 		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
 			text, _ := json.Marshal(s)
-			n.limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)
+			n.Limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)
 		},
 	}).Run, nil
 }
@@ -65,12 +65,12 @@ func newReconciliation(n *Node) (runFunc, error) {
 // sources returns how the endpoints fare that fetch their events.
 func (n *Node) sources(ctx context.Context) (known []alert.Source, fetching map[string]bool) {
 	fetching = map[string]bool{}
-	for _, ep := range n.control.EndpointsWithInbound() {
+	for _, ep := range n.Control.EndpointsWithInbound() {
 		fetching[ep.ID] = true
 		said, fault := false, ""
 		for _, key := range []string{ep.ID, ep.ID + kinds.ReconcileStatus} {
 			var s struct{ Error string }
-			if json.Unmarshal([]byte(n.limiter.SourceStatus(ctx, key)), &s) == nil {
+			if json.Unmarshal([]byte(n.Limiter.SourceStatus(ctx, key)), &s) == nil {
 				said, fault = true, cmp.Or(fault, s.Error)
 			}
 		}

@@ -31,7 +31,7 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 			return partitions, err
 		}
 		if !logged {
-			n.log.LogAttrs(ctx, slog.LevelWarn, "waiting for Kafka", slog.Any("error", err))
+			n.Log.LogAttrs(ctx, slog.LevelWarn, "waiting for Kafka", slog.Any("error", err))
 		}
 		if wait.For(ctx, pause) != nil {
 			return 0, err
@@ -42,11 +42,11 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 // checkTopics returns an error if this node may not use the topics and groups, or if topics are missing or have
 // settings that would lose or stop events. It returns the number of partitions that new endpoints are spread over.
 func (n *Node) checkTopics(ctx context.Context) (int32, error) {
-	missing, err := stream.MissingRights(ctx, n.stream, n.settings.hasRole(roles.Dispatch))
+	missing, err := stream.MissingRights(ctx, n.Stream, n.settings.hasRole(roles.Dispatch))
 	if err = errors.Join(err, stream.RightsError(missing)); err != nil {
 		return 0, err
 	}
-	a, err := stream.AwaitTopics(ctx, n.stream, n.settings.Copies(), func(stream.TopicsReport) bool { return true })
+	a, err := stream.AwaitTopics(ctx, n.Stream, n.settings.Copies(), func(stream.TopicsReport) bool { return true })
 	if err == nil {
 		err = a.Err()
 	}
@@ -57,11 +57,11 @@ func (n *Node) checkTopics(ctx context.Context) (int32, error) {
 // lost, and each of them would end as skipped (endpoint_deleted), for good. On a new installation nothing waits.
 // There is nothing to run.
 func checkConfiguration(n *Node) (runFunc, error) {
-	if n.control.HasHadEndpoints() {
+	if n.Control.HasHadEndpoints() {
 		return nil, nil
 	}
 	ctx := n.stack.Context()
-	log, err := stream.NewReader(n.stream, "configuration-check")
+	log, err := stream.NewReader(n.Stream, "configuration-check")
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func checkConfiguration(n *Node) (runFunc, error) {
 	case waiting == 0:
 		return nil, nil
 	case n.settings.AllowEmpty:
-		n.log.LogAttrs(ctx, slog.LevelWarn,
+		n.Log.LogAttrs(ctx, slog.LevelWarn,
 			"the configuration has no endpoint: deliveries of unknown endpoints end as skipped",
 			slog.Int64("records", waiting))
 		return nil, nil

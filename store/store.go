@@ -24,7 +24,7 @@
 // owns, and the most common lists where there is no other node, wait for no flush: they merge the rows that this writer
 // has read and not stored (Unstored).
 //
-// Shards. With several ClickHouse servers all rows of an event are on one shard, see store/internal/ch/shards.go. A
+// Shards. With several ClickHouse servers all rows of an event are on one shard, see store/ch/shards.go. A
 // read asks the shards that may hold matching rows and merges their answers.
 //
 // Reads are bounded by time windows and by the retention. Values reach ClickHouse as query parameters only. An event of

@@ -40,7 +40,7 @@ type Deps struct {
 	// ValidateVerification checks the signature settings of an endpoint; see Deps of package api.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
 	// Needs add to the overview what needs a person, rows renders events as in their list.
-	Needs []AddNeeds
+	Needs []frame.AddNeeds
 	Rows  func([]event.Summary) []wire.EventRow
 }
 
@@ -133,6 +133,3 @@ type TrafficReader interface {
 	DestinationTraffic(ctx context.Context, account, endpoint string, span event.TrafficRange, now time.Time) (
 		event.DestinationTraffic, error)
 }
-
-// AddNeeds adds what of an area needs a person.
-type AddNeeds = func(to *wire.OverviewNeeds, account string)

@@ -38,7 +38,7 @@ func measuredStepViews(steps []event.MeasuredStep) []wire.MeasuredStep {
 // overviews serves the overview of an account and the traffic of its endpoints. Answers are remembered for recentTime.
 type overviews struct {
 	*frame.Core
-	needs      []AddNeeds
+	needs      []frame.AddNeeds
 	limits     frame.LimiterStore
 	events     frame.EventReader
 	rows       func([]event.Summary) []wire.EventRow

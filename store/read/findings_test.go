@@ -21,7 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/store/read/findings"
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"

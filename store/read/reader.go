@@ -24,7 +24,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/fence"
 	"github.com/eventrelay/relay/store/read/jobs"

@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/ch"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/ch"
+	"github.com/eventrelay/relay/store/column"
 )
 
 // receiptReader reads the receipts of one event from the store and from the log.

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/certfile"
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 )
 
 //go:embed baseline migrations

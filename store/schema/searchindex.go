@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 )
 
 // The text index is a Bloom filter of 4-grams for each granule of events. It says that a granule has no event with a

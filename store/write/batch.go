@@ -8,7 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 )
 
 // batch holds the rows of one flush. It is not safe for concurrent use.

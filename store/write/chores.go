@@ -16,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/store"
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 	"github.com/eventrelay/relay/store/schema"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/ch"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/ch"
+	"github.com/eventrelay/relay/store/column"
 )
 
 // hitRow is one row of the table findings_hits.

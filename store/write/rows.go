@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/ch"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/ch"
+	"github.com/eventrelay/relay/store/column"
 )
 
 // source is where a row came from: the record, which is kept for the dead letter topic, and the assignment under which

@@ -17,7 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/column"
 )
 
 // table inserts rows of one kind column by column, which costs the client a fraction of inserting row by row. It is

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/column"
 	"github.com/eventrelay/relay/test/must"
 )
 

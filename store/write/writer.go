@@ -42,7 +42,7 @@ import (
 	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 )
 
 // WriterDeps are the dependencies of a Writer.

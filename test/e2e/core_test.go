@@ -11,13 +11,13 @@ import (
 )
 
 // The relay does its work without package leaks, which only its registration knows.
-func TestCoreWithoutLeaks(t *testing.T) {
+func TestCoreWithoutFeatures(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "core", ".")
 	list.Dir = kit.Root(t)
 	packages := must.Get(list.Output())(t)
 	for name := range strings.Lines(string(packages)) {
-		if strings.Contains(name, "/relay/leaks") || strings.Contains(name, "/dashboard/leaks") {
+		if strings.Contains(name, "/relay/features/") {
 			t.Errorf("the core imports %s", strings.TrimSpace(name))
 		}
 	}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // stages are the folders that never import each other, but api/wire, and that pkg never imports.
-var stages = []string{"ingest", "leaks", "dispatcher", "store", "api", "dashboard", "usage"}
+var stages = []string{"ingest", "dispatcher", "store", "api", "dashboard", "usage"}
 
 // forBenchmark is why the relay must not even hold a library by way of another.
 const forBenchmark = "only the benchmark needs it"
@@ -53,7 +53,8 @@ var homes = map[string]struct {
 			"offsets hold everywhere"},
 	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
-	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "pkg/embedded", "test/storetest"}, "one place writes SQL"},
+	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "features", "pkg/embedded", "test/storetest"},
+		"one place writes SQL, and each feature for its own tables"},
 	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination"},
 		"only backups and deliveries leave for a bucket or a queue"},
 	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},
@@ -127,6 +128,17 @@ func TestImportRules(t *testing.T) {
 func importFault(s source, path string) string {
 	if inner, ok := strings.CutPrefix(path, module+"/"); ok {
 		switch {
+		case within(inner, "features") && within(s.dir, "features"):
+			if theirs, mine := featureOf(inner), featureOf(s.dir); theirs != "" && theirs != mine {
+				return "a feature knows the core and no other feature"
+			}
+			return ""
+		case within(inner, "features") && (s.test || within(s.dir, "test") || within(s.dir, "tools")):
+			return ""
+		case within(inner, "features") && s.path != "node/features.go" && (inner != "features" || !within(s.dir, "node")):
+			return "the core knows no feature: a line in node/features.go registers one"
+		case inner == "api/wire": // the JSON of the API, for those who write and read it
+			return ""
 		case slices.Contains([]string{"test/is", "test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
 			"test/websites", "test/desttest", "test/oidctest", "test/spanstest", "test/streamtest"}, inner) && (s.test ||
 			within(s.dir, "test") || inner == "test/kafka" && within(s.dir, "tools/bench")):
@@ -148,8 +160,6 @@ func importFault(s source, path string) string {
 			!within(s.dir, "test/e2e"):
 			return "main, command and node stand above everything else"
 		case inner == "dashboard" && s.dir == "api" && s.test: // the pages of the whole API
-			return ""
-		case inner == "api/wire": // the JSON of the API, for those who write and read it
 			return ""
 		case within(s.dir, "dashboard/frame") && within(inner, "dashboard") && !s.test,
 			within(s.dir, "dashboard") && s.dir != "dashboard" && within(inner, "dashboard") &&
@@ -177,7 +187,7 @@ func importFault(s source, path string) string {
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):
-			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "test/e2e") && !within(s.dir, stage) &&
+			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "features") && !within(s.dir, "test/e2e") && !within(s.dir, stage) &&
 				!within(s.dir, "tools") && !within(s.dir, "test") && s.dir != "test/storetest":
 				return "a stage never imports a stage; declare an interface and let node meet it"
 			}
@@ -194,6 +204,12 @@ func importFault(s source, path string) string {
 		}
 	}
 	return ""
+}
+
+// featureOf returns the feature that a folder belongs to; "" for the folder of all.
+func featureOf(dir string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(dir, "features"), "/"), "/")
+	return name
 }
 
 // The relay holds nothing that only the benchmark needs, by whatever way it would come in.

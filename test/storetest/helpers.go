@@ -19,7 +19,7 @@ import (
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
-	"github.com/eventrelay/relay/store/read/findings"
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/store/schema"
 )
 

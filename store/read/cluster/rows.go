@@ -8,8 +8,8 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/internal/ch"
-	"github.com/eventrelay/relay/store/internal/column"
+	"github.com/eventrelay/relay/store/ch"
+	"github.com/eventrelay/relay/store/column"
 )
 
 // DeliveryKey names a delivery.

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/store/internal/ch"
+	"github.com/eventrelay/relay/store/ch"
 )
 
 // How many endpoints an Overview has: those with the most requests, and those with the greatest part of failed ones.

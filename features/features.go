@@ -1,0 +1,102 @@
+// Package features has how a capability joins the relay that the relay works without. Each is a folder here with all of
+// its layers, and a Feature in the list of package node. A feature imports the core and no other feature; the core
+// imports none.
+package features
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	api "github.com/eventrelay/relay/api/frame"
+	dashboard "github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/store/read"
+	"github.com/eventrelay/relay/usage/alert"
+)
+
+// Feature is one capability.
+type Feature struct {
+	Name string
+	// New makes its parts for one node. It starts nothing.
+	New func(*Host) Parts
+	// Pages returns its pages of the dashboard; nil: none.
+	Pages func() dashboard.Area
+}
+
+// Parts are what a feature adds to a node. Each may be missing.
+type Parts struct {
+	Hooks  []Start // components that start before the dispatcher
+	Stages []Start // components that start after ingest
+	// API returns its routes under /v1. It is called once, after all stages are created.
+	API func(*api.AreaDeps) api.Area
+	// Serve returns the handler of a path outside of /v1, /app and /in, nil for a path of others. notServed answers on
+	// nodes whose roles leave the path out.
+	Serve func(path string, notServed http.Handler) http.Handler
+}
+
+// Start is one component of a node. It stops before those that started earlier.
+type Start struct {
+	Name string
+	Role string // only nodes with this role start it; "" = every node
+	// New creates it and returns its Run; nil = it has no goroutine of its own.
+	New func() (run func(context.Context) error, err error)
+}
+
+// Host is what the components of a node share. Those of the first group are set from the beginning, each other once its
+// component is created.
+type Host struct {
+	NodeName     string
+	InstanceID   string // of static memberships of groups; "" on a node that is alone
+	Version      string
+	DNSServer    string        // "" = the system's
+	ScanInterval time.Duration // pause between the requests of a leak scan; 0 = the default. Tests shorten it.
+	Log          *slog.Logger
+	Metrics      prometheus.Registerer
+	Stream       stream.Config
+	Now          func() time.Time
+	Policy       egress.Policy
+
+	PublicURL  string
+	Outbound   egress.Config // of all requests to addresses of customers
+	Control    *config.Control
+	Partitions int32 // of the keyed topics
+	Limiter    *limit.Limiter
+	Producer   *stream.Producer
+	Reader     *read.Reader
+	Alerts     *alert.Alerts // nil without the role dispatch
+	Front      *web.Front
+	// OwnsFirstPartition says whether this node does what one node does for all.
+	OwnsFirstPartition atomic.Bool
+
+	Hooks
+}
+
+// Hooks are what the core asks on its own path. A feature sets those that it answers, in a start or in New; nil costs
+// nothing.
+type Hooks struct {
+	// Tripwires recognises requests to ingest, and keys, that nobody uses who may.
+	Tripwires interface {
+		ingest.Tripwires
+		api.Refusals
+	}
+	// UseHit returns the record of an event that used a tripwire.
+	UseHit func(context.Context, *event.Event) (partition int32, hit *stream.Record, err error)
+	// Scan looks at the events that the store writer has read, before their offsets are committed. New sets it up: the
+	// writer starts before all features.
+	Scan func() (func(context.Context, []*event.Event) error, error)
+	// DroppedHits counts the hits that made no finding, for relay doctor.
+	DroppedHits func() int64
+	// PublicPages are HTML pages, by path.
+	PublicPages map[string][]byte
+}
