@@ -356,7 +356,7 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
 	}
 	var err error
-	if r.d, err = New(r.cfg, r.deps, must.Get(allPages())(t)); err != nil {
+	if r.d, err = New(r.cfg, r.deps, must.Get(allPages())(r.t)); err != nil {
 		t.Fatal(err)
 	}
 	return r

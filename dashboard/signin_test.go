@@ -218,7 +218,7 @@ func (r *rig) use(i *oidctest.Issuer) {
 		Scopes: []string{"openid", "email"}, GroupsClaim: "groups", VerifiedClaim: "email_verified",
 		WriteGroups: []string{"ops"}, ReadGroups: []string{"staff"}, RedirectURL: origin + IssuerCallback},
 		func() time.Time { return r.now }))(r.t)
-	r.d = must.Get(New(r.cfg, r.deps, must.Get(allPages())(t)))(r.t)
+	r.d = must.Get(New(r.cfg, r.deps, must.Get(allPages())(r.t)))(r.t)
 }
 
 // begin opens the way to the issuer, and returns the path to which the issuer sends the browser back.
@@ -240,7 +240,7 @@ const toIssuer = "/app/sign-in/issuer"
 func TestSignInByAnIssuer(t *testing.T) {
 	r, i := issuedRig(t)
 	other := *r
-	other.d = must.Get(New(r.cfg, r.deps))(t)
+	other.d = must.Get(New(r.cfg, r.deps, must.Get(allPages())(r.t)))(t)
 	b := r.browser()
 	page := b.get("/app/sign-in?next=/app/events%3Fq=1").want(200, "Sign in with "+strings.TrimPrefix(i.URL, "http://"))
 	if !strings.Contains(page.body, `href="/app/sign-in/issuer?next=%2fapp%2fevents%3fq%3d1"`) {
@@ -464,7 +464,7 @@ func TestIssuerThatIsAway(t *testing.T) {
 	b.back(b.begin(i, toIssuer)).wantRedirect("/app")
 	without := *r
 	without.deps.OIDC = nil
-	without.d = must.Get(New(r.cfg, without.deps))(t)
+	without.d = must.Get(New(r.cfg, without.deps, must.Get(allPages())(t)))(t)
 	b.rig = &without
 	b.get("/app").wantRedirect("/app/sign-in?next=%2Fapp")
 	b.get(toIssuer).want(404)
