@@ -81,7 +81,7 @@ bench-go:
 # the OpenAPI document of bin/relay (needs npm and Python 3.11).
 generate: need-go build
 	@CGO_ENABLED=0 go test ./node -count=1 -run '^TestMetricsTable$$' -update
-	@CGO_ENABLED=0 go test ./pkg/capacity -count=1 -run '^TestCapacityTable$$' -update
+	@CGO_ENABLED=0 go test ./features/plan -count=1 -run '^TestCapacityTable$$' -update
 	@CGO_ENABLED=0 go run -C tools ./grafana ../deploy/grafana/dashboards
 	@CGO_ENABLED=0 go run -C tools ./pictures ../docs/pictures ../tools/bench/delivery.md
 	@CGO_ENABLED=0 go test ./pkg/secrets -count=1 -run '^TestScriptRulesAreCurrent$$' -update

@@ -60,9 +60,9 @@ func backupCommand(ctx context.Context, c call) int {
 			return fmt.Errorf("%s has a backup, but its time is not recorded: %w", s.argument, err)
 		}
 		if asJSON {
-			return json.NewEncoder(c.stdout).Encode(done)
+			return json.NewEncoder(c.Stdout).Encode(done)
 		}
-		fmt.Fprintf(c.stdout, "%s has %d files with %d bytes; %d bytes are new since the previous backup\nThe master keys "+
+		fmt.Fprintf(c.Stdout, "%s has %d files with %d bytes; %d bytes are new since the previous backup\nThe master keys "+
 			"are not in the backup, and nothing can be restored without them: keep a copy of RELAY_MASTER_KEYS, or of %s, "+
 			"elsewhere\n", s.argument, done.Files, done.Bytes, done.Copied, filepath.Join(s.DataDir, masterKeysFile))
 		return nil
@@ -85,7 +85,7 @@ func writeBackup(ctx context.Context, s settings, c call) (done admin.BackupDone
 // uploadBackup lets the running process write a backup into the data directory and moves it to the bucket of the
 // argument. The process that takes requests from others needs no key of the bucket so.
 func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDone, err error) {
-	to, err := bucket.Open(s.argument, c.getenv)
+	to, err := bucket.Open(s.argument, c.Getenv)
 	if err != nil {
 		return done, err
 	}
@@ -94,7 +94,7 @@ func uploadBackup(ctx context.Context, s settings, c call) (done admin.BackupDon
 		if !strings.HasPrefix(s.previous, bucket.Scheme) {
 			return done, fmt.Errorf("--previous %s must be in a bucket too", s.previous)
 		}
-		if previous, err = bucket.Open(s.previous, c.getenv); err != nil {
+		if previous, err = bucket.Open(s.previous, c.Getenv); err != nil {
 			return done, err
 		}
 		if _, err := previous.Manifest(ctx); err != nil {
@@ -133,7 +133,7 @@ func restoreCommand(ctx context.Context, c call) int {
 // runRestore restores a backup into an empty data directory, which is empty again after an error. With the address of
 // Kafka the data directory is needed meanwhile, and what the backup has in its log goes to Kafka.
 func runRestore(ctx context.Context, s settings, log *slog.Logger, c call, anyone bool) (err error) {
-	m, fetch, err := openBackup(ctx, s, c.getenv)
+	m, fetch, err := openBackup(ctx, s, c.Getenv)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func runRestore(ctx context.Context, s settings, log *slog.Logger, c call, anyon
 	if err := errors.Join(backup.SyncDir(s.DataDir), os.Remove(marker)); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
+	fmt.Fprintf(c.Stdout, "%s has the backup of %s; start it with relay serve --data-dir %[1]s\n", s.DataDir,
 		m.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil
 }
@@ -227,7 +227,7 @@ func authenticate(m backup.Manifest, spec, file string, anyone bool) error {
 		case errors.Is(err, fs.ErrNotExist) && anyone: // into a cluster
 			return nil
 		case errors.Is(err, fs.ErrNotExist):
-			return errors.New("without master keys the backup's manifest cannot be authenticated: set RELAY_MASTER_KEYS, or, "+
+			return errors.New("without master keys the backup's manifest cannot be authenticated: set RELAY_MASTER_KEYS, or, " +
 				"if only you can write where the backup is, add --unauthenticated")
 		case err != nil:
 			return err
@@ -278,7 +278,7 @@ func moveLog(ctx context.Context, s settings, log *slog.Logger, m backup.Manifes
 	if err := moveClaims(ctx, s, log); err != nil {
 		return fmt.Errorf("copy the claims to Redis: %w", err)
 	}
-	fmt.Fprintf(c.stdout, "Kafka has the log of the backup of %s: what waits for its delivery, and what was delivered. "+
+	fmt.Fprintf(c.Stdout, "Kafka has the log of the backup of %s: what waits for its delivery, and what was delivered. "+
 		"Restore the store and the configuration before a node starts that dispatches (docs/operate/one-machine.md)\n",
 		m.Time.Format("2006-01-02 15:04:05 MST"))
 	return nil

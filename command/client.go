@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/private"
 )
 
@@ -29,16 +30,13 @@ const (
 	maxAnswer   = 64 << 20
 )
 
-// errNoProcess means that no running process answers on the command socket.
-var errNoProcess = errors.New("no running process answers")
-
 type noProcessError struct{ path string }
 
 func (e noProcessError) Error() string {
-	return errNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
+	return cli.ErrNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
 }
 
-func (e noProcessError) Is(target error) bool { return target == errNoProcess }
+func (e noProcessError) Is(target error) bool { return target == cli.ErrNoProcess }
 
 // call sends one request, with body as JSON unless it is nil, and decodes the answer into the value into. With --json
 // it prints the answer unchanged, else it calls print.

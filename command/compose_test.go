@@ -1,6 +1,8 @@
 package command
 
 import (
+	"github.com/eventrelay/relay/command/cli"
+
 	"bytes"
 	"io/fs"
 	"os"
@@ -82,10 +84,10 @@ func TestComposeSettings(t *testing.T) {
 			case known && !secret:
 			case !isFile || !settings[file]:
 				t.Errorf("%s: %s is no setting, or a secret without _FILE", name, variable)
-			case !strings.HasPrefix(value, secretsMount):
+			case !strings.HasPrefix(value, cli.SecretsMount):
 				t.Errorf("%s: %s=%s", name, variable, value)
 			default:
-				if _, err := os.Stat(filepath.Join(dir, "relay", strings.TrimPrefix(value, secretsMount))); err != nil {
+				if _, err := os.Stat(filepath.Join(dir, "relay", strings.TrimPrefix(value, cli.SecretsMount))); err != nil {
 					t.Errorf("%s: %s: %v", name, variable, err)
 				}
 			}
@@ -123,7 +125,7 @@ func TestComposeSettingsAreValid(t *testing.T) {
 			for unset.MatchString(value) {
 				value = unset.ReplaceAllString(value, "$1")
 			}
-			if file, ok := strings.CutPrefix(value, secretsMount); ok {
+			if file, ok := strings.CutPrefix(value, cli.SecretsMount); ok {
 				return filepath.Join(dir, "relay", file)
 			}
 			return value

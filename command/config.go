@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config/document"
 )
@@ -49,7 +50,7 @@ endpoints that the document does not have as paused, and nothing else.
 
 func exportConfig(flags *flag.FlagSet) action {
 	file := flags.String("file", "", "file to write; empty = standard output")
-	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		resp, err := c.request(ctx, http.MethodGet, "/config", nil)
 		if err != nil {
 			return err

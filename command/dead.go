@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 )
 
@@ -35,7 +36,7 @@ func listDead(flags *flag.FlagSet) action {
 	body := flags.Bool("body", false, "show headers and value")
 	return action{
 		misuse: func(arguments []string) string {
-			if fault := noArguments(arguments); fault != "" {
+			if fault := cli.NoArguments(arguments); fault != "" {
 				return fault
 			}
 			if *limit < 1 || *limit > admin.MaxDeadList {
@@ -61,18 +62,18 @@ func (c *client) printDead(records []admin.DeadRecord, limit int) {
 	tw := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "ID\tTIME\tREAD FROM\tBY\tBYTES\tEVENT\tERROR")
 	for _, r := range records {
-		fmt.Fprintf(tw, "%s\t%s\t%s[%d]@%d\t%s\t%d\t%s\t%s\n", r.ID, r.At.Format(time.RFC3339), printable(r.Topic),
+		fmt.Fprintf(tw, "%s\t%s\t%s[%d]@%d\t%s\t%d\t%s\t%s\n", r.ID, r.At.Format(time.RFC3339), cli.Printable(r.Topic),
 			r.Partition,
-			r.Offset, printable(r.Group), r.Size, printable(r.Event), printable(r.Error))
+			r.Offset, cli.Printable(r.Group), r.Size, cli.Printable(r.Event), cli.Printable(r.Error))
 		for _, h := range r.Headers {
-			fmt.Fprintf(tw, "  %s: %s\n", printable(h[0]), printable(h[1]))
+			fmt.Fprintf(tw, "  %s: %s\n", cli.Printable(h[0]), cli.Printable(h[1]))
 		}
 		if r.Body != nil {
 			more := ""
 			if r.Truncated {
 				more = fmt.Sprintf(" … (the first %d bytes)", admin.MaxDeadBody)
 			}
-			fmt.Fprintf(tw, "  %s: %s%s\n", r.BodyEncoding, printable(*r.Body), more)
+			fmt.Fprintf(tw, "  %s: %s%s\n", r.BodyEncoding, cli.Printable(*r.Body), more)
 		}
 	}
 	tw.Flush()
@@ -112,7 +113,7 @@ func retryDead(flags *flag.FlagSet) action {
 					return err
 				}
 				if r.Refused != "" {
-					fmt.Fprintf(c.out, "%s\trefused: %s\n", r.ID, printable(r.Refused))
+					fmt.Fprintf(c.out, "%s\trefused: %s\n", r.ID, cli.Printable(r.Refused))
 				} else {
 					fmt.Fprintf(c.out, "%s\tput back\n", r.ID)
 				}

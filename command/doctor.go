@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -25,20 +26,20 @@ func askDoctor(ctx context.Context, c *client) error {
 // and otherwise the files of the log.
 func runDoctor(ctx context.Context, s settings, c call, asJSON bool) error {
 	err := askDoctor(ctx, newClient(s.DataDir, asJSON, c))
-	if !errors.Is(err, errNoProcess) {
+	if !errors.Is(err, cli.ErrNoProcess) {
 		return err
 	}
 	if len(s.KafkaBrokers) == 0 {
 		report := doctor.Report{Checks: []doctor.Check{
 			doctor.CheckFiles(stream.LogConfig{Dir: filepath.Join(s.DataDir, logDir), Fsync: s.Fsync})}}
-		return errors.Join(report.Write(c.stdout, asJSON), report.Err(), err)
+		return errors.Join(report.Write(c.Stdout, asJSON), report.Err(), err)
 	}
 	if !asJSON {
-		fmt.Fprintf(c.stdout, "%v; examining the engines directly\n\n", errNoProcess)
+		fmt.Fprintf(c.Stdout, "%v; examining the engines directly\n\n", cli.ErrNoProcess)
 	}
 	report, err := node.ExamineEngines(ctx, s.Config)
 	if err != nil {
 		return err
 	}
-	return errors.Join(report.Write(c.stdout, asJSON), report.Err())
+	return errors.Join(report.Write(c.Stdout, asJSON), report.Err())
 }

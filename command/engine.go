@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
@@ -49,23 +50,23 @@ func (f engineFlags) onTCP() bool {
 
 // runEngine runs one embedded engine as a process of its own.
 func runEngine(ctx context.Context, c call) error {
-	if len(c.args) == 0 {
-		return usageError{errors.New("which engine? relay engine redis|clickhouse --listen address --data directory")}
+	if len(c.Args) == 0 {
+		return cli.UsageError{Err: errors.New("which engine? relay engine redis|clickhouse --listen address --data directory")}
 	}
-	name := c.args[0]
+	name := c.Args[0]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprintln(c.stdout, "Usage: relay engine redis|clickhouse [flags]; relay engine NAME --help lists the flags")
+		fmt.Fprintln(c.Stdout, "Usage: relay engine redis|clickhouse [flags]; relay engine NAME --help lists the flags")
 		return nil
 	}
 	f, err := readEngineFlags(name, c)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	log := newLogger(logHandler(c.stderr, c.getenv("RELAY_LOG_FORMAT"), slog.LevelInfo),
-		cmp.Or(c.getenv("RELAY_NODE_NAME"), "engine-"+name))
+	log := newLogger(logHandler(c.Stderr, c.Getenv("RELAY_LOG_FORMAT"), slog.LevelInfo),
+		cmp.Or(c.Getenv("RELAY_NODE_NAME"), "engine-"+name))
 	engine, err := newEngine(name, f, log)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
 	if name == "clickhouse" && f.key == "" && f.onTCP() {
 		log.Warn("every user of this machine can read and write the engine's data; set a key with --key-file or "+
@@ -74,7 +75,7 @@ func runEngine(ctx context.Context, c call) error {
 	st := node.NewStack(ctx, log)
 	st.Start(name, engine.Run)
 	if st.Ready(engine.Ready()) == nil && !strings.HasPrefix(f.listen, "fd:") {
-		fmt.Fprintf(c.stdout, "%s listens on %s\n", name, engine.Addr())
+		fmt.Fprintf(c.Stdout, "%s listens on %s\n", name, engine.Addr())
 	}
 	return st.Wait()
 }
@@ -86,7 +87,7 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 		"address to listen on, or unix:/path; port 0 chooses a free one. clickhouse: "+
 			"beyond loopback only with a key")
 	fs.StringVar(&f.data, "data", "", "data directory; redis stores nothing on disk")
-	fs.StringVar(&f.library, "library", c.getenv("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
+	fs.StringVar(&f.library, "library", c.Getenv("RELAY_CHDB_LIB"), "clickhouse: path of libchdb.so")
 	fs.BoolVar(&f.fsync, "fsync", true, "acknowledge only what is on disk")
 	fs.StringVar(&f.keyFile, "key-file", "", "clickhouse: file that only this user can read, with the key that clients "+
 		"must give; without it the key is "+engineKeyEnv)
@@ -98,7 +99,7 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 		})
 	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work, as the disk "+
 		"'backups'; without it they are refused")
-	if err := parseFlags(fs, c.args[1:], func() { listFlags(c.stdout, fs) }); err != nil {
+	if err := cli.ParseFlags(fs, c.Args[1:], func() { listFlags(c.Stdout, fs) }); err != nil {
 		return f, err
 	}
 	if f.backups != "" {
@@ -106,7 +107,7 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 			return f, fmt.Errorf("cannot resolve the backup directory: %w", err)
 		}
 	}
-	f.key = c.getenv(engineKeyEnv)
+	f.key = c.Getenv(engineKeyEnv)
 	if f.keyFile != "" {
 		if name == "redis" {
 			return f, errors.New("the embedded redis has no keys: it listens on loopback and unix sockets only; leave " +
@@ -179,7 +180,7 @@ func exitOnDiskFailure(run func(context.Context) error, log *slog.Logger,
 		err := run(ctx)
 		if errors.Is(err, stream.ErrLogFailed) {
 			log.Error("the log cannot be written to disk: ending at once", "error", err)
-			exit(ExitRefused)
+			exit(cli.ExitRefused)
 		}
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -25,7 +26,7 @@ func TestDiskFailureEndsTheProcess(t *testing.T) {
 		run := exitOnDiskFailure(func(context.Context) error { return err }, slog.New(slog.NewTextHandler(&out, nil)),
 			func(c int) { code = c })
 		is.ErrorIs(t, run(t.Context()), err)
-		if failed := errors.Is(err, stream.ErrLogFailed); (code == ExitRefused) != failed {
+		if failed := errors.Is(err, stream.ErrLogFailed); (code == cli.ExitRefused) != failed {
 			t.Errorf("after %v the process exits with %d", err, code)
 		} else if failed {
 			is.Has(t, out.String(), "input/output error")
@@ -51,11 +52,11 @@ func TestDoctorNamesMissingRecords(t *testing.T) {
 	examine := func() (string, error) {
 		var out bytes.Buffer
 		s := settings{Config: node.Config{DataDir: dir, Fsync: true}}
-		err := runDoctor(t.Context(), s, call{stdout: &out, stderr: &out}, false)
+		err := runDoctor(t.Context(), s, call{Call: cli.Call{Stdout: &out, Stderr: &out}}, false)
 		return out.String(), err
 	}
 	_, err := examine()
-	is.ErrorIs(t, err, errNoProcess)
+	is.ErrorIs(t, err, cli.ErrNoProcess)
 	must.Do(t, os.Truncate(must.Get(filepath.Glob(filepath.Join(dir, logDir, "*.seg")))(t)[0], 0))
 	text, err := examine()
 	is.Failed(t, err, "log")

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 )
 
@@ -64,7 +65,7 @@ rewrap seals every secret of the configuration with the first master key. To cha
 }
 
 func rewrapKeys(*flag.FlagSet) action {
-	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		var r admin.Rewrap
 		err := c.callWithProgress(ctx, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
@@ -94,7 +95,7 @@ func createKey(flags *flag.FlagSet) action {
 	return action{
 		misuse: func(arguments []string) string {
 			k.ExpiresSeconds = int64(*expires / time.Second)
-			switch fault := noArguments(arguments); {
+			switch fault := cli.NoArguments(arguments); {
 			case fault != "":
 				return fault
 			case k.Name == "":
@@ -116,7 +117,7 @@ func createKey(flags *flag.FlagSet) action {
 }
 
 func listKeys(*flag.FlagSet) action {
-	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		var keys []admin.Key
 		return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 			for _, k := range keys {

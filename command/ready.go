@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 )
 
@@ -24,7 +25,7 @@ const (
 )
 
 // readyCommand asks the node at RELAY_LISTEN on this machine for /readyz, or with --alive for /healthz. It returns
-// ExitDone if the node is ready (or runs), and ExitRefused if it is not or nothing answers, so that containers without
+// cli.ExitDone if the node is ready (or runs), and cli.ExitRefused if it is not or nothing answers, so that containers without
 // a shell have a health check.
 func readyCommand(ctx context.Context, c call) int {
 	var s node.Config
@@ -35,23 +36,23 @@ func readyCommand(ctx context.Context, c call) int {
 	eachSetting(&s, func(f setting) {
 		switch f.flag {
 		case "listen", "tls-cert-file", "acme-hosts":
-			_ = f.set(cmp.Or(c.getenv(f.env), f.defaultValue)) // it is a text or a list of texts
+			_ = f.set(cmp.Or(c.Getenv(f.env), f.defaultValue)) // it is a text or a list of texts
 			flags.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
-	err := parseFlags(flags, c.args, func() { listFlags(c.stdout, flags) })
+	err := cli.ParseFlags(flags, c.Args, func() { listFlags(c.Stdout, flags) })
 	switch {
 	case err != nil:
-		return exitCode(err, c.stderr)
+		return cli.ExitCode(err, c.Stderr)
 	case flags.NArg() > 0:
-		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.stderr)
+		return cli.ExitCode(cli.UsageError{Err: errors.New(cli.NoArguments(flags.Args()))}, c.Stderr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if *alive {
-		return exitCode(askHealth(ctx, s, *asJSON, c.stdout), c.stderr)
+		return cli.ExitCode(askHealth(ctx, s, *asJSON, c.Stdout), c.Stderr)
 	}
-	return exitCode(askReadiness(ctx, s, *asJSON, c.stdout), c.stderr)
+	return cli.ExitCode(askReadiness(ctx, s, *asJSON, c.Stdout), c.Stderr)
 }
 
 // askNode returns the status and the body of a node's answer.

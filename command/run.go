@@ -25,21 +25,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/store/schema"
-)
-
-// Exit codes of every command.
-const (
-	ExitDone      = 0
-	ExitRefused   = 1
-	ExitMisused   = 2
-	ExitNoProcess = 3 // no running node answers on the socket
 )
 
 // defaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
@@ -72,58 +64,37 @@ Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
 // run runs the command that the arguments begin with and returns its exit code.
 func (g group) run(ctx context.Context, c call) int {
 	usage := g.help + exitCodes
-	if len(c.args) == 0 {
-		fmt.Fprint(c.stderr, usage)
-		return ExitMisused
+	if len(c.Args) == 0 {
+		fmt.Fprint(c.Stderr, usage)
+		return cli.ExitMisused
 	}
-	name, args := c.args[0], c.args[1:]
+	name, args := c.Args[0], c.Args[1:]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprint(c.stdout, usage)
-		return ExitDone
+		fmt.Fprint(c.Stdout, usage)
+		return cli.ExitDone
 	}
 	misused := func(fault string) int {
-		fmt.Fprintf(c.stderr, "relay %s: %s\n\n%s", g.name, fault, usage)
-		return ExitMisused
+		fmt.Fprintf(c.Stderr, "relay %s: %s\n\n%s", g.name, fault, usage)
+		return cli.ExitMisused
 	}
 	declare, ok := g.verbs[name]
 	if !ok {
-		return misused(fmt.Sprintf("unknown command %q%s", name, didYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
+		return misused(fmt.Sprintf("unknown command %q%s", name, cli.DidYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
 	}
 	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
-	dir := flags.String("data-dir", withDefault(c.getenv("RELAY_DATA_DIR"), defaultDataDir),
+	dir := flags.String("data-dir", withDefault(c.Getenv("RELAY_DATA_DIR"), defaultDataDir),
 		"data directory of the running process")
 	asJSON := flags.Bool("json", false, "print JSON")
 	act := declare(flags)
-	arguments, err := parseInterleaved(flags, args, func() { fmt.Fprint(c.stdout, usage) })
+	arguments, err := cli.ParseInterleaved(flags, args, func() { fmt.Fprint(c.Stdout, usage) })
 	if err != nil {
-		return exitCode(err, c.stderr)
+		return cli.ExitCode(err, c.Stderr)
 	}
 	if fault := act.misuse(arguments); fault != "" {
 		return misused(fault)
 	}
 	to := newClient(*dir, *asJSON, c)
-	return exitCode(act.do(ctx, to, arguments), c.stderr)
-}
-
-// parseInterleaved parses flags before, between and after the arguments, and returns the arguments.
-func parseInterleaved(flags *flag.FlagSet, args []string, help func()) (arguments []string, err error) {
-	for {
-		if err := parseFlags(flags, args, help); err != nil {
-			return nil, err
-		}
-		if args = flags.Args(); len(args) == 0 {
-			return arguments, nil
-		}
-		arguments, args = append(arguments, args[0]), args[1:]
-	}
-}
-
-// noArguments reports a misuse of a command that takes flags only.
-func noArguments(arguments []string) string {
-	if len(arguments) > 0 {
-		return fmt.Sprintf("unexpected argument %q", arguments[0])
-	}
-	return ""
+	return cli.ExitCode(act.do(ctx, to, arguments), c.Stderr)
 }
 
 func withDefault(s, def string) string {
@@ -136,7 +107,7 @@ func withDefault(s, def string) string {
 // newClient returns a client of the process with this data directory, which prints to the output of the call. It
 // connects with the first request.
 func newClient(dir string, asJSON bool, c call) *client {
-	return &client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: c.stdout, err: c.stderr}
+	return &client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: c.Stdout, err: c.Stderr}
 }
 
 // subcommand is chosen by the first argument of the command line.
@@ -145,23 +116,32 @@ type subcommand struct {
 	run        func(ctx context.Context, c call) int
 }
 
-// call is one call of a subcommand: its arguments, and the process in which it runs.
+// call is one call of a subcommand of the core.
 type call struct {
-	Program
-	name           string
-	args           []string
-	getenv         func(string) string
-	stdout, stderr io.Writer
+	cli.Call
+	waits node.Waits
 }
 
-// subcommands lists all subcommands in the order of the help.
+// subcommands lists all subcommands in the order of the help, with those of features.
 func subcommands() []subcommand {
+	all := coreCommands()
+	for _, f := range node.Features {
+		for _, c := range f.Commands {
+			after := slices.IndexFunc(all, func(s subcommand) bool { return s.name == c.After })
+			all = slices.Insert(all, after+1, subcommand{c.Name, c.Help, func(ctx context.Context, of call) int {
+				return c.Run(ctx, of.Call)
+			}})
+		}
+	}
+	return all
+}
+
+func coreCommands() []subcommand {
 	return []subcommand{
 		{"dev", "try it on your own machine: serve with the defaults of development", withSettings(
 			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 				return runServe(ctx, s, log, c)
 			})},
-		{"demo", "show a promise on a relay of its own: demo --help lists all", demoCommand},
 		{"serve", "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
 			withSettings(
 				func(ctx context.Context, c call, s settings, log *slog.Logger) error {
@@ -174,11 +154,8 @@ func subcommands() []subcommand {
 		{"restore", "restore a backup into an empty data directory", restoreCommand},
 		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
-		{"apply", "create, update and delete endpoints to match a YAML file", applyCommand},
-		{"listen", "copy the events of an endpoint to a URL on your machine", listenCommand},
-		{"plan", "print how many machines and how large disks a cluster needs for a given load", planCommand},
 		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
-			return exitCode(runEngine(ctx, c), c.stderr)
+			return cli.ExitCode(runEngine(ctx, c), c.Stderr)
 		}},
 		{"endpoints", "move an endpoint to another partition", endpointsCommands().run},
 		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", deadCommands().run},
@@ -207,7 +184,7 @@ type Program struct {
 func (p Program) Run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		writeHelp(stderr)
-		return ExitMisused
+		return cli.ExitMisused
 	}
 	name, args := args[0], args[1:]
 	if name == "help" && len(args) > 0 {
@@ -215,16 +192,17 @@ func (p Program) Run(ctx context.Context, args []string, getenv func(string) str
 	}
 	if name == "help" || name == "-h" || name == "--help" {
 		writeHelp(stdout)
-		return ExitDone
+		return cli.ExitDone
 	}
 	var names []string
 	for _, s := range subcommands() {
 		if s.name == name {
-			return s.run(ctx, call{p, name, args, getenv, stdout, stderr})
+			return s.run(ctx, call{cli.Call{Version: p.Version, Name: name, Args: args, Getenv: getenv, Stdout: stdout,
+				Stderr: stderr}, p.Waits})
 		}
 		names = append(names, s.name)
 	}
-	return exitCode(usageError{fmt.Errorf("unknown command %q%s; relay help lists them", name, didYouMean(name, names))},
+	return cli.ExitCode(cli.UsageError{Err: fmt.Errorf("unknown command %q%s; relay help lists them", name, cli.DidYouMean(name, names))},
 		stderr)
 }
 
@@ -240,15 +218,15 @@ func helpOf(name string) string {
 
 func versionCommand(_ context.Context, c call) int {
 	flags := flag.NewFlagSet("relay version", flag.ContinueOnError)
-	err := parseFlags(flags, c.args, func() { fmt.Fprintln(c.stdout, "Usage: relay version\n\nPrints the version.") })
+	err := cli.ParseFlags(flags, c.Args, func() { fmt.Fprintln(c.Stdout, "Usage: relay version\n\nPrints the version.") })
 	switch {
 	case err != nil:
-		return exitCode(err, c.stderr)
+		return cli.ExitCode(err, c.Stderr)
 	case flags.NArg() > 0:
-		return exitCode(usageError{errors.New(noArguments(flags.Args()))}, c.stderr)
+		return cli.ExitCode(cli.UsageError{Err: errors.New(cli.NoArguments(flags.Args()))}, c.Stderr)
 	}
-	fmt.Fprintln(c.stdout, c.Version)
-	return ExitDone
+	fmt.Fprintln(c.Stdout, c.Version)
+	return cli.ExitDone
 }
 
 func migrateCommand(ctx context.Context, c call) int {
@@ -256,11 +234,11 @@ func migrateCommand(ctx context.Context, c call) int {
 	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
 		switch {
 		case ddl:
-			return printStatements(s, c.stdout, schema.DDL)
+			return printStatements(s, c.Stdout, schema.DDL)
 		case grants:
-			return printStatements(s, c.stdout, schema.Grants)
+			return printStatements(s, c.Stdout, schema.Grants)
 		}
-		return runMigrate(ctx, s, fix, finalize, asJSON, c.stdout)
+		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
 	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix, false},
 		toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
 			"node runs",
@@ -279,48 +257,6 @@ func doctorCommand(ctx context.Context, c call) int {
 	}, jsonToggle(&asJSON))(ctx, c)
 }
 
-// usageError is a mistake in the command line or the settings.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func exitCode(err error, stderr io.Writer) int {
-	var misuse usageError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return ExitDone
-	case errors.As(err, &misuse):
-		printError(stderr, err)
-		return ExitMisused
-	case errors.Is(err, errNoProcess):
-		printError(stderr, err)
-		return ExitNoProcess
-	default:
-		printError(stderr, err)
-		return ExitRefused
-	}
-}
-
-// printable replaces characters of foreign text that could break the line or move the terminal's cursor.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, s)
-}
-
-// printError prints an error, which may name what others wrote. Its lines stay lines.
-func printError(stderr io.Writer, err error) {
-	for i, text := range strings.Split(err.Error(), "\n") {
-		if i == 0 {
-			text = "relay: " + text
-		}
-		fmt.Fprintln(stderr, printable(strings.ReplaceAll(text, "\t", "  ")))
-	}
-}
-
 // withSettings makes a subcommand that reads and validates its settings first, and reports all faults at once.
 func withSettings(do func(context.Context, call, settings, *slog.Logger) error, more ...toggle) func(context.Context,
 	call) int {
@@ -328,39 +264,39 @@ func withSettings(do func(context.Context, call, settings, *slog.Logger) error, 
 		s, log, err := readSettings(c, more...)
 		if err == nil {
 			if err = do(ctx, c, s, log); s.logFailure(log, err) {
-				return exitCode(err, io.Discard)
+				return cli.ExitCode(err, io.Discard)
 			}
 		}
-		return exitCode(err, c.stderr)
+		return cli.ExitCode(err, c.Stderr)
 	}
 }
 
 func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
-	s, err := loadSettings(c.name, c.args, c.getenv, c.stdout, more...)
-	if _, misused := errors.AsType[usageError](err); misused || errors.Is(err, flag.ErrHelp) {
+	s, err := loadSettings(c.Name, c.Args, c.Getenv, c.Stdout, more...)
+	if _, misused := errors.AsType[cli.UsageError](err); misused || errors.Is(err, flag.ErrHelp) {
 		return s, nil, err
 	}
-	if c.name == "dev" {
+	if c.Name == "dev" {
 		s.ignoreEngines()
 	}
-	needs := c.name
+	needs := c.Name
 	for _, t := range more {
 		if t.alone && *t.value {
-			needs = c.name + " --" + t.flag
+			needs = c.Name + " --" + t.flag
 		}
 	}
 	if err = errors.Join(err, s.Validate(needs)); err != nil {
-		return s, nil, usageError{fmt.Errorf("these settings cannot be used:\n%w", err)}
+		return s, nil, cli.UsageError{Err: fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
-	s.Version, s.Waits = c.Version, c.Waits
-	if s.Dev = c.name == "dev"; s.Dev || c.name == "serve" && len(s.KafkaBrokers) == 0 {
+	s.Version, s.Waits = c.Version, c.waits
+	if s.Dev = c.Name == "dev"; s.Dev || c.Name == "serve" && len(s.KafkaBrokers) == 0 {
 		s.alone()
 	}
 	s.LogFormat = cmp.Or(s.LogFormat, logText)
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(s.LogLevel)) // Validate has checked it
-	handler := logHandler(c.stderr, s.LogFormat, level)
-	if c.name == "serve" || c.name == "dev" {
+	handler := logHandler(c.Stderr, s.LogFormat, level)
+	if c.Name == "serve" || c.Name == "dev" {
 		if s.logs, err = otlp.NewLogs(s.OTLP(), handler); err != nil {
 			return s, nil, err
 		}
@@ -372,32 +308,6 @@ func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())
 	return s, log, nil
-}
-
-// parseFlags parses a command's flags. For --help it prints the help and returns flag.ErrHelp; any other error is a
-// usageError.
-func parseFlags(fs *flag.FlagSet, args []string, help func()) error {
-	fs.SetOutput(io.Discard) // the error says what to do, without all flags around it
-	fs.Usage = func() {}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		help()
-		return err
-	case err != nil:
-		return usageError{misspeltFlag(fs, err)}
-	}
-	return nil
-}
-
-// misspeltFlag returns the error of parsing flags, with the flag that may have been meant.
-func misspeltFlag(fs *flag.FlagSet, err error) error {
-	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
-	if !unknown {
-		return err
-	}
-	var known []string
-	fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
-	return fmt.Errorf("unknown flag --%s%s; %s --help lists them", name, didYouMean("--"+name, known), fs.Name())
 }
 
 // listFlags writes each flag with its default and what it does.
@@ -416,21 +326,10 @@ func listFlags(w io.Writer, fs *flag.FlagSet) {
 	})
 }
 
-// didYouMean suggests the name that is most like a misspelt one; empty if none is.
-func didYouMean(name string, known []string) string {
-	if near := nearest.Name(name, known, min(maxTypos, len(name)/2)); near != "" {
-		return fmt.Sprintf(", did you mean %s", near)
-	}
-	return ""
-}
-
-// maxTypos is how many characters of a misspelt name may differ.
-const maxTypos = 2
-
 // warnMisspelt logs variables whose names are close to a setting's. Other unknown RELAY_ variables may belong to other
 // programs.
 func warnMisspelt(log *slog.Logger, environ []string) {
-	known := []string{engineKeyEnv, apiKeyEnv, apiKeyFileEnv}
+	known := []string{engineKeyEnv, cli.APIKeyEnv, cli.APIKeyFileEnv}
 	eachSetting(&node.Config{}, func(f setting) {
 		known = append(known, f.env)
 		if f.secret {
@@ -442,7 +341,7 @@ func warnMisspelt(log *slog.Logger, environ []string) {
 		if !strings.HasPrefix(name, "RELAY_") || slices.Contains(known, name) {
 			continue
 		}
-		if near := nearest.Name(name, known, maxTypos); near != "" {
+		if near := nearest.Name(name, known, cli.MaxTypos); near != "" {
 			log.Warn("no setting has this name; the variable is ignored", "variable", name, "did_you_mean", near)
 		}
 	}

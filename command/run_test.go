@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -27,7 +28,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		return code, stdout.String(), stderr.String()
 	}
 	code, help, _ := run("help")
-	if code != ExitDone || !strings.HasSuffix(help, "lists the flags of a command\n") {
+	if code != cli.ExitDone || !strings.HasSuffix(help, "lists the flags of a command\n") {
 		t.Errorf("help ends with %d: %s", code, help)
 	}
 	for _, s := range subcommands() {
@@ -35,7 +36,7 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 			t.Errorf("%q: %q, in the help:\n%s", s.name, s.help, help)
 		}
 	}
-	if code, _, complaint := run("deliver"); code != ExitMisused || !strings.Contains(complaint, "relay help lists them") {
+	if code, _, complaint := run("deliver"); code != cli.ExitMisused || !strings.Contains(complaint, "relay help lists them") {
 		t.Errorf("an unknown command is %d: %s", code, complaint)
 	}
 	for _, x := range []struct {
@@ -43,15 +44,15 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{"doctr", ExitMisused, `unknown command "doctr", did you mean doctor; relay help`},
-		{"keys creat", ExitMisused, `unknown command "creat", did you mean create`},
-		{"dev --lisen 1", ExitMisused, "relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
-		{"help doctor", ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
-		{"help keys", ExitDone, "relay keys create"},
-		{"help ready", ExitDone, "\n  --alive\n        ask only whether"},
-		{"engine redis --help", ExitDone, "  --listen string\n        address to listen on"},
-		{"version --help", ExitDone, "Usage: relay version"},
-		{"version 2", ExitMisused, `unexpected argument "2"`},
+		{"doctr", cli.ExitMisused, `unknown command "doctr", did you mean doctor; relay help`},
+		{"keys creat", cli.ExitMisused, `unknown command "creat", did you mean create`},
+		{"dev --lisen 1", cli.ExitMisused, "relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
+		{"help doctor", cli.ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
+		{"help keys", cli.ExitDone, "relay keys create"},
+		{"help ready", cli.ExitDone, "\n  --alive\n        ask only whether"},
+		{"engine redis --help", cli.ExitDone, "  --listen string\n        address to listen on"},
+		{"version --help", cli.ExitDone, "Usage: relay version"},
+		{"version 2", cli.ExitMisused, `unexpected argument "2"`},
 	} {
 		code, out, complaint := run(strings.Fields(x.words)...)
 		if code != x.code || !strings.Contains(out+complaint, x.want) || strings.Count(out+complaint, "--lisen") > 1 {
@@ -68,16 +69,16 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 			misspelt = "--lisen"
 		}
 		code, out, complaint := run(append(strings.Fields(words), misspelt)...)
-		if code != ExitMisused || out != "" || !strings.HasSuffix(complaint, "; relay "+words+" --help lists them\n") ||
+		if code != cli.ExitMisused || out != "" || !strings.HasSuffix(complaint, "; relay "+words+" --help lists them\n") ||
 			!strings.Contains(complaint, ", did you mean --") || strings.Count(complaint, "\n") != 1 {
 			t.Errorf("relay %s with a misspelt flag is %d: %s%s", words, code, out, complaint)
 		}
-		if code, out, complaint := run(append(strings.Fields(words), "--help")...); code != ExitDone || complaint != "" ||
+		if code, out, complaint := run(append(strings.Fields(words), "--help")...); code != cli.ExitDone || complaint != "" ||
 			!strings.HasPrefix(out, "Usage:") && !strings.Contains(out, "\nUsage:\n") {
 			t.Errorf("help of relay %s is %d: %s%s", words, code, out, complaint)
 		}
 	}
-	if code, out, _ := run("version"); code != ExitDone || out != "1.2.3\n" {
+	if code, out, _ := run("version"); code != cli.ExitDone || out != "1.2.3\n" {
 		t.Errorf("version is %d: %s", code, out)
 	}
 }
@@ -144,7 +145,7 @@ func TestFailureIsALineOfTheLog(t *testing.T) {
 	}
 	code := Program{Version: "test"}.Run(t.Context(), []string{"dev"},
 		func(name string) string { return env[name] }, &out, &out)
-	if code != ExitRefused || !strings.Contains(out.String(), "data directory") {
+	if code != cli.ExitRefused || !strings.Contains(out.String(), "data directory") {
 		t.Fatalf("%d %s", code, &out)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -195,31 +196,31 @@ func TestReady(t *testing.T) {
 		"RELAY_LISTEN": plain.Listener.Addr().String(), "RELAY_MASTER_KEYS_FILE": "/does/not/exist",
 	}
 	status, answer = 200, `{"status":"ready","checks":[{"name":"configuration","ok":true,"required":true}]}`
-	f(at, "", ExitDone, "ready\n", "")
-	f(at, "--json", ExitDone, answer, "")
-	f(nil, "--listen "+at["RELAY_LISTEN"], ExitDone, "ready\n", "")
+	f(at, "", cli.ExitDone, "ready\n", "")
+	f(at, "--json", cli.ExitDone, answer, "")
+	f(nil, "--listen "+at["RELAY_LISTEN"], cli.ExitDone, "ready\n", "")
 	_, port, err := net.SplitHostPort(at["RELAY_LISTEN"])
 	must.Do(t, err)
-	f(map[string]string{"RELAY_LISTEN": "0.0.0.0:" + port}, "", ExitDone, "ready\n", "")
+	f(map[string]string{"RELAY_LISTEN": "0.0.0.0:" + port}, "", cli.ExitDone, "ready\n", "")
 	f(map[string]string{"RELAY_LISTEN": secure.Listener.Addr().String(), "RELAY_TLS_CERT_FILE": "cert.pem"}, "",
-		ExitDone, "ready\n", "")
+		cli.ExitDone, "ready\n", "")
 	answer = `{"status":"ready","checks":[{"name":"store","ok":false,"required":false}]}`
-	f(at, "", ExitDone, "ready, but without: store\n", "")
+	f(at, "", cli.ExitDone, "ready, but without: store\n", "")
 	status, answer = 503, `{"status":"not ready","checks":[{"name":"configuration","ok":false,"required":true},`+
 		`{"name":"clock","ok":false,"required":true},{"name":"ids","ok":true,"required":true}]}`
-	f(at, "", ExitRefused, "", "not ready: configuration, clock;")
-	f(at, "--json", ExitRefused, answer, "not ready: configuration, clock;")
+	f(at, "", cli.ExitRefused, "", "not ready: configuration, clock;")
+	f(at, "--json", cli.ExitRefused, answer, "not ready: configuration, clock;")
 	answer = "<html>"
-	f(at, "", ExitRefused, "", "not a relay node")
-	f(at, "extra", ExitMisused, "", "unexpected argument")
+	f(at, "", cli.ExitRefused, "", "not a relay node")
+	f(at, "extra", cli.ExitMisused, "", "unexpected argument")
 	path, status, answer = "/healthz", 200, `{"status":"ok"}`
-	f(at, "--alive", ExitDone, "alive\n", "")
-	f(at, "--alive --json", ExitDone, answer, "")
+	f(at, "--alive", cli.ExitDone, "alive\n", "")
+	f(at, "--alive --json", cli.ExitDone, answer, "")
 	status = 404
-	f(at, "--alive", ExitRefused, "", "not alive: the server at")
+	f(at, "--alive", cli.ExitRefused, "", "not alive: the server at")
 	plain.Close()
-	f(at, "", ExitRefused, "", "not ready: no node answers at RELAY_LISTEN")
-	f(at, "--alive", ExitRefused, "", "not alive: no node answers at RELAY_LISTEN")
+	f(at, "", cli.ExitRefused, "", "not ready: no node answers at RELAY_LISTEN")
+	f(at, "--alive", cli.ExitRefused, "", "not alive: no node answers at RELAY_LISTEN")
 }
 
 // A caller that gives up ends the question.
@@ -231,5 +232,5 @@ func TestReadyEnds(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := Program{Version: "1.0.0"}.Run(ctx, []string{"ready", "--listen", silent.Addr().String()},
 		func(string) string { return "" }, &out, &errs)
-	is.Equal(t, code, ExitRefused, "exit: %s", &errs)
+	is.Equal(t, code, cli.ExitRefused, "exit: %s", &errs)
 }

@@ -73,11 +73,11 @@ func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
 		return st.StopAfterFailedStart(err)
 	}
 	if s.Dev {
-		fmt.Fprint(c.stdout, devBanner(st.Context(), n, &s, keyGiven, log))
+		fmt.Fprint(c.Stdout, devBanner(st.Context(), n, &s, keyGiven, log))
 	} else {
-		fmt.Fprint(c.stdout, readyText(n.URL(), s.DataDir, n.HasKeys()))
+		fmt.Fprint(c.Stdout, readyText(n.URL(), s.DataDir, n.HasKeys()))
 	}
-	if m := newSystemd(c.getenv, n.Rounds, log); m != nil {
+	if m := newSystemd(c.Getenv, n.Rounds, log); m != nil {
 		st.Start("systemd", m.Run)
 	}
 	return st.Wait()

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
@@ -102,13 +103,13 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 		fmt.Fprint(stdout, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
 		writeSettings(stdout)
 	}
-	arguments, err := parseInterleaved(fs, args, usage)
+	arguments, err := cli.ParseInterleaved(fs, args, usage)
 	if err != nil {
 		return s, err
 	}
 	if argumentOf[name] != "" {
 		if len(arguments) == 0 {
-			return s, usageError{fmt.Errorf("which backup? relay %s%s", name, argumentOf[name])}
+			return s, cli.UsageError{Err: fmt.Errorf("which backup? relay %s%s", name, argumentOf[name])}
 		}
 		s.argument, arguments = arguments[0], arguments[1:]
 	}
@@ -136,7 +137,7 @@ func (s *settings) addFlags(fs *flag.FlagSet, f setting, fault func(name string,
 			return f.set(text)
 		})
 		fs.Func(f.flag+"-file", "file with the value of --"+f.flag+" ("+f.env+"_FILE)", func(path string) error {
-			text, open, err := readSecret(path)
+			text, open, err := cli.ReadSecret(path)
 			if err != nil {
 				fault(f.flag+"-file", err)
 				return nil
@@ -260,7 +261,7 @@ func (s settings) Validate(name string) error {
 	for env, key := range map[string]string{
 		"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
-			fault(env, "must be at least 16 printable characters")
+			fault(env, "must be at least 16 cli.Printable characters")
 		}
 	}
 	if s.EgressProxy != "" {

@@ -1,78 +1,19 @@
 package command
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
 
-	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// maxSecretFile bounds a file that holds a secret, in bytes; dozens of master keys fit.
-const maxSecretFile = 64 << 10
-
-// secretsMount is where Docker and Compose mount secrets. A container has no other users, and there the files of
-// Compose must be readable for a user that the host does not have.
-const secretsMount = "/run/secrets/"
-
-// readSecret returns the content of a file without surrounding white space, and the file's name if other users can read
-// or change it.
-func readSecret(path string) (_ string, open []string, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return "", nil, err
-	}
-	if openToOthers(path, info.Mode()) {
-		open = []string{path}
-	}
-	b, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	text := strings.TrimSpace(string(b))
-	switch {
-	case err != nil:
-		return "", nil, err
-	case len(b) > maxSecretFile:
-		return "", nil, fmt.Errorf("%s holds more than %d bytes", path, maxSecretFile)
-	case text == "":
-		return "", nil, fmt.Errorf("%s is empty", path)
-	}
-	return text, open, nil
-}
-
-// openToOthers reports whether other users can read or change a file with a secret. Group access is allowed: a
-// container may need it.
-func openToOthers(path string, mode fs.FileMode) bool {
-	const others = 0o006
-	return mode.Perm()&others != 0 && !strings.HasPrefix(path, secretsMount)
-}
-
-// fromEnvironment returns a setting's value from the environment, or from the file that RELAY_…_FILE names; "" without
-// either. open names that file if other users can read or change it.
+// fromEnvironment returns a setting's value from the environment, as cli.SecretFromEnvironment does for a secret.
 func (f setting) fromEnvironment(getenv func(string) string) (text string, open []string, err error) {
-	text = getenv(f.env)
 	if !f.secret {
-		return text, nil, nil
+		return getenv(f.env), nil, nil
 	}
-	path := getenv(f.env + "_FILE")
-	if path == "" {
-		return text, nil, nil
-	}
-	if text != "" {
-		return "", nil, fmt.Errorf("%s and %s_FILE are both set; unset one of them", f.env, f.env)
-	}
-	text, open, err = readSecret(path)
-	if err != nil {
-		return "", nil, fmt.Errorf("%s_FILE: %w", f.env, err)
-	}
-	return text, open, nil
+	return cli.SecretFromEnvironment(f.env, getenv)
 }
 
 // holdsSecret reports whether a flag's value exposes a secret in the list of processes. A URL does only if it has a
@@ -101,7 +42,7 @@ func (s settings) logWarnings(log *slog.Logger) {
 		log.Warn("the Kafka password is sent unencrypted: RELAY_KAFKA_SASL is plain and there is no TLS; " +
 			"set RELAY_KAFKA_TLS, or use scram-sha-512")
 	}
-	if doctor.Unencrypted(s.BaseURL) {
+	if egress.Unencrypted(s.BaseURL) {
 		log.Warn("API keys, ingest tokens and events are sent unencrypted: RELAY_BASE_URL is http:// and its host is "+
 			"public; use https://",
 			"base_url", s.BaseURL)

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/test/is"
@@ -43,7 +44,7 @@ func TestSecretsFromFiles(t *testing.T) {
 		return path
 	}
 	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"),
-		write("large", strings.Repeat("x", maxSecretFile+1))
+		write("large", strings.Repeat("x", cli.MaxSecretFile+1))
 	secrets := 0
 	eachSetting(&node.Config{}, func(f setting) {
 		file := f.env + "_FILE"
@@ -112,7 +113,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	args := strings.Fields("serve --max-body big --fsync=perhaps --retention-days 0 --admin-password-file /none/pw extra")
 	var out, errs bytes.Buffer
 	code := Program{Version: "1.0.0"}.Run(t.Context(), args, func(name string) string { return env[name] }, &out, &errs)
-	if code != ExitMisused || strings.Contains(errs.String(), "hidden") {
+	if code != cli.ExitMisused || strings.Contains(errs.String(), "hidden") {
 		t.Errorf("exit %d: %s", code, &errs)
 	}
 	for _, want := range []string{"RELAY_PARTITIONS:", "RELAY_MASTER_KEYS:", "RELAY_KAFKA_SASL:", "RELAY_KAFKA_TLS:",

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -33,7 +34,7 @@ func upgradeCommand(ctx context.Context, c call) int {
 	var check, asJSON bool
 	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 		if !check {
-			return usageError{errors.New("relay upgrade --check says what this version would do with the data directory; to " +
+			return cli.UsageError{Err: errors.New("relay upgrade --check says what this version would do with the data directory; to " +
 				"upgrade, replace the program and restart the node")}
 		}
 		u, err := checkUpgrade(ctx, s, log)
@@ -41,9 +42,9 @@ func upgradeCommand(ctx context.Context, c call) int {
 			return err
 		}
 		if asJSON {
-			return json.NewEncoder(c.stdout).Encode(u)
+			return json.NewEncoder(c.Stdout).Encode(u)
 		}
-		u.print(c.stdout)
+		u.print(c.Stdout)
 		return nil
 	}, toggle{"check", "say what the first start would do with the data directory of a running node, and change nothing",
 		&check, false}, jsonToggle(&asJSON))(ctx, c)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 )
 
@@ -75,7 +76,7 @@ func printLink(ctx context.Context, c *client, path string, body any) error {
 }
 
 func listUsers(*flag.FlagSet) action {
-	return action{misuse: noArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
 		var users []admin.User
 		return c.call(ctx, http.MethodGet, "/users", nil, &users, func() {
 			for _, u := range users {

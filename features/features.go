@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	api "github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/command/cli"
 	dashboard "github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/pkg/config"
@@ -28,10 +29,12 @@ import (
 // Feature is one capability.
 type Feature struct {
 	Name string
-	// New makes its parts for one node. It starts nothing.
+	// New makes its parts for one node; nil: none. It starts nothing.
 	New func(*Host) Parts
 	// Pages returns its pages of the dashboard; nil: none.
 	Pages func() dashboard.Area
+	// Commands are its subcommands.
+	Commands []cli.Command
 }
 
 // Parts are what a feature adds to a node. Each may be missing.

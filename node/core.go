@@ -6,4 +6,4 @@ import "github.com/eventrelay/relay/features"
 
 // This file takes the place of features.go in a build of the core alone.
 
-var allFeatures []features.Feature
+var Features []features.Feature

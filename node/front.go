@@ -138,7 +138,7 @@ func newDashboard(n *Node) (runFunc, error) {
 // site has the pages of the core and of all features. Nodes of one process share it.
 var site = sync.OnceValues(func() (*dashboard.Site, error) {
 	var pages []pageframe.Area
-	for _, f := range allFeatures {
+	for _, f := range Features {
 		if f.Pages != nil {
 			pages = append(pages, f.Pages())
 		}

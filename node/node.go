@@ -101,7 +101,7 @@ type Node struct {
 	guard        *stream.RetentionGuard
 	proxies      []netip.Prefix
 	ingest       *ingest.Ingest
-	features     []features.Parts // of allFeatures
+	features     []features.Parts // of Features
 	feed         *feed.Feed
 	readiness    *api.Readiness
 	damage       storeDamage
@@ -197,8 +197,10 @@ func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*
 		DNSServer: settings.DNSServer, ScanInterval: settings.Waits.ScanInterval,
 		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.egressPolicy(),
 	}}
-	for _, f := range allFeatures {
-		n.features = append(n.features, f.New(&n.Host))
+	for _, f := range Features {
+		if f.New != nil {
+			n.features = append(n.features, f.New(&n.Host))
+		}
 	}
 	n.ids = newIDs(n.Now, n.Log, n.registry)
 	n.registry.MustRegister(processMetrics(settings.DataDir)...)

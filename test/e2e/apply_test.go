@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -83,25 +83,25 @@ func TestApply(t *testing.T) {
 		t.Fatalf("no endpoint orders: %v", list)
 		return nil
 	}
-	apply(command.ExitDone, "create endpoint orders|verification.secret: env:PROVIDER_SECRET|to create 1", "--dry-run")
-	apply(command.ExitDone, "created 1, changed 0, deleted 0, unchanged 0|signing secret is generated")
+	apply(cli.ExitDone, "create endpoint orders|verification.secret: env:PROVIDER_SECRET|to create 1", "--dry-run")
+	apply(cli.ExitDone, "created 1, changed 0, deleted 0, unchanged 0|signing secret is generated")
 	created := orders()
-	apply(command.ExitDone, "to change 0, to delete 0, unchanged 1", "--dry-run")
-	apply(command.ExitDone, "created 0, changed 0, deleted 0, unchanged 1")
+	apply(cli.ExitDone, "to change 0, to delete 0, unchanged 1", "--dry-run")
+	apply(cli.ExitDone, "created 0, changed 0, deleted 0, unchanged 1")
 	if again := orders(); again["updated_at"] != created["updated_at"] {
 		t.Errorf("a second run has changed the endpoint: %v, before %v", again, created)
 	}
 
 	text = strings.Replace(text, "max_attempts: 3", "max_attempts: 4", 1)
-	apply(command.ExitDone, "retry_policy.max_attempts: 3 -> 4|to change 1", "--dry-run")
-	apply(command.ExitDone, "changed 1")
+	apply(cli.ExitDone, "retry_policy.max_attempts: 3 -> 4|to change 1", "--dry-run")
+	apply(cli.ExitDone, "changed 1")
 	provider = "another-planted-provider-secret"
-	apply(command.ExitDone, "unchanged 1", "--dry-run")
-	apply(command.ExitDone, "secrets: (others, which the service does not show)|changed 1")
+	apply(cli.ExitDone, "unchanged 1", "--dry-run")
+	apply(cli.ExitDone, "secrets: (others, which the service does not show)|changed 1")
 
 	text = strings.Replace(text, "max_attempts: 4", "max_attempts: 400", 1)
 	for last, flags := range map[string][]string{"0 of 1 changes": nil, "nothing was done (--dry-run)": {"--dry-run"}} {
-		apply(command.ExitRefused,
+		apply(cli.ExitRefused,
 			"endpoints.yaml:17:|: change endpoint orders (|retry_policy.max_attempts: must be|"+last, flags...)
 	}
 	text = strings.Replace(text, "max_attempts: 400", "max_attempts: 4", 1)
@@ -110,13 +110,13 @@ func TestApply(t *testing.T) {
 		text = strings.Replace(text, cut, "", 1)
 	}
 	relay.withKey(key).endpoint(map[string]any{"name": "other", "destinations": []any{"https://example.com/h"}})
-	apply(command.ExitDone, "unchanged 1")
-	apply(command.ExitDone, "destinations[https://archive.example.com/…]: dst_|headers.X-Shop: \"de\" -> (none)|"+
+	apply(cli.ExitDone, "unchanged 1")
+	apply(cli.ExitDone, "destinations[https://archive.example.com/…]: dst_|headers.X-Shop: \"de\" -> (none)|"+
 		"metadata.old|delete endpoint other|changed 1, deleted 1", "--prune")
-	apply(command.ExitDone, "changed 0, deleted 0, unchanged 1", "--prune")
+	apply(cli.ExitDone, "changed 0, deleted 0, unchanged 1", "--prune")
 
 	again := relay.withKey(key).must(http.StatusCreated, "POST", "/v1/endpoints",
 		map[string]any{"name": "orders", "url": "https://example.com/h"})
-	apply(command.ExitRefused, `2 endpoints of the service have the name "orders": |`+again["id"].(string)+"|"+
+	apply(cli.ExitRefused, `2 endpoints of the service have the name "orders": |`+again["id"].(string)+"|"+
 		created["id"].(string))
 }

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/test/is"
@@ -83,10 +83,10 @@ func TestBackupAndRestore(t *testing.T) {
 	out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir))
 	close(stop)
 	load.Wait()
-	if code != command.ExitDone || !strings.Contains(out, "master keys are not in the backup") {
+	if code != cli.ExitDone || !strings.Contains(out, "master keys are not in the backup") {
 		t.Fatalf("relay backup ended with %d: %s\n%s", code, out, p.logs)
 	}
-	if out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir)); code != command.ExitRefused ||
+	if out, code := runToEnd(t, p.command("backup", copied, "--data-dir", dir)); code != cli.ExitRefused ||
 		!strings.Contains(out, "not empty") {
 		t.Errorf("a second backup into the directory ended with %d: %s", code, out)
 	}
@@ -94,7 +94,7 @@ func TestBackupAndRestore(t *testing.T) {
 	copied = filepath.Join(filepath.Dir(first), "second")
 	out, code = runToEnd(t, p.command("backup", copied, "--previous", first, "--data-dir", dir))
 	m, err := backup.Verify(copied)
-	if code != command.ExitDone || err != nil || m.Copied == 0 || m.Copied >= m.Bytes() {
+	if code != cli.ExitDone || err != nil || m.Copied == 0 || m.Copied >= m.Bytes() {
 		t.Fatalf("a backup after another ended with %d and copied %d of %d bytes: %v %s", code, m.Copied, m.Bytes(), err, out)
 	}
 	must.Do(t, os.RemoveAll(first))
@@ -105,7 +105,7 @@ func TestBackupAndRestore(t *testing.T) {
 	restore := func(words string) {
 		t.Helper()
 		out, code := runToEnd(t, p.command("restore", copied, "--data-dir", next))
-		if want := map[bool]int{true: command.ExitDone, false: command.ExitRefused}[words == ""]; code != want ||
+		if want := map[bool]int{true: cli.ExitDone, false: cli.ExitRefused}[words == ""]; code != want ||
 			!strings.Contains(out, words) {
 			t.Fatalf("relay restore ended with %d, want %d and %q: %s", code, want, words, out)
 		}
@@ -180,7 +180,7 @@ func TestBackupInBucket(t *testing.T) {
 		t.Helper()
 		out, code := runToEnd(t, p.command(append([]string{"backup", "--data-dir", dir, "--json"}, args...)...))
 		var done admin.BackupDone
-		if err := json.Unmarshal([]byte(out), &done); err != nil || code != command.ExitDone {
+		if err := json.Unmarshal([]byte(out), &done); err != nil || code != cli.ExitDone {
 			t.Fatalf("relay backup %q ended with %d: %v %s", args, code, err, out)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "backup.upload")); err == nil {
@@ -213,7 +213,7 @@ func TestBackupInBucket(t *testing.T) {
 	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
 	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
 	for _, from := range []string{"s3://backups/one", "s3://backups/three"} {
-		want := map[bool]int{true: command.ExitDone, false: command.ExitRefused}[from == "s3://backups/three"]
+		want := map[bool]int{true: cli.ExitDone, false: cli.ExitRefused}[from == "s3://backups/three"]
 
 		if out, code := runToEnd(t, p.command("restore", from, "--data-dir", next)); code != want {
 			t.Fatalf("relay restore %s ended with %d, want %d: %s", from, code, want, out)
@@ -258,9 +258,9 @@ func TestBackupFaults(t *testing.T) {
 		t.Helper()
 		for began := time.Now(); ; { // a merge may have failed on the full disk; then ClickHouse restarts
 			out, code := runToEnd(t, p.command("backup", to, "--data-dir", dir))
-			if fits := strings.Contains(out, words); fits && code == command.ExitRefused {
+			if fits := strings.Contains(out, words); fits && code == cli.ExitRefused {
 				return
-			} else if code != command.ExitRefused || time.Since(began) > arrival {
+			} else if code != cli.ExitRefused || time.Since(began) > arrival {
 				t.Fatalf("relay backup %s ended with %d, want %q: %s", to, code, words, out)
 			}
 		}
@@ -294,11 +294,11 @@ func TestBackupFaults(t *testing.T) {
 	p.signal(syscall.SIGKILL)
 	_ = p.awaitExit(arrival)
 	_ = backup.Wait()
-	is.Equal(t, backup.ProcessState.ExitCode(), command.ExitRefused,
+	is.Equal(t, backup.ProcessState.ExitCode(), cli.ExitRefused,
 		"relay backup of a node that was killed ended with")
 	p.start()
 	whole, next := filepath.Join(above, "whole"), t.TempDir()
-	if out, code := runToEnd(t, p.command("backup", whole, "--data-dir", dir)); code != command.ExitDone {
+	if out, code := runToEnd(t, p.command("backup", whole, "--data-dir", dir)); code != cli.ExitDone {
 		t.Fatalf("relay backup after a kill ended with %d: %s", code, out)
 	}
 	p.signal(syscall.SIGKILL)
@@ -306,11 +306,11 @@ func TestBackupFaults(t *testing.T) {
 	must.Do(t, os.Chmod(next, 0o700))
 	keys := must.Get(os.ReadFile(filepath.Join(dir, "master.keys")))(t)
 	must.Do(t, os.WriteFile(filepath.Join(next, "master.keys"), keys, 0o600))
-	if out, code := runToEnd(t, p.command("restore", cut, "--data-dir", next)); code != command.ExitRefused ||
+	if out, code := runToEnd(t, p.command("restore", cut, "--data-dir", next)); code != cli.ExitRefused ||
 		!strings.Contains(out, "was interrupted") {
 		t.Errorf("the interrupted backup is restored with %d: %s", code, out)
 	}
-	if out, code := runToEnd(t, p.command("restore", whole, "--data-dir", next)); code != command.ExitDone {
+	if out, code := runToEnd(t, p.command("restore", whole, "--data-dir", next)); code != cli.ExitDone {
 		t.Fatalf("relay restore ended with %d: %s", code, out)
 	}
 	again := newProcess(t, next, []string{"serve", "--data-dir", next})

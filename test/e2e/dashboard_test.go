@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -76,7 +76,7 @@ func addPerson(t *testing.T, p *process, email string) (path string) {
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), []string{"users", "add", email, "--data-dir", p.dir}, func(string) string {
 		return ""
-	}, &out, &errs); code != command.ExitDone {
+	}, &out, &errs); code != cli.ExitDone {
 		t.Fatalf("users add: %d %s", code, errs.String())
 	}
 	_, token, _ := strings.Cut(strings.Fields(out.String())[2], "/app/link/")

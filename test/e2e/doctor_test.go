@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -44,7 +44,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 	p.t.Helper()
 	eventually(p.t, arrival, func() string {
 		checks, code := p.runDoctor(flags...)
-		exit := command.ExitDone
+		exit := cli.ExitDone
 		for name, c := range checks {
 			if name == "writers" && strings.Contains(c.Text, "requires no key") {
 				continue // does not apply to the engines of these tests
@@ -54,7 +54,7 @@ func (p *process) awaitFindings(want map[string]string, flags ...string) {
 				continue // of the machine that tests
 			}
 			if c.State == doctor.StateFail {
-				exit = command.ExitRefused
+				exit = cli.ExitRefused
 			}
 			if odd != (c.State != doctor.StateOK) || odd && !strings.Contains(c.State+": "+c.Text+" → "+c.Advice, part) {
 				return name + " is " + c.State + ": " + c.Text + " → " + c.Advice + "; want " + part
@@ -81,7 +81,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 	c.migrate()
 	n := c.node("a")
 	if out, code := runToEnd(t, newProcess(t, n.dir, nil).
-		command("doctor", "--data-dir", n.dir)); code != command.ExitNoProcess ||
+		command("doctor", "--data-dir", n.dir)); code != cli.ExitNoProcess ||
 		!strings.Contains(out, "no running process answers") {
 		t.Errorf("without a process and without settings: %d\n%s", code, out)
 	}
@@ -193,7 +193,7 @@ func (b *deadLetterNode) runDead(want int, args ...string) string {
 func (b *deadLetterNode) list(want int, args ...string) (records []admin.DeadRecord) {
 	b.t.Helper()
 	eventually(b.t, arrival, func() string {
-		out := b.runDead(command.ExitDone, append([]string{"list", "--json"}, args...)...)
+		out := b.runDead(cli.ExitDone, append([]string{"list", "--json"}, args...)...)
 		records = nil
 		must.Do(b.t, json.Unmarshal([]byte(out), &records))
 		if len(records) != want {
@@ -225,7 +225,7 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 	b := newDeadLetterNode(t)
 	dest := newSink(t, nil)
 	ep, _, _ := b.endpoint(map[string]any{"destinations": []any{dest.URL}})
-	is.Equal(t, b.runDead(command.ExitDone, "list"), "no dead letters\n")
+	is.Equal(t, b.runDead(cli.ExitDone, "list"), "no dead letters\n")
 
 	b.produce(stream.Events, 2, &stream.Record{Key: []byte("x"), Value: []byte("poison \x1b[2J \xff")})
 	poison := b.list(2) // one of each consumer group
@@ -235,11 +235,11 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if out := b.runDead(command.ExitRefused, "retry", poison[0].ID); !strings.Contains(
+	if out := b.runDead(cli.ExitRefused, "retry", poison[0].ID); !strings.Contains(
 		out, poison[0].ID+"\trefused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
 		t.Errorf("%s", out)
 	}
-	if out := b.runDead(command.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") ||
+	if out := b.runDead(cli.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") ||
 		strings.Contains(out, "\xff") || !strings.Contains(out, "base64: ") {
 		t.Errorf("%s", out)
 	}
@@ -257,12 +257,12 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 		!strings.Contains(shown, "[h:X-Plain shown]") {
 		t.Errorf("%s", shown)
 	}
-	is.Equal(t, b.runDead(command.ExitDone, "retry", again.ID), again.ID+"\tput back\n")
+	is.Equal(t, b.runDead(cli.ExitDone, "retry", again.ID), again.ID+"\tput back\n")
 	if e := b.awaitStatus(first.ID.Text(id.Event), "delivered", arrival); e["body"] != "first" {
 		t.Errorf("%v", e)
 	}
 	b.list(2)
-	is.Has(t, b.runDead(command.ExitRefused, "retry", again.ID), "it was retried already")
+	is.Has(t, b.runDead(cli.ExitRefused, "retry", again.ID), "it was retried already")
 
 	// A record that only the store could not read is not delivered again. A parked delivery is.
 	b.addDeadLetter(stream.Events, 1, stream.StoreGroup, second.Record())
@@ -270,7 +270,7 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 		Event: third, Dest: third.Dests[0], Trigger: event.TriggerRetry, Attempt: 2, Due: time.Now()}).Record())(t)
 	b.addDeadLetter("retry.1s", 1, stream.DispatchGroup, work)
 	b.list(4)
-	out := b.runDead(command.ExitRefused, "retry", "--all", "--yes", "--json")
+	out := b.runDead(cli.ExitRefused, "retry", "--all", "--yes", "--json")
 	if strings.Count(out, `"refused":"decode`) != 2 || strings.Count(out, `"id"`) != 4 ||
 		!strings.Contains(out, "2 put back, 2 refused") {
 		t.Errorf("%s", out)
@@ -297,7 +297,7 @@ func TestDeadRejectsMisuse(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()
 		p := newProcess(t, t.TempDir(), nil)
-		if out, code := runToEnd(t, p.command(append([]string{"dead"}, args...)...)); code != command.ExitMisused ||
+		if out, code := runToEnd(t, p.command(append([]string{"dead"}, args...)...)); code != cli.ExitMisused ||
 			!strings.Contains(out, want) {
 			t.Errorf("%q: %d\n%s", args, code, out)
 		}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -271,7 +271,7 @@ func TestReadOnlyDisk(t *testing.T) {
 	if !strings.Contains(logs, "read-only file system") && !strings.Contains(logs, "input/output error") {
 		t.Errorf("the node does not say why it refuses: %s", p.logs)
 	}
-	if out, code := runToEnd(t, p.command("serve", "--data-dir", dir)); code != command.ExitRefused ||
+	if out, code := runToEnd(t, p.command("serve", "--data-dir", dir)); code != cli.ExitRefused ||
 		!strings.Contains(out, "read-only file system") {
 		t.Errorf("a start on a read-only disk ended with %d: %s", code, out)
 	}

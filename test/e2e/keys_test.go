@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -36,13 +36,13 @@ func TestKeysCommands(t *testing.T) {
 	}
 	out, code := relay("create", "--name", "ci", "--scope", "read", "--data-dir", dir)
 	lines := strings.Fields(out)
-	if code != command.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
+	if code != cli.ExitDone || len(lines) != 3 || lines[1] != "read" || !strings.HasPrefix(lines[2], "rly_live_") {
 		t.Fatalf("create: %d %q", code, out)
 	}
 	as := p.withKey(lines[2])
 	as.must(http.StatusOK, "GET", "/v1/me", nil)
 	as.must(http.StatusForbidden, "POST", "/v1/endpoints", map[string]any{"destinations": []any{"https://example.com"}})
-	if out, code := relay("list", "--data-dir", dir, "--json"); code != command.ExitDone ||
+	if out, code := relay("list", "--data-dir", dir, "--json"); code != cli.ExitDone ||
 		!strings.Contains(out, lines[0]) || strings.Contains(out, lines[2]) {
 		t.Fatalf("list: %d %s", code, out)
 	}
@@ -53,7 +53,7 @@ func TestKeysCommands(t *testing.T) {
 		}
 		return ""
 	})
-	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != command.ExitDone {
+	if out, code := relay("revoke", lines[0], "--data-dir", dir); code != cli.ExitDone {
 		t.Fatalf("revoke: %d %s", code, out)
 	}
 	// The audit log has who created, used and revoked the key; the revocation is there at once.
@@ -64,15 +64,15 @@ func TestKeysCommands(t *testing.T) {
 	}
 	is.List(t, actions, []string{"operator key.revoked", "key key.used", "operator key.created"})
 	as.must(http.StatusUnauthorized, "GET", "/v1/me", nil)
-	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != command.ExitRefused {
+	if _, code := relay("revoke", "key_nope", "--data-dir", dir); code != cli.ExitRefused {
 		t.Fatalf("revoking an unknown key ended with %d", code)
 	}
 	if out, code := relay("create", "--name", "two\nlines", "--scope", "read", "--data-dir",
-		dir); code != command.ExitRefused || !strings.Contains(out, "refused: name: must have") {
+		dir); code != cli.ExitRefused || !strings.Contains(out, "refused: name: must have") {
 		t.Fatalf("a name of two lines: %d %s", code, out)
 	}
 	out, code = relay("list", "--data-dir", filepath.Join(dir, "nowhere"))
-	if code != command.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
+	if code != cli.ExitNoProcess || !strings.HasPrefix(out, "relay: no running process answers on ") {
 		t.Fatalf("without a running relay the command ended with %d: %s", code, out)
 	}
 }
@@ -87,18 +87,18 @@ func TestKeysRejectsMisuse(t *testing.T) {
 			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
 		}
 	}
-	f("Exit codes", command.ExitDone, "--help")
-	f("Exit codes", command.ExitDone, "create", "--help")
-	f("Usage", command.ExitMisused)
-	f(`unknown command "make"`, command.ExitMisused, "make")
-	f("--name is required", command.ExitMisused, "create", "--scope", "read")
-	f("--scope is required", command.ExitMisused, "create", "--name", "x")
-	f(`unexpected argument "y"`, command.ExitMisused, "create", "y", "--name", "x", "--scope", "read")
-	f("id of one key", command.ExitMisused, "revoke")
-	f("id of one key", command.ExitMisused, "revoke", "key_a", "key_b")
+	f("Exit codes", cli.ExitDone, "--help")
+	f("Exit codes", cli.ExitDone, "create", "--help")
+	f("Usage", cli.ExitMisused)
+	f(`unknown command "make"`, cli.ExitMisused, "make")
+	f("--name is required", cli.ExitMisused, "create", "--scope", "read")
+	f("--scope is required", cli.ExitMisused, "create", "--name", "x")
+	f(`unexpected argument "y"`, cli.ExitMisused, "create", "y", "--name", "x", "--scope", "read")
+	f("id of one key", cli.ExitMisused, "revoke")
+	f("id of one key", cli.ExitMisused, "revoke", "key_a", "key_b")
 	// A fraction of a second must not become a key that never expires.
-	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
-	f("at least 1s", command.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
+	f("at least 1s", cli.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "999ms")
+	f("at least 1s", cli.ExitMisused, "create", "--name", "x", "--scope", "read", "--expires", "-1h")
 }
 
 // A master key is rotated as the help describes: secrets sealed with the old key can be opened without it afterwards.
@@ -143,12 +143,12 @@ func TestMasterKeyRotation(t *testing.T) {
 	restart(young, old)
 	deliver(2)
 	// The ingest token, the provider's secret, the signing secret and the header, and the secret of the service.
-	if out := rewrap(command.ExitDone); !strings.HasSuffix(
+	if out := rewrap(cli.ExitDone); !strings.HasSuffix(
 		out, "6 secrets of 3 entities were sealed with the first master key; none is left under another\n") {
 		t.Errorf("%s", out)
 	}
 	deliver(3)
-	if out := rewrap(command.ExitDone, "--json"); out != "{\"entities\":0,\"rewrapped\":0,\"secrets\":0}"+
+	if out := rewrap(cli.ExitDone, "--json"); out != "{\"entities\":0,\"rewrapped\":0,\"secrets\":0}"+
 		"\n{\"finished\":true}\n" {
 		t.Errorf("%s", out)
 	}
@@ -157,7 +157,7 @@ func TestMasterKeyRotation(t *testing.T) {
 	// With the old key alone the configuration log cannot be opened: the process does not start, and changes nothing.
 	must.Do(t, p.stop(syscall.SIGTERM))
 	p.env = append(env[:len(env):len(env)], "RELAY_MASTER_KEYS="+old)
-	if out, code := runToEnd(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == command.ExitDone ||
+	if out, code := runToEnd(t, p.command(append(p.args, "--listen", "127.0.0.1:0")...)); code == cli.ExitDone ||
 		!strings.Contains(out, "add that key to RELAY_MASTER_KEYS") {
 		t.Errorf("%d %s", code, out)
 	}
@@ -177,7 +177,7 @@ func TestAuditSurvivesItsNode(t *testing.T) {
 	a, b := nodes[0], nodes[1]
 	out, code := runToEnd(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
 	key := strings.Fields(out)
-	if code != command.ExitDone || len(key) != 3 {
+	if code != cli.ExitDone || len(key) != 3 {
 		t.Fatalf("%d %s", code, out)
 	}
 	app := a.withKey(key[2])
@@ -248,39 +248,39 @@ func usersCommands(t *testing.T, p *process) {
 		}
 		return ""
 	})
-	lines := strings.Fields(relay(command.ExitDone, "usr_", "add", "Ops@example.com"))
+	lines := strings.Fields(relay(cli.ExitDone, "usr_", "add", "Ops@example.com"))
 	token, linked := strings.CutPrefix(lines[len(lines)-1], p.url+"/app/link/")
 	if len(lines) != 3 || lines[1] != "ops@example.com" || !linked || len(token) != 43 {
 		t.Fatalf("%q", lines)
 	}
-	relay(command.ExitRefused, "email: already belongs to a user", "add", "ops@EXAMPLE.com")
-	relay(command.ExitRefused, "email: must be an address", "add", "ops")
-	is.Lacks(t, relay(command.ExitDone, lines[0], "reset", "ops@example.com"), token)
-	list := relay(command.ExitDone, "admin@example.com\t", "list")
+	relay(cli.ExitRefused, "email: already belongs to a user", "add", "ops@EXAMPLE.com")
+	relay(cli.ExitRefused, "email: must be an address", "add", "ops")
+	is.Lacks(t, relay(cli.ExitDone, lines[0], "reset", "ops@example.com"), token)
+	list := relay(cli.ExitDone, "admin@example.com\t", "list")
 	if !strings.Contains(list, "\tread_write\t") || !strings.Contains(list, "\tnever signed in\thas a password\n") ||
 		!strings.Contains(list, "\thas a link until ") {
 		t.Errorf("%s", list)
 	}
 	var users []admin.User
-	if err := json.Unmarshal([]byte(relay(command.ExitDone, "", "list", "--json")), &users); err != nil ||
+	if err := json.Unmarshal([]byte(relay(cli.ExitDone, "", "list", "--json")), &users); err != nil ||
 		len(users) != 2 || users[0].ID != lines[0] || users[0].Link != "" || !users[1].PasswordSet ||
 		users[0].Scope != "read_write" || users[0].LastSignInAt != nil {
 		t.Errorf("%+v, %v", users, err)
 	}
-	relay(command.ExitRefused, "scope: must be read or read_write", "add", "reader@example.com", "--scope", "admin")
-	relay(command.ExitDone, "reader@example.com", "add", "reader@example.com", "--scope", "read")
-	is.Has(t, relay(command.ExitDone, "", "list"), "\treader@example.com\tread\t")
-	relay(command.ExitRefused, "scope: must be read or read_write", "scope", "reader@example.com", "admin")
-	relay(command.ExitDone, "\nread_write\n", "scope", "Reader@example.com", "read_write")
-	relay(command.ExitDone, "\nread\n", "scope", "reader@example.com", "read")
-	relay(command.ExitRefused, "no user has this address", "scope", "nobody@example.com", "read")
-	relay(command.ExitDone, "", "remove", "reader@example.com")
-	relay(command.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
-	relay(command.ExitRefused, "no user has this address", "remove", "ops@example.com")
-	relay(command.ExitRefused, "last user with the scope read_write; add another one first: relay users add", "remove",
+	relay(cli.ExitRefused, "scope: must be read or read_write", "add", "reader@example.com", "--scope", "admin")
+	relay(cli.ExitDone, "reader@example.com", "add", "reader@example.com", "--scope", "read")
+	is.Has(t, relay(cli.ExitDone, "", "list"), "\treader@example.com\tread\t")
+	relay(cli.ExitRefused, "scope: must be read or read_write", "scope", "reader@example.com", "admin")
+	relay(cli.ExitDone, "\nread_write\n", "scope", "Reader@example.com", "read_write")
+	relay(cli.ExitDone, "\nread\n", "scope", "reader@example.com", "read")
+	relay(cli.ExitRefused, "no user has this address", "scope", "nobody@example.com", "read")
+	relay(cli.ExitDone, "", "remove", "reader@example.com")
+	relay(cli.ExitDone, "removed ops@example.com", "remove", "ops@example.com")
+	relay(cli.ExitRefused, "no user has this address", "remove", "ops@example.com")
+	relay(cli.ExitRefused, "last user with the scope read_write; add another one first: relay users add", "remove",
 		"admin@example.com")
-	relay(command.ExitRefused, "last user with the scope read_write", "scope", "admin@example.com", "read")
-	relay(command.ExitRefused, "no user has this address", "reset", "ops@example.com")
+	relay(cli.ExitRefused, "last user with the scope read_write", "scope", "admin@example.com", "read")
+	relay(cli.ExitRefused, "no user has this address", "reset", "ops@example.com")
 	var actions []string
 	for _, row := range p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+lines[0], nil)["data"].([]any) {
 		row := row.(map[string]any)
@@ -304,13 +304,13 @@ func TestUsersRejectsMisuse(t *testing.T) {
 			t.Errorf("%q: %d, want %d\n%s", args, got, code, text)
 		}
 	}
-	f("Exit codes", command.ExitDone, "--help")
-	f("email address of one user", command.ExitMisused, "add")
-	f("email address of one user", command.ExitMisused, "reset", "a", "b")
-	f("email address of one user", command.ExitMisused, "remove")
-	f("email address of one user and a scope", command.ExitMisused, "scope", "ops@example.com")
-	f(`unexpected argument "x"`, command.ExitMisused, "list", "x")
-	f("no running process", command.ExitNoProcess, "list", "--data-dir", t.TempDir())
+	f("Exit codes", cli.ExitDone, "--help")
+	f("email address of one user", cli.ExitMisused, "add")
+	f("email address of one user", cli.ExitMisused, "reset", "a", "b")
+	f("email address of one user", cli.ExitMisused, "remove")
+	f("email address of one user and a scope", cli.ExitMisused, "scope", "ops@example.com")
+	f(`unexpected argument "x"`, cli.ExitMisused, "list", "x")
+	f("no running process", cli.ExitNoProcess, "list", "--data-dir", t.TempDir())
 }
 
 // A person signs in by the issuer in the settings, and appears in relay users and the audit log, until an operator
@@ -347,22 +347,22 @@ func TestSignInByAnIssuer(t *testing.T) {
 		}
 		return out.String()
 	}
-	list := users(command.ExitDone, "\tsigns in by "+i.URL, "list")
+	list := users(cli.ExitDone, "\tsigns in by "+i.URL, "list")
 	var id string
 	for line := range strings.Lines(list) {
 		if strings.Contains(line, "ada@example.com") {
 			id, _, _ = strings.Cut(line, "\t")
 		}
 	}
-	users(command.ExitRefused, "no user has this address", "remove", "ada@example.com")
-	users(command.ExitRefused, "OpenID Connect issuer", "scope", id, "read")
-	users(command.ExitRefused, "OpenID Connect issuer", "reset", id)
+	users(cli.ExitRefused, "no user has this address", "remove", "ada@example.com")
+	users(cli.ExitRefused, "OpenID Connect issuer", "scope", id, "read")
+	users(cli.ExitRefused, "OpenID Connect issuer", "reset", id)
 	row := p.must(http.StatusOK, "GET", "/v1/audit?entity_id="+id, nil)["data"].([]any)[0].(map[string]any)
 	if actor := row["actor"].(map[string]any); row["action"] != "user.created" || actor["id"] != id ||
 		row["remote_ip"] != "127.0.0.1" {
 		t.Errorf("%v", row)
 	}
-	users(command.ExitDone, "removed "+id, "remove", id)
+	users(cli.ExitDone, "removed "+id, "remove", id)
 	b.want(p.client, http.StatusSeeOther, "/app/sign-in?next=%2Fapp", "", http.MethodGet, "/app", nil)
 
 	i.Stop()

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -71,7 +71,7 @@ func TestEngineBeyondLoopbackNeedsASecret(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	refused := func(want string, args ...string) {
 		t.Helper()
-		if code, said := try(append(args, "--data", data)...); code != command.ExitMisused || !strings.Contains(said, want) {
+		if code, said := try(append(args, "--data", data)...); code != cli.ExitMisused || !strings.Contains(said, want) {
 			t.Errorf("%v: %d %s, want %q", args, code, said, want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestEngineBeyondLoopbackNeedsASecret(t *testing.T) {
 	refused("has no keys", "redis", "--listen", "192.0.2.1:0", "--key-file", key)
 	write("0123456789abcdef\n", 0o600)
 	if code, said := try("clickhouse", "--listen", "192.0.2.1:0", "--data", data, "--key-file",
-		key); code == command.ExitMisused {
+		key); code == cli.ExitMisused {
 		t.Errorf("clickhouse with a key: %d %s", code, said)
 	}
 }
@@ -98,7 +98,7 @@ func TestDevRefusesOpenSecretsAndDirectories(t *testing.T) {
 		var out, errs bytes.Buffer
 		if code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string {
 			return ""
-		}, &out, &errs); code != command.ExitRefused {
+		}, &out, &errs); code != cli.ExitRefused {
 			t.Errorf("ended with %d: %s", code, errs.String())
 		}
 		return errs.String()

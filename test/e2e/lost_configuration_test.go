@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -27,7 +27,7 @@ func TestDispatcherRefusesALostConfiguration(t *testing.T) {
 	}
 	relay := func(arguments ...string) {
 		t.Helper()
-		if out, code := runToEnd(t, n.command(append(arguments, "--data-dir", n.dir)...)); code != command.ExitDone {
+		if out, code := runToEnd(t, n.command(append(arguments, "--data-dir", n.dir)...)); code != cli.ExitDone {
 			t.Fatalf("relay %v ended with %d: %s", arguments, code, out)
 		}
 	}
@@ -51,7 +51,7 @@ func TestDispatcherRefusesALostConfiguration(t *testing.T) {
 		started := time.AfterFunc(2*time.Minute, func() { t.Log("it dispatches"); _ = cmd.Process.Kill() })
 		defer started.Stop()
 		out, code := runToEnd(t, cmd)
-		if code == command.ExitDone || !strings.Contains(out, "relay config import FILE --paused") {
+		if code == cli.ExitDone || !strings.Contains(out, "relay config import FILE --paused") {
 			t.Fatalf("ended with %d: %s", code, out)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/is"
@@ -100,7 +100,7 @@ func TestMoveEndpoint(t *testing.T) {
 		tr.awaitCount(t, tr.count()+100)
 		to := (int(home) + 1 + i) % 4
 		began := time.Now()
-		steps, out := nodes[i%2].move(command.ExitDone, ep, to, "--wait", "60s")
+		steps, out := nodes[i%2].move(cli.ExitDone, ep, to, "--wait", "60s")
 		if last := steps[len(steps)-1]; steps[0].State != admin.MoveOpen || last.State != admin.MoveDone ||
 			int(last.To) != to {
 			t.Fatalf("%s", out)
@@ -162,7 +162,7 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	p.awaitStatus(e, "retrying", arrival)
 	refuse := func(want, ep string, partition int, flags ...string) {
 		t.Helper()
-		if _, out := p.move(command.ExitRefused, ep, partition, flags...); !strings.Contains(out, want) {
+		if _, out := p.move(cli.ExitRefused, ep, partition, flags...); !strings.Contains(out, want) {
 			t.Errorf("%s\nwant %q", out, want)
 		}
 		if next := p.send(ep, 2); int(partitionOf(t, next)) == partition && partition != home {
@@ -173,7 +173,7 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	refuse("wait for a retry", failing, away, "--dry-run")
 	refuse("the endpoint is already in this partition", failing, home)
 	refuse("must be from 0 to 3", failing, 4)
-	if _, out := p.move(command.ExitRefused, "ep_nope", away); !strings.Contains(out, "no endpoint has this id") {
+	if _, out := p.move(cli.ExitRefused, "ep_nope", away); !strings.Contains(out, "no endpoint has this id") {
 		t.Errorf("%s", out)
 	}
 	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": true})
@@ -181,13 +181,13 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": false})
 	// With --leave the open retries stay in the old partition.
 	eventually(t, time.Minute, func() string {
-		steps, _ := p.move(command.ExitDone, failing, away, "--leave", "--dry-run")
+		steps, _ := p.move(cli.ExitDone, failing, away, "--leave", "--dry-run")
 		if steps[0].Open > 0 {
 			return fmt.Sprintf("deliveries are still in flight: %+v", steps[0])
 		}
 		return ""
 	})
-	if steps, _ := p.move(command.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 ||
+	if steps, _ := p.move(cli.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 ||
 		steps[len(steps)-1].State != admin.MoveDone {
 		t.Errorf("%+v", steps)
 	}
@@ -201,7 +201,7 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	stuck := p.send(hanging, 1)
 	home = int(partitionOf(t, stuck))
 	dest.wait(t, 1, arrival)
-	steps, out := p.move(command.ExitRefused, hanging, (home+1)%4, "--wait", "2s")
+	steps, out := p.move(cli.ExitRefused, hanging, (home+1)%4, "--wait", "2s")
 	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) ||
 		steps[1].State != admin.MoveSwitched {
 		t.Errorf("%s", out)
@@ -210,7 +210,7 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 		t.Error("the endpoint was not moved back")
 	}
 	if out, code := runToEnd(
-		t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != command.ExitMisused ||
+		t, p.command("endpoints", "move", hanging, "--data-dir", p.dir)); code != cli.ExitMisused ||
 		!strings.Contains(out, "--partition is required") {
 		t.Errorf("%d %s", code, out)
 	}
@@ -279,10 +279,10 @@ func TestOrder(t *testing.T) {
 		p.start()
 	}
 	posted.Wait()
-	home := partitionOf(t, p.send(ep, 0))                     // without the header, and so without an order
-	p.move(command.ExitRefused, ep, int(home+1)%4, "--leave") // what it leaves behind would be overtaken
+	home := partitionOf(t, p.send(ep, 0))                 // without the header, and so without an order
+	p.move(cli.ExitRefused, ep, int(home+1)%4, "--leave") // what it leaves behind would be overtaken
 	posted = post(perKey*2/3+1, perKey)
-	steps, _ := p.move(command.ExitDone, ep, int(home+1)%4, "--wait", "3600s")
+	steps, _ := p.move(cli.ExitDone, ep, int(home+1)%4, "--wait", "3600s")
 	posted.Wait()
 	began := time.Now()
 	eventually(t, time.Duration(rounds(0, 180, 3600))*time.Second, func() string {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -65,7 +65,7 @@ func TestMoveToCluster(t *testing.T) {
 	dest.wait(t, delivered+1, arrival) // the others wait for a retry, or for a probe
 	run := func(p *process, args ...string) {
 		t.Helper()
-		if out, code := runToEnd(t, p.command(args...)); code != command.ExitDone {
+		if out, code := runToEnd(t, p.command(args...)); code != cli.ExitDone {
 			t.Fatalf("relay %v ended with %d: %s", args, code, out)
 		}
 	}

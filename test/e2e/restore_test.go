@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -92,7 +92,7 @@ func (d *restoreDrill) awaitFailed(events []string) {
 func (d *restoreDrill) relay(args ...string) string {
 	d.t.Helper()
 	out, code := runToEnd(d.t, d.node.command(append(args, "--data-dir", d.node.dir)...))
-	must.Equal(d.t, code, command.ExitDone, "relay %v ended with: %s", args, out)
+	must.Equal(d.t, code, cli.ExitDone, "relay %v ended with: %s", args, out)
 	return out
 }
 

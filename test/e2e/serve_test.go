@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -279,7 +280,7 @@ func TestServeRefusesMissingSettings(t *testing.T) {
 		var out, errs bytes.Buffer
 		code := run(t.Context(), append(strings.Fields(name), "--max-body", "1"), func(string) string { return "" },
 			&out, &errs)
-		is.Equal(t, code, command.ExitMisused, "%s: exit code", name)
+		is.Equal(t, code, cli.ExitMisused, "%s: exit code", name)
 		for _, setting := range want {
 			if strings.Count(errs.String(), setting+":") != 1 {
 				t.Errorf("%s: the error must name %s exactly once:\n%s", name, setting, errs.String())
@@ -305,7 +306,7 @@ func (p *process) keys(args ...string) string {
 	p.t.Helper()
 	var out, errs bytes.Buffer
 	args = append([]string{"keys"}, append(args, "--data-dir", p.dir)...)
-	if code := run(p.t.Context(), args, func(string) string { return "" }, &out, &errs); code != command.ExitDone {
+	if code := run(p.t.Context(), args, func(string) string { return "" }, &out, &errs); code != cli.ExitDone {
 		p.t.Fatalf("relay %v: %d %s", args, code, errs.String())
 	}
 	return out.String()
@@ -536,13 +537,13 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	out, code := runToEnd(t, old.command(
 		"keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", old.dir))
 	app := strings.Fields(out)
-	if code != command.ExitDone || len(app) != 3 {
+	if code != cli.ExitDone || len(app) != 3 {
 		t.Fatalf("%d %s", code, out)
 	}
 	file := filepath.Join(t.TempDir(), "configuration.json")
 	out, code = runToEnd(t, old.command("config", "export", "--file", file, "--data-dir", old.dir, "--json"))
 	var said command.Exported
-	if code != command.ExitDone || json.Unmarshal([]byte(out), &said) != nil || said.Entities < 5 ||
+	if code != cli.ExitDone || json.Unmarshal([]byte(out), &said) != nil || said.Entities < 5 ||
 		len(said.MasterKeys) != 1 || !strings.HasPrefix(said.MasterKeys[0], "main:") {
 		t.Fatalf("%d %s", code, out)
 	}
@@ -566,8 +567,8 @@ func TestConfigMovesToANewLog(t *testing.T) {
 	}
 	damaged := filepath.Join(t.TempDir(), "damaged.json")
 	must.Do(t, os.WriteFile(damaged, []byte(strings.Replace(string(doc), "kept", "Kept", 1)), 0o600))
-	load(command.ExitRefused, "checksum", damaged)
-	load(command.ExitDone, fmt.Sprintf("imported %d entities", said.Entities), file)
+	load(cli.ExitRefused, "checksum", damaged)
+	load(cli.ExitDone, fmt.Sprintf("imported %d entities", said.Entities), file)
 	as, before := young.withKey(app[2]), old.withKey(app[2])
 	for _, path := range []string{"/v1/endpoints", "/v1/endpoints/" + ep, "/v1/alerts", "/v1/me"} {
 		want := before.must(http.StatusOK, "GET", path, nil)
@@ -590,8 +591,8 @@ func TestConfigMovesToANewLog(t *testing.T) {
 		t.Errorf("a wrong signature was answered %s", resp.Status)
 	}
 	young.endpoint(map[string]any{"destinations": []any{"https://example.com/later"}})
-	load(command.ExitRefused, "there is a configuration already", file)
-	load(command.ExitDone, "removed 1 that were there before", "--replace", file)
+	load(cli.ExitRefused, "there is a configuration already", file)
+	load(cli.ExitDone, "removed 1 that were there before", "--replace", file)
 }
 
 func TestConfigRejectsMisuse(t *testing.T) {
@@ -604,12 +605,12 @@ func TestConfigRejectsMisuse(t *testing.T) {
 		}
 	}
 	nowhere := filepath.Join(t.TempDir(), "nowhere")
-	f("Exit codes", command.ExitDone, "--help")
-	f(`unexpected argument "x"`, command.ExitMisused, "export", "x")
-	f("import takes one file", command.ExitMisused, "import")
-	f("import takes one file", command.ExitMisused, "import", "a", "b")
-	f("no such file", command.ExitRefused, "import", nowhere)
-	f("no running process", command.ExitNoProcess, "export", "--data-dir", nowhere)
+	f("Exit codes", cli.ExitDone, "--help")
+	f(`unexpected argument "x"`, cli.ExitMisused, "export", "x")
+	f("import takes one file", cli.ExitMisused, "import")
+	f("import takes one file", cli.ExitMisused, "import", "a", "b")
+	f("no such file", cli.ExitRefused, "import", nowhere)
+	f("no running process", cli.ExitNoProcess, "export", "--data-dir", nowhere)
 }
 
 // startEngine starts `relay engine`, or the Kafka for tests, on a new directory, without fsync: these tests cut no

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/eventrelay/relay/command"
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -74,7 +74,7 @@ func TestUpgradeByReplacingTheFile(t *testing.T) {
 		check := newProcess(t, dir, nil)
 		check.binary = program
 		out, code := runToEnd(t, check.command("upgrade", "--check", "--data-dir", dir))
-		if running := []string{"old", "new"}[i]; code != command.ExitDone ||
+		if running := []string{"old", "new"}[i]; code != cli.ExitDone ||
 			!strings.Contains(out, running+" runs") || !strings.Contains(out, "change nothing") {
 			t.Errorf("relay upgrade --check ended with %d: %s", code, out)
 		}
@@ -201,10 +201,10 @@ func testMigrate(t *testing.T, c *cluster) {
 		must.Equal(t, code, want, "migrate %v ended with: \n%s", flags, out)
 		return out
 	}
-	if out := migrate(command.ExitDone); strings.Count(out, " created ") != topics || !strings.HasPrefix(out, "TOPIC ") {
+	if out := migrate(cli.ExitDone); strings.Count(out, " created ") != topics || !strings.HasPrefix(out, "TOPIC ") {
 		t.Errorf("first migrate:\n%s", out)
 	}
-	if out := migrate(command.ExitDone); strings.Count(out, " right ") != topics || strings.Contains(out, "created") {
+	if out := migrate(cli.ExitDone); strings.Count(out, " right ") != topics || strings.Contains(out, "created") {
 		t.Errorf("second migrate:\n%s", out)
 	}
 
@@ -212,15 +212,15 @@ func testMigrate(t *testing.T, c *cluster) {
 	c.setTopicConfig("retry.1h", "max.message.bytes", "1000")
 	words := "topic " + c.prefix + "events: retention.ms is 604800000, want -1\n" +
 		"topic " + c.prefix + "retry.1h: max.message.bytes is 1000, want at least 12582912"
-	out := migrate(command.ExitRefused)
+	out := migrate(cli.ExitRefused)
 	if !strings.Contains(out, words) || !strings.Contains(out, "`relay migrate --fix` sets them") {
 		t.Errorf("migrate:\n%s", out)
 	}
-	if out, code := runToEnd(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != command.ExitRefused ||
+	if out, code := runToEnd(t, n.command(append(n.args, "--listen", "127.0.0.1:0")...)); code != cli.ExitRefused ||
 		!strings.Contains(out, words) {
 		t.Errorf("serve ended with %d:\n%s", code, out)
 	}
-	if out := migrate(command.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(
+	if out := migrate(cli.ExitRefused, "--replication-factor", "2", "--fix"); !strings.Contains(
 		out, "replication.factor is 1, want at least 2") {
 		t.Errorf("a higher replication factor than there are brokers:\n%s", out)
 	}
@@ -236,23 +236,23 @@ func testMigrate(t *testing.T, c *cluster) {
 			Differs []setting
 		}
 	}
-	must.Do(t, json.Unmarshal([]byte(migrate(command.ExitDone, "--fix", "--json")), &answer))
+	must.Do(t, json.Unmarshal([]byte(migrate(cli.ExitDone, "--fix", "--json")), &answer))
 	if first := answer.Topics[0]; answer.Tables != "ready" || first.State != "fixed" || len(first.Differs) != 1 ||
 		first.Differs[0] != (setting{"retention.ms", "1000", "-1", true}) {
 		t.Errorf("fixed: %+v", answer)
 	}
 
 	n.start()
-	is.Has(t, migrate(command.ExitDone, "--finalize"), "the newest, already; no step",
+	is.Has(t, migrate(cli.ExitDone, "--finalize"), "the newest, already; no step",
 		"migrate --finalize of a log that is at the newest level")
 	dest := newSink(t, nil)
 	ep, _, _ := n.forTest(t).endpoint(map[string]any{"destinations": []any{dest.URL}})
 	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 1), "delivered", arrival)
-	if out := migrate(command.ExitRefused, "--partitions", "3"); !strings.Contains(
+	if out := migrate(cli.ExitRefused, "--partitions", "3"); !strings.Contains(
 		out, "partitions is 4, want 3: partitions cannot be removed") {
 		t.Errorf("fewer partitions:\n%s", out)
 	}
-	if out := migrate(command.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
+	if out := migrate(cli.ExitDone, "--partitions", "7"); strings.Count(out, " grown ") != keyed {
 		t.Errorf("more partitions:\n%s", out)
 	}
 	n.forTest(t).awaitStatus(n.forTest(t).send(ep, 2), "delivered", arrival)
@@ -286,15 +286,15 @@ func TestMigratePrintTouchesNothing(t *testing.T) {
 		}
 	}
 	two := "http://ch1:8123/x,http://ch2:8123/x"
-	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster",
+	f(cli.ExitDone, "CREATE TABLE IF NOT EXISTS x.events ON CLUSTER 'blue' (", "--clickhouse-url", two, "--cluster",
 		"blue", "--retention-days", "7")
-	f(command.ExitDone, "TTL toStartOfDay(toDateTime(ts)) + INTERVAL 8 DAY", "--clickhouse-url", two,
+	f(cli.ExitDone, "TTL toStartOfDay(toDateTime(ts)) + INTERVAL 8 DAY", "--clickhouse-url", two,
 		"--clickhouse-cluster", "blue",
 		"--retention-days", "7")
-	f(command.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
-	f(command.ExitDone, "GRANT SELECT ON x.* TO read_x;", "--clickhouse-url", two, "--print-grants", "--print=false")
-	f(command.ExitMisused, "RELAY_CLICKHOUSE_URL: is required by migrate --print\n")
-	f(command.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two,
+	f(cli.ExitDone, "CREATE TABLE IF NOT EXISTS x.events (", "--clickhouse-url", two)
+	f(cli.ExitDone, "GRANT SELECT ON x.* TO read_x;", "--clickhouse-url", two, "--print-grants", "--print=false")
+	f(cli.ExitMisused, "RELAY_CLICKHOUSE_URL: is required by migrate --print\n")
+	f(cli.ExitRefused, "clickhouse cluster: \"blue'\" is not a plain name", "--clickhouse-url", two,
 		"--cluster", "blue'")
 }
 

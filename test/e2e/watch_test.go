@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/command/demo"
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/features/demo"
 	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -560,7 +560,7 @@ func TestDataDirTooLongForItsSocket(t *testing.T) {
 	var out, errs bytes.Buffer
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
 	code := run(t.Context(), []string{"dev", "--data-dir", dir}, func(string) string { return "" }, &out, &errs)
-	if code != command.ExitMisused || !strings.Contains(errs.String(), "RELAY_DATA_DIR: the path of the command socket") {
+	if code != cli.ExitMisused || !strings.Contains(errs.String(), "RELAY_DATA_DIR: the path of the command socket") {
 		t.Errorf("%d %s", code, errs.String())
 	}
 }

@@ -115,8 +115,11 @@ func readCode(t *testing.T) *code {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z][\w-]*):`).FindAllStringSubmatch(text(t, "Makefile"), -1) {
 		c.makeTargets[m[1]] = true
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t\t\{"([a-z]+)", "`).FindAllStringSubmatch(text(t, "command/run.go"), -1) {
-		c.relayCommand[m[1]] = true
+	commands := regexp.MustCompile("(?m)^\t\t\\{\"([a-z]+)\", \"|^\tName: \"([a-z]+)\", After: ")
+	for _, file := range append(must.Get(filepath.Glob("features/*/command.go"))(t), "command/run.go") {
+		for _, m := range commands.FindAllStringSubmatch(text(t, file), -1) {
+			c.relayCommand[m[1]+m[2]] = true
+		}
 	}
 	if len(c.makeTargets) < 5 || len(c.relayCommand) < 5 || len(c.flags) < 30 {
 		t.Fatalf("%d targets, %d subcommands, %d flags: this test looks for the wrong text",
@@ -477,7 +480,7 @@ func (d document) checkCommands(t *testing.T, c *code) {
 				}
 			}
 			for verb := range strings.SplitSeq(m[2], "|") {
-				if verb != "" && !c.literals["command"][verb] && !c.literals["command/"+m[1]][verb] {
+				if verb != "" && !c.literals["command"][verb] && !c.literals["features/"+m[1]][verb] {
 					t.Errorf("%s: %q: no command has the verb %s", d.name, line, verb)
 				}
 			}

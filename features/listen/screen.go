@@ -10,7 +10,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
-	"github.com/eventrelay/relay/command/listen/noquery"
+	"github.com/eventrelay/relay/features/listen/noquery"
 )
 
 var _ = noquery.Restore() // Bubble Tea is initialized

@@ -1,4 +1,4 @@
-package command
+package listen
 
 import (
 	"cmp"
@@ -12,12 +12,17 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/charmbracelet/x/term"
-
-	"github.com/eventrelay/relay/command/listen"
-	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/features"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/sign"
 )
+
+// Feature registers the subcommand.
+var Feature = features.Feature{Name: "listen", Commands: []cli.Command{{
+	Name: "listen", After: "apply", Run: listenCommand,
+	Help: "copy the events of an endpoint to a URL on your machine",
+}}}
 
 const listenHelp = `Usage:
   relay listen ENDPOINT --to URL [--types TYPES] [--from-now] [--state FILE] [--allow-remote]
@@ -52,7 +57,7 @@ type listenFlags struct {
 	fromNow, remote                    bool
 }
 
-func listenCommand(ctx context.Context, c call) int {
+func listenCommand(ctx context.Context, c cli.Call) int {
 	var f listenFlags
 	flags := flag.NewFlagSet("relay listen", flag.ContinueOnError)
 	flags.StringVar(&f.to, "to", "", "")
@@ -60,40 +65,40 @@ func listenCommand(ctx context.Context, c call) int {
 	flags.StringVar(&f.state, "state", "", "")
 	flags.BoolVar(&f.fromNow, "from-now", false, "")
 	flags.BoolVar(&f.remote, "allow-remote", false, "")
-	flags.StringVar(&f.baseURL, "base-url", cmp.Or(c.getenv("RELAY_BASE_URL"), "http://127.0.0.1:8080"), "")
+	flags.StringVar(&f.baseURL, "base-url", cmp.Or(c.Getenv("RELAY_BASE_URL"), "http://127.0.0.1:8080"), "")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "")
-	endpoint, args := "", c.args
+	endpoint, args := "", c.Args
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags follow it
 		endpoint, args = args[0], args[1:]
 	}
-	if err := parseFlags(flags, args, func() { fmt.Fprint(c.stdout, listenHelp) }); err != nil {
-		return exitCode(err, c.stderr)
+	if err := cli.ParseFlags(flags, args, func() { fmt.Fprint(c.Stdout, listenHelp) }); err != nil {
+		return cli.ExitCode(err, c.Stderr)
 	}
 	if rest := flags.Args(); endpoint == "" && len(rest) == 1 {
 		endpoint = rest[0]
-	} else if fault := noArguments(rest); fault != "" {
-		return exitCode(usageError{errors.New(fault)}, c.stderr)
+	} else if fault := cli.NoArguments(rest); fault != "" {
+		return cli.ExitCode(cli.UsageError{Err: errors.New(fault)}, c.Stderr)
 	}
-	return exitCode(runListen(ctx, c, f, endpoint), c.stderr)
+	return cli.ExitCode(runListen(ctx, c, f, endpoint), c.Stderr)
 }
 
-func runListen(ctx context.Context, c call, f listenFlags, endpoint string) error {
+func runListen(ctx context.Context, c cli.Call, f listenFlags, endpoint string) error {
 	if !strings.HasPrefix(endpoint, "ep_") {
-		return usageError{errors.New("the id of an endpoint is required, such as ep_4fj2: relay listen ep_… --to URL")}
+		return cli.UsageError{Err: errors.New("the id of an endpoint is required, such as ep_4fj2: relay listen ep_… --to URL")}
 	}
 	if f.to == "" {
-		return usageError{errors.New("--to is required: where copies go, such as http://localhost:3000/webhooks")}
+		return cli.UsageError{Err: errors.New("--to is required: where copies go, such as http://localhost:3000/webhooks")}
 	}
-	key, err := apiKey(c, f.keyFile)
+	key, err := c.APIKey(f.keyFile)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	o := listen.Options{BaseURL: f.baseURL, Key: key, Endpoint: endpoint, Target: f.to, Remote: f.remote,
+	o := Options{BaseURL: f.baseURL, Key: key, Endpoint: endpoint, Target: f.to, Remote: f.remote,
 		State: f.state, FromNow: f.fromNow}
-	if text := c.getenv("RELAY_FORWARD_SIGNING_SECRET"); text != "" {
+	if text := c.Getenv("RELAY_FORWARD_SIGNING_SECRET"); text != "" {
 		secret, err := sign.ParseSecret(text)
 		if err != nil {
-			return usageError{fmt.Errorf("RELAY_FORWARD_SIGNING_SECRET: %w", err)}
+			return cli.UsageError{Err: fmt.Errorf("RELAY_FORWARD_SIGNING_SECRET: %w", err)}
 		}
 		o.Secret = &secret
 	}
@@ -103,32 +108,26 @@ func runListen(ctx context.Context, c call, f listenFlags, endpoint string) erro
 	case "":
 		dir, err := os.UserCacheDir()
 		if err != nil {
-			return usageError{fmt.Errorf("no directory for the position: %w; name a file with --state", err)}
+			return cli.UsageError{Err: fmt.Errorf("no directory for the position: %w; name a file with --state", err)}
 		}
 		sum := sha256.Sum256([]byte(f.baseURL + " " + endpoint + " " + f.to))
 		o.State = filepath.Join(dir, "eventrelay", "listen-"+hex.EncodeToString(sum[:8])+".json")
 	}
-	l, err := listen.New(o)
+	l, err := New(o)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	if doctor.Unencrypted(f.baseURL) {
-		fmt.Fprintf(c.stderr, "warning: %s is not encrypted: the API key and events can be read on the way\n", f.baseURL)
+	if egress.Unencrypted(f.baseURL) {
+		fmt.Fprintf(c.Stderr, "warning: %s is not encrypted: the API key and events can be read on the way\n", f.baseURL)
 	}
-	l.SetTypes(listen.TypesOf(f.types))
+	l.SetTypes(TypesOf(f.types))
 	title := "Copies of " + endpoint + " -> " + l.Shown()
-	if in, out := os.Stdin, c.stdout; isTerminal(in) && isTerminal(out) {
+	if in, out := os.Stdin, c.Stdout; cli.IsTerminal(in) && cli.IsTerminal(out) {
 		return l.RunOnScreen(ctx, in, out, title, f.types)
 	}
-	fmt.Fprintln(c.stderr, printable(title))
-	view := &listen.Plain{Out: c.stdout, Err: c.stderr}
+	fmt.Fprintln(c.Stderr, cli.Printable(title))
+	view := &Plain{Out: c.Stdout, Err: c.Stderr}
 	err = l.Run(ctx, view)
-	fmt.Fprintln(c.stderr, view.Summary())
+	fmt.Fprintln(c.Stderr, view.Summary())
 	return err
-}
-
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(file.Fd())
 }

@@ -1,4 +1,4 @@
-package capacity
+package plan
 
 import (
 	"flag"
@@ -143,7 +143,7 @@ func TestValidateNamesEveryFlag(t *testing.T) {
 	is.OK(t, w.Validate())
 }
 
-// docs/operate/operate.md has the table of the model: go test ./pkg/capacity -update writes it.
+// docs/operate/operate.md has the table of the model: go test ./features/plan -update writes it.
 func TestCapacityTable(t *testing.T) {
 	const name, begin, end = "docs/operate/operate.md", "<!-- capacity -->\n", "<!-- /capacity -->"
 	page := text(t, name)

@@ -1,4 +1,4 @@
-package command
+package apply
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -17,9 +18,8 @@ import (
 // The last of two files would count, and with --prune the endpoints of the first would be deleted.
 func TestApplyTakesOneFile(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := Program{Version: "1.2.3"}.Run(t.Context(), []string{"apply", "-f", "a.yaml", "--file", "b.yaml"},
-		func(string) string { return "" }, &stdout, &stderr)
-	if code != ExitMisused || !strings.Contains(stderr.String(), "given twice") {
+	code := applyCommand(t.Context(), cli.Call{Args: []string{"-f", "a.yaml", "--file", "b.yaml"}, Getenv: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr})
+	if code != cli.ExitMisused || !strings.Contains(stderr.String(), "given twice") {
 		t.Errorf("two files: %d %s", code, stderr.String())
 	}
 }
@@ -47,14 +47,13 @@ func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
 	defer relay.Close()
 	for _, flags := range [][]string{{"--dry-run"}, nil} { // differences; then an error with the name
 		var stdout, stderr bytes.Buffer
-		Program{Version: "1.2.3"}.Run(t.Context(), append([]string{"apply", "-f", file, "--base-url", relay.URL}, flags...),
-			func(name string) string { return map[string]string{apiKeyEnv: "key"}[name] }, &stdout, &stderr)
+		applyCommand(t.Context(), cli.Call{Args: append([]string{"-f", file, "--base-url", relay.URL}, flags...), Getenv: func(name string) string { return map[string]string{cli.APIKeyEnv: "key"}[name] }, Stdout: &stdout, Stderr: &stderr})
 		out := stdout.String() + stderr.String()
 		if !strings.Contains(out, "a·[1A·[2K") || !strings.Contains(out, "f·[2K") {
 			t.Errorf("%v: what is shown lacks something: %q", flags, out)
 		}
 		for line := range strings.Lines(out) {
-			is.Equal(t, line, printable(strings.TrimSuffix(line, "\n"))+"\n", "%v: a terminal acts on", flags)
+			is.Equal(t, line, cli.Printable(strings.TrimSuffix(line, "\n"))+"\n", "%v: a terminal acts on", flags)
 		}
 	}
 }

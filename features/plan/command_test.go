@@ -1,4 +1,4 @@
-package command
+package plan
 
 import (
 	"bytes"
@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/capacity"
+	"github.com/eventrelay/relay/command/cli"
 )
 
 func runPlanWith(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, complaint bytes.Buffer
 	getenv := func(string) string { return "" }
-	code = Program{Version: "1.2.3"}.Run(t.Context(), append([]string{"plan"}, args...), getenv, &out, &complaint)
+	code = planCommand(t.Context(), cli.Call{Args: args, Getenv: getenv, Stdout: &out, Stderr: &complaint})
 	return code, out.String(), complaint.String()
 }
 
@@ -25,17 +25,17 @@ func TestPlanPrintsEveryPart(t *testing.T) {
 		"ingest", "dispatch", "write",
 		"RELAY_PARTITIONS=32 RELAY_REPLICATION_FACTOR=3 RELAY_RETENTION_DAYS=90", "\nAssumed:\n", "  CPU of kafka ",
 		"measured after merges"} {
-		if code != ExitDone || complaint != "" || !strings.Contains(out, want) {
+		if code != cli.ExitDone || complaint != "" || !strings.Contains(out, want) {
 			t.Fatalf("%d %s: %q is missing in\n%s", code, complaint, want, out)
 		}
 	}
 	_, asJSON, _ := runPlanWith(t, append(args, "--json")...)
-	var p capacity.Plan
+	var p Plan
 	if err := json.Unmarshal([]byte(asJSON), &p); err != nil || p.Work.Size != 2000 || p.Work.RetentionDays != 90 ||
 		len(p.Parts) < 4 || len(p.Assumed) < 10 {
 		t.Errorf("%v: %s", err, asJSON)
 	}
-	if code, help, _ := runPlanWith(t, "--help"); code != ExitDone || help != planHelp {
+	if code, help, _ := runPlanWith(t, "--help"); code != cli.ExitDone || help != planHelp {
 		t.Errorf("--help ends with %d: %s", code, help)
 	}
 }
@@ -61,7 +61,7 @@ func TestPlanFaultsAreNamed(t *testing.T) {
 	} {
 		code, out, complaint := runPlanWith(t, strings.Fields(args)...)
 		for _, want := range wants {
-			if code != ExitMisused || out != "" || !strings.Contains(complaint, want) {
+			if code != cli.ExitMisused || out != "" || !strings.Contains(complaint, want) {
 				t.Errorf("%s: %d, %q is missing in %s", args, code, want, complaint)
 			}
 		}

@@ -1,7 +1,7 @@
-// Package capacity computes what a cluster needs for a given work: brokers, nodes, servers, cores, memory and disks. It
+// Package plan computes what a cluster needs for a given work: brokers, nodes, servers, cores, memory and disks. It
 // is a linear model of measurements; tools/bench/capacity.md says how each of its constants was measured
 // and how far the model is from runs that it was not made from. Begin with Work and For.
-package capacity
+package plan
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package command
+package plan
 
 import (
 	"context"
@@ -11,8 +11,15 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/eventrelay/relay/pkg/capacity"
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/features"
 )
+
+// Feature registers the subcommand.
+var Feature = features.Feature{Name: "plan", Commands: []cli.Command{{
+	Name: "plan", After: "listen", Run: planCommand,
+	Help: "print how many machines and how large disks a cluster needs for a given load",
+}}}
 
 const planHelp = `Usage:
   relay plan --events-per-second N --size BYTES [--destinations N] [--attempts N] [--retention DAYS]
@@ -41,26 +48,26 @@ yours with relay-bench capacity before you order machines.
 Exit codes: 0 done, 2 wrong usage.
 `
 
-func planCommand(_ context.Context, c call) int {
-	return exitCode(runPlan(c), c.stderr)
+func planCommand(_ context.Context, c cli.Call) int {
+	return cli.ExitCode(runPlan(c), c.Stderr)
 }
 
-func runPlan(c call) error {
-	w, asJSON, err := readPlan(c.args, func() { fmt.Fprint(c.stdout, planHelp) })
+func runPlan(c cli.Call) error {
+	w, asJSON, err := readPlan(c.Args, func() { fmt.Fprint(c.Stdout, planHelp) })
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	p := capacity.For(w)
+	p := For(w)
 	if asJSON {
-		return json.NewEncoder(c.stdout).Encode(p)
+		return json.NewEncoder(c.Stdout).Encode(p)
 	}
-	return printPlan(c.stdout, p)
+	return printPlan(c.Stdout, p)
 }
 
 // readPlan reads the command line. It reports every fault at once: flags that are missing, values that are not numbers,
 // or else those out of range.
-func readPlan(args []string, help func()) (w capacity.Work, asJSON bool, err error) {
-	w = capacity.Usual()
+func readPlan(args []string, help func()) (w Work, asJSON bool, err error) {
+	w = Usual()
 	flags := flag.NewFlagSet("relay plan", flag.ContinueOnError)
 	flags.Var(decimal(&w.Events), "events-per-second", "")
 	flags.Var(size(&w.Size), "size", "")
@@ -73,11 +80,11 @@ func readPlan(args []string, help func()) (w capacity.Work, asJSON bool, err err
 	flags.Var(decimal(&w.Deduplicated), "deduplicated", "")
 	flags.Var(whole(&w.Cores), "cores", "")
 	flags.BoolVar(&asJSON, "json", false, "")
-	if err := parseFlags(flags, args, help); err != nil {
+	if err := cli.ParseFlags(flags, args, help); err != nil {
 		return w, false, err
 	}
 	var faults []error
-	if fault := noArguments(flags.Args()); fault != "" {
+	if fault := cli.NoArguments(flags.Args()); fault != "" {
 		faults = append(faults, errors.New(fault))
 	}
 	flags.VisitAll(func(f *flag.Flag) {
@@ -150,7 +157,7 @@ func size(to *int) *planValue {
 	}}
 }
 
-func printPlan(to io.Writer, p capacity.Plan) error {
+func printPlan(to io.Writer, p Plan) error {
 	w := p.Work
 	fmt.Fprintf(to, "%v events a second of %d B, %v destinations, %v attempts: at the peak %.0f events and %.0f requests "+
 		"a second; %d days\n\n", w.Events, w.Size, w.Destinations, w.Attempts, p.PeakEvents, p.PeakRequests, w.RetentionDays)

@@ -1,4 +1,4 @@
-package command
+package apply
 
 import (
 	"context"
@@ -9,15 +9,16 @@ import (
 	"io"
 	"os"
 
-	"github.com/eventrelay/relay/command/apply"
-	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/features"
+	"github.com/eventrelay/relay/pkg/egress"
 )
 
-// apiKeyEnv is the API key of commands that call a relay's API from anywhere; apiKeyFileEnv names a file with it.
-const (
-	apiKeyEnv     = "RELAY_API_KEY"
-	apiKeyFileEnv = "RELAY_API_KEY_FILE"
-)
+// Feature registers the subcommand.
+var Feature = features.Feature{Name: "apply", Commands: []cli.Command{{
+	Name: "apply", After: "config", Run: applyCommand,
+	Help: "create, update and delete endpoints to match a YAML file",
+}}}
 
 const applyHelp = `Usage:
   relay apply -f FILE [--dry-run] [--prune] [--json] [--base-url URL] [--api-key-file FILE]
@@ -57,7 +58,7 @@ type applyFlags struct {
 	dryRun, prune, asJSON  bool
 }
 
-func applyCommand(ctx context.Context, c call) int {
+func applyCommand(ctx context.Context, c cli.Call) int {
 	var f applyFlags
 	flags := flag.NewFlagSet("relay apply", flag.ContinueOnError)
 	oneFile := func(name string) error {
@@ -72,89 +73,71 @@ func applyCommand(ctx context.Context, c call) int {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "")
 	flags.BoolVar(&f.prune, "prune", false, "")
 	flags.BoolVar(&f.asJSON, "json", false, "")
-	flags.StringVar(&f.baseURL, "base-url", c.getenv("RELAY_BASE_URL"), "")
+	flags.StringVar(&f.baseURL, "base-url", c.Getenv("RELAY_BASE_URL"), "")
 	flags.StringVar(&f.keyFile, "api-key-file", "", "")
-	if err := parseFlags(flags, c.args, func() { fmt.Fprint(c.stdout, applyHelp) }); err != nil {
-		return exitCode(err, c.stderr)
+	if err := cli.ParseFlags(flags, c.Args, func() { fmt.Fprint(c.Stdout, applyHelp) }); err != nil {
+		return cli.ExitCode(err, c.Stderr)
 	}
-	if fault := noArguments(flags.Args()); fault != "" {
-		return exitCode(usageError{errors.New(fault)}, c.stderr)
+	if fault := cli.NoArguments(flags.Args()); fault != "" {
+		return cli.ExitCode(cli.UsageError{Err: errors.New(fault)}, c.Stderr)
 	}
-	return exitCode(runApply(ctx, c, f), c.stderr)
+	return cli.ExitCode(runApply(ctx, c, f), c.Stderr)
 }
 
-func runApply(ctx context.Context, c call, f applyFlags) error {
+func runApply(ctx context.Context, c cli.Call, f applyFlags) error {
 	if f.file == "" {
-		return usageError{errors.New("-f is required: the file with the endpoints; - is standard input")}
+		return cli.UsageError{Err: errors.New("-f is required: the file with the endpoints; - is standard input")}
 	}
 	if f.baseURL == "" {
-		return usageError{errors.New("RELAY_BASE_URL: is required: the address of the relay, such as " +
+		return cli.UsageError{Err: errors.New("RELAY_BASE_URL: is required: the address of the relay, such as " +
 			"https://hooks.example.com")}
 	}
-	key, err := apiKey(c, f.keyFile)
+	key, err := c.APIKey(f.keyFile)
 	if err != nil {
-		return usageError{err}
+		return cli.UsageError{Err: err}
 	}
-	if doctor.Unencrypted(f.baseURL) {
-		fmt.Fprintf(c.stderr, "warning: %s is not encrypted: the API key and all secrets can be read on the way\n", f.baseURL)
+	if egress.Unencrypted(f.baseURL) {
+		fmt.Fprintf(c.Stderr, "warning: %s is not encrypted: the API key and all secrets can be read on the way\n", f.baseURL)
 	}
 	from := io.Reader(os.Stdin)
 	if f.file != "-" {
 		file, err := os.Open(f.file)
 		if err != nil {
-			return usageError{err}
+			return cli.UsageError{Err: err}
 		}
 		defer file.Close()
 		from = file
 	}
-	show := func(x *apply.Change) { printChange(c.stdout, x) }
+	show := func(x *Change) { printChange(c.Stdout, x) }
 	if f.asJSON {
-		show = func(*apply.Change) {}
+		show = func(*Change) {}
 	}
-	changes, err := apply.Run(ctx, apply.Options{
+	changes, err := Run(ctx, Options{
 		BaseURL: f.baseURL, Key: key, File: from, FileName: f.file, DryRun: f.dryRun, Prune: f.prune, Show: show,
-		Warn: func(text string) { fmt.Fprintf(c.stderr, "warning: %s\n", printable(text)) },
-		Sources: apply.Sources{Getenv: c.getenv, ReadSecret: func(path string) (string, error) {
-			text, open, err := readSecret(path)
+		Warn: func(text string) { fmt.Fprintf(c.Stderr, "warning: %s\n", cli.Printable(text)) },
+		Sources: Sources{Getenv: c.Getenv, ReadSecret: func(path string) (string, error) {
+			text, open, err := cli.ReadSecret(path)
 			for _, path := range open {
-				fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", printable(path))
+				fmt.Fprintf(c.Stderr, "warning: other users can read or change %s; run chmod 600\n", cli.Printable(path))
 			}
 			return text, err
 		}},
 	})
-	if errors.Is(err, apply.ErrFile) {
-		return usageError{err}
+	if errors.Is(err, ErrFile) {
+		return cli.UsageError{Err: err}
 	}
 	if f.asJSON {
-		return errors.Join(json.NewEncoder(c.stdout).Encode(map[string]any{"dry_run": f.dryRun, "changes": changes}), err)
+		return errors.Join(json.NewEncoder(c.Stdout).Encode(map[string]any{"dry_run": f.dryRun, "changes": changes}), err)
 	}
-	printSummary(c.stdout, changes, f.dryRun, err != nil)
+	printSummary(c.Stdout, changes, f.dryRun, err != nil)
 	return err
-}
-
-// apiKey returns the API key of this call, from a file or the environment.
-func apiKey(c call, file string) (string, error) {
-	s := setting{env: apiKeyEnv, secret: true}
-	getenv := c.getenv
-	if file != "" {
-		getenv = func(name string) string { return map[string]string{apiKeyFileEnv: file}[name] }
-	}
-	key, open, err := s.fromEnvironment(getenv)
-	for _, path := range open {
-		fmt.Fprintf(c.stderr, "warning: other users can read or change %s; run chmod 600\n", path)
-	}
-	if err == nil && key == "" {
-		err = fmt.Errorf("%s: is required: an API key; %[1]s_FILE or --api-key-file names a file with it",
-			apiKeyEnv)
-	}
-	return key, err
 }
 
 // printChange prints a change and its differences; nothing for an endpoint that stays as it is. Whoever wrote the file
 // chose its names: none of them may hide a line from who reviews the changes in a terminal.
-func printChange(w io.Writer, x *apply.Change) {
-	line := func(format string, args ...any) { fmt.Fprintln(w, printable(fmt.Sprintf(format, args...))) }
-	if x.Action != apply.Unchanged {
+func printChange(w io.Writer, x *Change) {
+	line := func(format string, args ...any) { fmt.Fprintln(w, cli.Printable(fmt.Sprintf(format, args...))) }
+	if x.Action != Unchanged {
 		id := ""
 		if x.ID != "" {
 			id = " (" + x.ID + ")"
@@ -166,7 +149,7 @@ func printChange(w io.Writer, x *apply.Change) {
 		line("%s endpoint %s%s%s", x.Action, x.Name, of, id)
 	}
 	for _, f := range x.Fields {
-		if x.Action == apply.Create {
+		if x.Action == Create {
 			line("    %s: %s", f.Path, f.New)
 			continue
 		}
@@ -177,12 +160,12 @@ func printChange(w io.Writer, x *apply.Change) {
 	}
 }
 
-func printSummary(w io.Writer, changes []*apply.Change, dryRun, failed bool) {
+func printSummary(w io.Writer, changes []*Change, dryRun, failed bool) {
 	counts := map[string]int{}
 	made, all := 0, 0
 	for _, x := range changes {
 		counts[x.Action]++
-		if x.Action != apply.Unchanged {
+		if x.Action != Unchanged {
 			all++
 			if x.Done {
 				made++
@@ -197,9 +180,9 @@ func printSummary(w io.Writer, changes []*apply.Change, dryRun, failed bool) {
 		fmt.Fprintf(w, "%d of %d changes are made; run the same command again for the others\n", made, all)
 	case dryRun:
 		fmt.Fprintf(w, "to create %d, to change %d, to delete %d, unchanged %d; nothing was done (--dry-run)\n",
-			counts[apply.Create], counts[apply.Update], counts[apply.Delete], counts[apply.Unchanged])
+			counts[Create], counts[Update], counts[Delete], counts[Unchanged])
 	default:
-		fmt.Fprintf(w, "created %d, changed %d, deleted %d, unchanged %d\n", counts[apply.Create], counts[apply.Update],
-			counts[apply.Delete], counts[apply.Unchanged])
+		fmt.Fprintf(w, "created %d, changed %d, deleted %d, unchanged %d\n", counts[Create], counts[Update],
+			counts[Delete], counts[Unchanged])
 	}
 }
