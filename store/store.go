@@ -104,7 +104,7 @@ type FlushRequester interface {
 	Progress() Progress
 	// Unstored returns the rows that the writer holds in memory, once it has read every record below the offsets. Until
 	// then it returns nil, reads on at once, and then closes Progress.Changed. owned is false, and the rows are nil, when
-	// the writer does not own all of the partitions. The offsets are of topics that lists of events need.
+	// the writer does not own all of the partitions. The offsets are of topics that events need.
 	Unstored(offsets map[stream.Partition]int64) (rows *Unstored, owned bool)
 }
 

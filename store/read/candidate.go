@@ -16,10 +16,7 @@ import (
 )
 
 // rowReader reads the rows of lists.
-type rowReader struct {
-	*Reader
-	unstored *unstoredRows // nil: everything is stored
-}
+type rowReader struct{ *Reader }
 
 // candidate is an event that may match a query, with the rows that determine its status.
 type candidate struct {
@@ -84,9 +81,15 @@ func (r rowReader) addStatuses(ctx context.Context, account string, cands []cand
 		ids[i] = cands[i].ID
 		at[cands[i].ID] = &cands[i]
 	}
-	q := ch.WhereIDs(cluster.SelectVersions().Add(" FINAL WHERE account = ", account), ids)
-	of := func(d id.ID) *[]event.Delivery { return &at[d].deliveries }
-	if err := r.unstored.readDeliveries(ctx, r.Reader, q, of); err != nil {
+	q := ch.WhereIDs(cluster.SelectDeliveries().Add(" FINAL WHERE account = ", account), ids)
+	err := r.Each(ctx, q, func(rows driver.Rows) error {
+		d, of, err := cluster.ScanDelivery(rows)
+		if err == nil {
+			at[of].deliveries = append(at[of].deliveries, d)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for i := range cands {
@@ -108,16 +111,14 @@ func (r rowReader) addAttemptsAndReceipts(ctx context.Context, account string, p
 	var attempts map[id.ID]attemptCount
 	var receipts map[id.ID]event.Processing
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		return r.unstored.readInOrder(gctx, func(ctx context.Context) error {
-			if !addStatus {
-				return nil
+	g.Go(func() (err error) {
+		if addStatus { // before the attempts, which the writer inserts first
+			if err := r.addStatuses(gctx, account, page); err != nil {
+				return err
 			}
-			return r.addStatuses(ctx, account, page)
-		}, func(ctx context.Context) (err error) {
-			attempts, err = r.countAttempts(ctx, account, ids)
-			return err
-		})
+		}
+		attempts, err = r.countAttempts(gctx, account, ids)
+		return err
 	})
 	if !page[0].receiptRead { // equal for all rows of a page
 		g.Go(func() (err error) { receipts, err = r.findReceipts(gctx, account, ids); return err })
@@ -184,14 +185,7 @@ func (r rowReader) addRuns(ctx context.Context, q *event.Query, cands []candidat
 
 func (r rowReader) countAttempts(ctx context.Context, account string, ids []id.ID) (map[id.ID]attemptCount, error) {
 	q := new(ch.Query).Add("SELECT id, uniqExact(dest, attempt), max(at) FROM attempts WHERE account = ", account)
-	r.unstored.exceptAttempts(ch.WhereIDs(q, ids))
-	counts, err := cluster.ByKey(ctx, r.Cluster, q.Add(" GROUP BY id"), scanCount[id.ID])
-	if err == nil {
-		for of, o := range r.unstored.attemptsBelow(id.ID{}) {
-			counts[of.Event] = counts[of.Event].plus(o.Attempt.StartedAt)
-		}
-	}
-	return counts, err
+	return cluster.ByKey(ctx, r.Cluster, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scanCount[id.ID])
 }
 
 func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
@@ -202,21 +196,7 @@ func scanCount[K any](rows driver.Rows, of *K, c *attemptCount) error {
 }
 
 func (r rowReader) findReceipts(ctx context.Context, account string, ids []id.ID) (map[id.ID]event.Processing, error) {
-	q := new(ch.Query).Add("SELECT id, argMax(state, ver), max(ver) FROM receipts WHERE account = ", account)
-	versions := make(map[id.ID]uint64)
-	scan := func(rows driver.Rows, d *id.ID, state *event.Processing) error {
-		var version uint64
-		err := rows.Scan(d, (*string)(state), &version)
-		versions[*d] = version
-		return err
-	}
-	states, err := cluster.ByKey(ctx, r.Cluster, ch.WhereIDs(q, ids).Add(" GROUP BY id"), scan)
-	if err == nil {
-		r.unstored.eachReceipt(func(x *event.Receipt, offset int64) {
-			if v, stored := versions[x.Event]; !stored || x.Version(offset) > v {
-				states[x.Event], versions[x.Event] = x.State, x.Version(offset)
-			}
-		})
-	}
-	return states, err
+	q := new(ch.Query).Add("SELECT id, argMax(state, ver) FROM receipts WHERE account = ", account)
+	return cluster.ByKey(ctx, r.Cluster, ch.WhereIDs(q, ids).Add(" GROUP BY id"),
+		func(rows driver.Rows, d *id.ID, state *event.Processing) error { return rows.Scan(d, (*string)(state)) })
 }

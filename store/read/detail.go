@@ -257,7 +257,7 @@ func whereEvent(q *ch.Query, account string, d id.ID) *ch.Query {
 // event reads an event, and the size of its body as it was received.
 func (r eventReader) event(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	found *event.Event, size int, err error) {
-	if found, size = inMemory.event(d); found == nil {
+	if found, size = inMemory.event, inMemory.size; found == nil {
 		err = r.Each(ctx, whereEvent(cluster.SelectFullEvent(), account, d).Add(" LIMIT 1"),
 			func(rows driver.Rows) (err error) {
 				found, size, err = cluster.ScanFullEvent(rows, account)
@@ -276,7 +276,7 @@ func (r eventReader) event(ctx context.Context, account string, d id.ID, inMemor
 func (r eventReader) deliveries(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	ds []event.Delivery, err error) {
 	q := whereEvent(cluster.SelectVersions().Add(" FINAL"), account, d)
-	err = inMemory.readDeliveries(ctx, r.Reader, q, func(id.ID) *[]event.Delivery { return &ds })
+	ds, err = inMemory.readDeliveries(ctx, r.Reader, q)
 	slices.SortFunc(ds, func(a, b event.Delivery) int { return cmp.Compare(a.Destination, b.Destination) })
 	return ds, err
 }
@@ -316,7 +316,7 @@ func (r eventReader) attemptCounts(
 	inMemory.exceptAttempts(q)
 	counts, err := cluster.ByKey(ctx, r.Cluster, q.Add(" GROUP BY dest"), scanCount[string])
 	for of, o := range inMemory.attemptsBelow(below) {
-		counts[of.Dest] = counts[of.Dest].plus(o.Attempt.StartedAt)
+		counts[of.dest] = counts[of.dest].plus(o.Attempt.StartedAt)
 	}
 	return counts, err
 }
@@ -336,7 +336,8 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 	if err != nil {
 		return page, err
 	}
-	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, attemptRange{before, limit, attemptBody}, nil)
+	page.Rows, page.More, err = eventReader{r}.attempts(ctx, account, d, attemptRange{before, limit, attemptBody},
+		new(unstoredRows))
 	if err != nil || len(page.Rows) > 0 {
 		return page, err
 	}

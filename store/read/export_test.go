@@ -121,7 +121,7 @@ func UsedFilters(q event.Query) uint { return uint(newPredicate(&q).used) }
 func IncompleteFilters() (missing uint) {
 	for _, d := range definitions(&event.Query{}) {
 		fixed, changing := d.filter&fixedFilters != 0, d.filter&changingFilters != 0
-		if fixed != (d.column != nil) || fixed != (d.holds != nil) ||
+		if fixed != (d.column != nil) ||
 			changing != (d.candidates != nil) || changing != (d.matches != nil) {
 			missing |= uint(d.filter)
 		}

@@ -38,8 +38,6 @@ type definition struct {
 	used   bool
 	// column appends the condition on a column that is written with the event and never changes.
 	column func(*event.Query, *ch.Query)
-	// holds is the same condition for an event in memory.
-	holds func(*event.Query, *event.Event) bool
 	// candidates appends a condition that every matching event fulfils, and possibly others. matches decides about each
 	// candidate.
 	candidates func(*predicate, *ch.Query, timeRange)
@@ -50,9 +48,9 @@ type definition struct {
 // a search.
 func definitions(q *event.Query) []definition {
 	return []definition{
-		{filter: byEndpoint, used: len(q.Endpoints) > 0, column: endpointColumn, holds: hasEndpoint},
-		{filter: bySource, used: len(q.Sources) > 0, column: sourceColumn, holds: hasSource},
-		{filter: byType, used: len(q.Types) > 0, column: typeColumn, holds: hasType},
+		{filter: byEndpoint, used: len(q.Endpoints) > 0, column: endpointColumn},
+		{filter: bySource, used: len(q.Sources) > 0, column: sourceColumn},
+		{filter: byType, used: len(q.Types) > 0, column: typeColumn},
 		{filter: byStatus, used: len(q.Statuses) > 0, candidates: statusCandidates, matches: matchesStatus},
 		{
 			filter: byDestination, used: len(q.Destinations) > 0,
@@ -147,16 +145,6 @@ func (p *predicate) addCandidates(q *ch.Query, s timeRange) {
 	}
 }
 
-// holds checks the fixed filters of an event in memory.
-func (p *predicate) holds(e *event.Event) bool {
-	for _, d := range p.definitions {
-		if d.holds != nil && !d.holds(p.Query, e) {
-			return false
-		}
-	}
-	return true
-}
-
 // matches checks a candidate after its deliveries and receipts were read.
 func (p *predicate) matches(c *candidate) bool {
 	for _, d := range p.definitions {
@@ -174,18 +162,6 @@ func endpointColumn(q *event.Query, to *ch.Query) {
 	} else {
 		to.Add(" AND endpoint IN ", q.Endpoints)
 	}
-}
-
-func hasEndpoint(q *event.Query, e *event.Event) bool {
-	return slices.Contains(q.Endpoints, e.Endpoint)
-}
-
-func hasSource(q *event.Query, e *event.Event) bool { return slices.Contains(q.Sources, e.Source) }
-
-func hasType(q *event.Query, e *event.Event) bool {
-	return slices.ContainsFunc(q.Types, func(t string) bool {
-		return t == e.Type && !isPrefix(t) || isPrefix(t) && strings.HasPrefix(e.Type, strings.TrimSuffix(t, "*"))
-	})
 }
 
 func sourceColumn(q *event.Query, to *ch.Query) {

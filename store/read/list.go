@@ -8,7 +8,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/ch"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/fence"
@@ -52,29 +51,27 @@ type walk struct {
 	chunk, ids int
 	// bytes bounds the bodies and headers in one chunk of a search; scanned counts the rows that the search has read.
 	bytes, scanned int
-	unstored       *store.Unstored // nil: everything is read from the store
-	rows           rowReader       // with the unstored rows of the events that were found last
+	rows           rowReader
 }
 
 // Events returns one page of a list. The first page (Before is zero) shows every event that was acknowledged before the
 // call, unless AsOf is set. Errors are event.ErrUnavailable and event.ErrOverloaded.
 func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
-	defer cancel()
-	var page event.Page
-	reportedBefore := r.reportedBoundFor(ctx, &q) // before the fence
-	unstored, asOf, err := r.waitList(ctx, &q)
+	var reportedBefore time.Time
+	// All pages of pending events wait: the bound is asked again for each, and requires stored outcomes.
+	wait := q.Before.IsZero() || mayMatchUnreported(&q)
+	ctx, end, asOf, err := r.Begin(ctx, wait, func(ctx context.Context) (time.Time, error) {
+		reportedBefore = r.reportedBoundFor(ctx, &q) // before the fence
+		return r.Fence.WaitAll(ctx)
+	})
+	defer end()
+	page := event.Page{AsOf: asOf}
 	if err != nil {
 		return page, err
 	}
-	if page.AsOf = asOf; !asOf.IsZero() {
+	if !asOf.IsZero() {
 		reportedBefore = time.Time{} // the outcomes may not be in the store yet
 	}
-	release, err := r.AcquireSlot(ctx)
-	if err != nil {
-		return page, err
-	}
-	defer release()
 	if q.Search != nil {
 		release, err := r.acquireSearch(ctx, q.Account)
 		if err != nil {
@@ -83,20 +80,6 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		defer release()
 	}
 	w := r.newWalk(q, reportedBefore)
-	w.unstored = unstored
-	inMemory, complete, err := unstoredList{w}.find(ctx, q.Limit+1)
-	if err == nil && !complete {
-		w.unstored = nil
-		if page.AsOf, err = r.Fence.WaitAll(ctx); !page.AsOf.IsZero() {
-			w.allReportedBefore = time.Time{}
-		}
-	}
-	if err != nil {
-		return event.Page{}, err
-	}
-	if len(inMemory) > q.Limit { // what is older than these is not on the page
-		w.since = inMemory[q.Limit].ID.Time()
-	}
 	found, outOfBudget, err := collect(ctx, w, q.Limit+1)
 	if err != nil {
 		return event.Page{}, err
@@ -105,39 +88,14 @@ func (r *Reader) Events(ctx context.Context, q event.Query) (event.Page, error) 
 		page.Partial, page.ResumeBefore = true, w.before
 	}
 	page.Scanned = w.scanned
-	if found = mergeNewestFirst(found, inMemory); len(found) > q.Limit {
+	if len(found) > q.Limit {
 		found, page.More = found[:q.Limit], true
 	}
-	rows := unstoredOf(w.unstored, q.Account, idsOf(found)...)
-	if len(rows.attempts) > maxIDs {
-		if page.AsOf, err = r.Fence.WaitAll(ctx); err != nil {
-			return event.Page{}, err
-		}
-		rows = nil
-	}
-	w.rows.unstored = rows
 	if err := w.rows.addAttemptsAndReceipts(ctx, q.Account, found, !w.has(changingFilters)); err != nil {
 		return event.Page{}, err
 	}
 	page.Rows = summariesOf(found)
 	return page, nil
-}
-
-// waitList waits for a list. The list merges the rows that it returns with those of the store.
-//
-// Lists by destination or run and searches find their events by statements alone. Where another node may answer the
-// next page, it would not know what this page left in memory. Where none may, later pages come from memory too, so that
-// they leave nothing out. Elsewhere the first page waits until all rows are stored, and later ones wait for nothing.
-// All pages of pending events wait: allReportedBefore is asked again for each, and requires stored outcomes.
-func (r *Reader) waitList(ctx context.Context, q *event.Query) (*store.Unstored, time.Time, error) {
-	if r.Fence.IsAlone() && newPredicate(q).used&^(fixedFilters|byStatus|byProcessing) == 0 {
-		return r.Fence.ReadAll(ctx)
-	}
-	if !q.Before.IsZero() && !mayMatchUnreported(q) {
-		return nil, time.Time{}, nil
-	}
-	asOf, err := r.Fence.WaitAll(ctx)
-	return nil, asOf, err
 }
 
 // reportedBoundFor returns Unreported.AllReportedBefore for a query that may match a delivery without an outcome, and
@@ -180,7 +138,7 @@ func summariesOf(found []candidate) []event.Summary {
 
 func (r *Reader) newWalk(q event.Query, reportedBefore time.Time) *walk {
 	w := &walk{
-		r: r, rows: rowReader{Reader: r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.Now().Add(fence.MaxIDSkew),
+		r: r, rows: rowReader{r}, predicate: newPredicate(&q), since: r.Oldest(), until: r.Now().Add(fence.MaxIDSkew),
 		width: orderedWindow, growth: windowGrowth, chunk: firstChunk, ids: firstIDs,
 		// Truncated to a millisecond, like ids, so that the windows on both sides of it meet.
 		allReportedBefore: reportedBefore.Truncate(time.Millisecond),
@@ -262,8 +220,7 @@ func (w *walk) next(ctx context.Context, n int) ([]candidate, error) {
 }
 
 // addStates reads the deliveries of candidates, and the states of their receipts if the query asks for them.
-func (r *rowReader) addStates(ctx context.Context, w *walk, found []candidate) error {
-	r.unstored = unstoredOf(w.unstored, w.Account, idsOf(found)...)
+func (r rowReader) addStates(ctx context.Context, w *walk, found []candidate) error {
 	if err := r.addStatuses(ctx, w.Account, found); err != nil || !w.has(byProcessing) {
 		return err
 	}

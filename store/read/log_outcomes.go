@@ -11,7 +11,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/read/fence"
 )
 
@@ -70,14 +69,14 @@ func (r eventReader) outcomesInLog(ctx context.Context, account string, d id.ID)
 	if err != nil {
 		return nil, err
 	}
-	rows := unstoredOf(nil, account)
+	rows := newUnstoredRows()
 	if from >= ends[at] {
 		return rows, nil
 	}
 	return rows, r.Topic.Read(ctx, at, from, func(record *stream.Record) error {
 		head, err := event.DecodeOutcomeHead(record)
 		if err == nil && head.Event == d { // one that cannot be decoded is a dead letter of the writer
-			err = rows.addOutcome(account, record)
+			err = rows.addRecord(account, record)
 		} else {
 			err = nil
 		}
@@ -88,8 +87,8 @@ func (r eventReader) outcomesInLog(ctx context.Context, account string, d id.ID)
 	})
 }
 
-// addOutcome adds the outcome in a record.
-func (u *unstoredRows) addOutcome(account string, record *stream.Record) error {
+// addRecord adds the outcome in a record.
+func (u *unstoredRows) addRecord(account string, record *stream.Record) error {
 	o, err := event.DecodeOutcome(record)
 	if err != nil || o.Account != account {
 		return err
@@ -98,10 +97,7 @@ func (u *unstoredRows) addOutcome(account string, record *stream.Record) error {
 	if err != nil {
 		return err
 	}
-	keepNewest(u.deliveries, o, version)
-	if o.Attempt != nil {
-		u.attempts[attemptKey{cluster.DeliveryKey{Event: o.Event, Dest: o.Dest}, o.Attempt.ID}] = o
-	}
+	u.addOutcome(o, version)
 	if len(u.attempts) > maxLogAttempts {
 		return errors.New("the event has too many attempts")
 	}

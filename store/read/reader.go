@@ -78,11 +78,11 @@ func (r *Reader) Summaries(ctx context.Context, account string, ids []id.ID) (ma
 	newest := slices.SortedFunc(slices.Values(ids), id.NewestFirst)
 	newest = slices.Compact(newest)
 	q := ch.WhereIDs(selectEvents(tableEvents).Add(" WHERE account = ", account), newest)
-	found, _, err := rowReader{Reader: r}.readEvents(ctx, account, q, 0)
+	found, _, err := rowReader{r}.readEvents(ctx, account, q, 0)
 	if err != nil {
 		return nil, err
 	}
-	if err := (rowReader{Reader: r}).addAttemptsAndReceipts(ctx, account, found, true); err != nil {
+	if err := (rowReader{r}).addAttemptsAndReceipts(ctx, account, found, true); err != nil {
 		return nil, err
 	}
 	for i := range found {

@@ -46,10 +46,10 @@ func (k *receiptHistory) add(r *event.Receipt, offset int64) {
 func (r receiptReader) receipt(ctx context.Context, account string, d id.ID, inMemory *unstoredRows) (
 	*event.Receipt, error) {
 	k, err := r.receipts(ctx, account, d)
-	inMemory.eachReceipt(func(x *event.Receipt, offset int64) {
-		own := *x // the row is shared
-		k.add(&own, offset)
-	})
+	for _, x := range inMemory.receipts {
+		own := *x.Receipt // the row is shared
+		k.add(&own, x.offset)
+	}
 	if k.newest != nil {
 		k.newest.FirstAt = k.first
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
 	"github.com/eventrelay/relay/store/write"
@@ -49,59 +48,22 @@ func awaitAssignment(t *testing.T, w *write.Writer) {
 	storetest.Eventually(t, func() bool { return len(w.Progress().Owned) > 0 })
 }
 
-// answers are all lists that come from memory, and all events.
-type answers struct {
-	lists   [][]event.Summary
-	details []*event.Detail
-}
-
-func (b *unstoredBench) readAll() (all answers) {
+// readEvents returns all events.
+func (b *unstoredBench) readEvents() (details []*event.Detail) {
 	b.Helper()
-	b.want(event.Query{}) // sorts the events
-	for _, q := range []event.Query{
-		{Limit: 6}, {Limit: 3, Endpoints: []string{"ep_0"}}, {Limit: 1000, Endpoints: []string{"ep_1", "ep_2"}},
-		{Limit: 4, Types: []string{"order.*", "orderly"}}, {Limit: 1000, Types: []string{"user.created"}},
-		{Limit: 1000, Sources: []event.Source{event.SourceAPI}}, {Limit: 1000, Since: b.events[5].ID.Time()},
-		{Limit: 1000, Until: b.events[5].ID.Time()},
-		{Limit: 2, Statuses: []event.Status{event.Delivered}}, {Limit: 2, Statuses: []event.Status{event.Pending}},
-		{Limit: 1, Statuses: []event.Status{event.Failed, event.Retrying, event.Held}},
-		{Limit: 1000, Statuses: []event.Status{event.Retrying}}, {Limit: 2, Statuses: []event.Status{event.Rejected}},
-		{Limit: 2, Statuses: []event.Status{event.Skipped}, Types: []string{"order.*"}},
-		{Limit: 1, Statuses: []event.Status{event.Delivered, event.Skipped}, Endpoints: []string{"ep_0"}},
-		{Limit: 1000, Statuses: []event.Status{event.Failed, event.Pending}, Endpoints: []string{"ep_0", "ep_1"}},
-		{Limit: 3, Statuses: []event.Status{event.Failed, event.Delivered}, Until: b.events[5].ID.Time()},
-		{Limit: 2, Processing: []event.Processing{event.ProcessingMissing}},
-		{Limit: 2, Processing: []event.Processing{event.ProcessingNone}, Endpoints: []string{"ep_0", "ep_1"}},
-		{Limit: 1, Processing: []event.Processing{event.ProcessingDone}},
-		{Limit: 1000, Processing: []event.Processing{event.ProcessingFailed}, Endpoints: []string{"ep_0"}},
-		{Limit: 2, Processing: []event.Processing{event.ProcessingFailed, event.ProcessingMissing}},
-		{Limit: 2, Processing: []event.Processing{event.ProcessingDone}, Statuses: []event.Status{event.Delivered}},
-		{Limit: 1, Processing: []event.Processing{event.ProcessingMissing, event.ProcessingDone},
-			Statuses: []event.Status{event.Delivered, event.Failed}, Types: []string{"order.*"}},
-	} {
-		q.Account = storetest.Account
-		rows := storetest.ListEvents(b, b.reader, q, 1000)
-		all.lists = append(all.lists, rows)
-		if diff := gocmp.Diff(b.want(q), untimed(copyRows(rows)), cmpopts.EquateEmpty()); diff != "" {
-			b.Fatalf("list %+v (-want +got):\n%s", q, diff)
-		}
-	}
 	for _, e := range b.events {
-		detail, err := b.reader.Event(b.Context(), storetest.Account, e.ID)
-		if err != nil || !detail.AsOf.IsZero() {
-			b.Fatal(err, detail)
-		}
-		all.details = append(all.details, detail)
+		details = append(details, b.readEvent(e.ID))
 	}
-	return all
+	return details
 }
 
-func copyRows(rows []event.Summary) []event.Summary {
-	out := append([]event.Summary{}, rows...)
-	for i := range out {
-		out[i].Deliveries = append([]event.Delivery{}, out[i].Deliveries...)
+func (b *unstoredBench) readEvent(d id.ID) *event.Detail {
+	b.Helper()
+	detail, err := b.reader.Event(b.Context(), storetest.Account, d)
+	if err != nil || !detail.AsOf.IsZero() {
+		b.Fatal(err, detail)
 	}
-	return out
+	return detail
 }
 
 // addDetailedAttempts produces n attempts at an event with all that a row may have.
@@ -125,8 +87,8 @@ func (b *unstoredBench) addDetailedAttempts(e *modelEvent, n int) {
 	}
 }
 
-// TestUnstoredRowsAreReadAsStoredOnes: lists and single events show what the writer holds in memory, exactly as they
-// show it once it is stored, on all pages. They cause no flush.
+// TestUnstoredRowsAreReadAsStoredOnes: single events show what the writer holds in memory, exactly as they show it once
+// it is stored. They cause no flush.
 func TestUnstoredRowsAreReadAsStoredOnes(t *testing.T) {
 	b := newUnstoredBench(t)
 	storedRows := func() uint64 {
@@ -141,72 +103,19 @@ func TestUnstoredRowsAreReadAsStoredOnes(t *testing.T) {
 			b.addDetailedAttempts(b.events[0], 120)
 		}
 		b.erased.Store(&b.events[1].ID)
-		inMemory := b.readAll()
+		inMemory := b.readEvents()
 		must.Equal(t, storedRows(), before, "the reads caused a flush: rows are stored, %d before", before)
 		b.WaitCaughtUp(b.reader)
 		if after := storedRows(); after == before {
 			t.Fatal("nothing was flushed")
 		}
-		same := []gocmp.Option{gocmp.AllowUnexported(answers{}), storetest.CompareIPs, storetest.CompareBytes,
-			cmpopts.EquateEmpty()}
-		if diff := gocmp.Diff(inMemory, b.readAll(), same...); diff != "" {
+		if diff := gocmp.Diff(inMemory, b.readEvents(), sameEvents...); diff != "" {
 			t.Fatalf("round %d: reads differ (-in memory +stored):\n%s", round, diff)
 		}
 	}
 }
 
-// TestStoredOutcomeOfAnEventInMemory: a writer that was behind may store an outcome before it has read the event.
-func TestStoredOutcomeOfAnEventInMemory(t *testing.T) {
-	b := newUnstoredBench(t)
-	b.IDs = id.NewGenerator(time.Now)
-	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
-	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Failed))
-	b.WaitCaughtUp(b.reader)
-	b.ProduceEvents(e)
-	for status, want := range map[event.Status]int{event.Failed: 1, event.Pending: 0} {
-		q := event.Query{Account: storetest.Account, Limit: 5, Statuses: []event.Status{status}}
-		if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != want {
-			t.Errorf("%d events are %s, want %d", len(rows), status, want)
-		}
-	}
-	is.Equal(t, b.QuerySum("SELECT count() FROM events"), 0, "the lists caused a flush")
-}
-
-// TestStoredReceiptOfAnEventInMemory: the same of receipts.
-func TestStoredReceiptOfAnEventInMemory(t *testing.T) {
-	b := newUnstoredBench(t)
-	b.IDs = id.NewGenerator(time.Now)
-	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
-	b.ProduceReceipt(e, event.ProcessingDone, time.Now())
-	b.WaitCaughtUp(b.reader)
-	b.ProduceEvents(e, b.Event(1))
-	for state, want := range map[event.Processing]int{event.ProcessingDone: 1, event.ProcessingNone: 1,
-		event.ProcessingFailed: 0, event.ProcessingMissing: 0} {
-		q := event.Query{Account: storetest.Account, Limit: 5, Processing: []event.Processing{state}}
-		if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != want {
-			t.Errorf("%d events are %s, want %d", len(rows), state, want)
-		}
-	}
-	is.Equal(t, b.QuerySum("SELECT count() FROM events"), 0, "the lists caused a flush")
-}
-
-// TestStoredEventIsMissingAReceipt: an event that is stored becomes delivered, and so missing a receipt, in memory.
-func TestStoredEventIsMissingAReceipt(t *testing.T) {
-	b := newUnstoredBench(t)
-	b.IDs = id.NewGenerator(time.Now)
-	e := b.Event(0, func(e *event.Event) { e.Dests = []string{"dst_a"} })
-	b.ProduceEvents(e)
-	b.WaitCaughtUp(b.reader)
-	b.ProduceOutcomes(b.Outcome(e, "dst_a", event.Delivered))
-	q := event.Query{Account: storetest.Account, Limit: 5, Processing: []event.Processing{event.ProcessingMissing}}
-	if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != 1 {
-		t.Errorf("%d events are missing a receipt, want 1", len(rows))
-	}
-	b.ProduceReceipt(e, event.ProcessingFailed, time.Now())
-	if rows := storetest.ListEvents(b, b.reader, q, 10); len(rows) != 0 {
-		t.Errorf("%d events are missing a receipt, want 0", len(rows))
-	}
-}
+var sameEvents = []gocmp.Option{storetest.CompareIPs, storetest.CompareBytes, cmpopts.EquateEmpty()}
 
 // partlyStored is an event of which the store has a part and memory the rest.
 type partlyStored struct {
@@ -260,9 +169,9 @@ func (x partlyStored) produce(b *unstoredBench, part int) {
 	}
 }
 
-// TestListsOfPartlyStoredEvents: whichever rows of an event are stored and whichever are in memory, lists by status and
-// receipt show what they show once all are stored.
-func TestListsOfPartlyStoredEvents(t *testing.T) {
+// TestReadsOfPartlyStoredEvents: whichever rows of an event are stored and whichever are in memory, its read shows what
+// it shows once all are stored.
+func TestReadsOfPartlyStoredEvents(t *testing.T) {
 	b := newUnstoredBench(t)
 	b.IDs = id.NewGenerator(time.Now)
 	events := b.partlyStoredEvents()
@@ -272,36 +181,21 @@ func TestListsOfPartlyStoredEvents(t *testing.T) {
 		}
 		must.Do(t, b.Producer.Flush(t.Context()))
 	}
-	flush := func() {
-		b.WaitCaughtUp(b.reader)
-	}
-	const (
-		none, missing = event.ProcessingNone, event.ProcessingMissing
-		failed, done  = event.ProcessingFailed, event.ProcessingDone
-	)
-	all := func(limit int) (lists [][]event.Summary) {
-		for i, states := range [][]event.Processing{
-			nil, {none}, {missing}, {failed}, {done}, {done, missing}, {failed, none},
-		} {
-			for _, statuses := range [][]event.Status{nil, {event.Delivered}, {event.Failed}, {event.Rejected, event.Pending}} {
-				q := event.Query{Account: storetest.Account, Limit: limit, Statuses: statuses, Processing: states}
-				if i%3 == 2 {
-					q.Endpoints = []string{"ep_0", "ep_2"}
-				}
-				lists = append(lists, storetest.ListEvents(b, b.reader, q, 1000))
-			}
+	all := func() (details []*event.Detail) {
+		for _, x := range events {
+			details = append(details, b.readEvent(x.ID))
 		}
-		return lists
+		return details
 	}
 	produce(0)
-	flush()
+	b.WaitCaughtUp(b.reader)
 	produce(1)
 	before := b.QuerySum("SELECT count() FROM events")
-	inMemory := all(100)
-	is.Equal(t, b.QuerySum("SELECT count() FROM events"), before, "the lists caused a flush")
-	flush()
-	if diff := gocmp.Diff(inMemory, all(1000), cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("lists differ (-in memory +stored):\n%s", diff)
+	inMemory := all()
+	is.Equal(t, b.QuerySum("SELECT count() FROM events"), before, "the reads caused a flush")
+	b.WaitCaughtUp(b.reader)
+	if diff := gocmp.Diff(inMemory, all(), sameEvents...); diff != "" {
+		t.Errorf("reads differ (-in memory +stored):\n%s", diff)
 	}
 }
 
@@ -315,27 +209,23 @@ func TestReadBeforeTheAssignmentCausesAFlush(t *testing.T) {
 	is.OK(t, r.CaughtUp(t.Context()))
 }
 
-// TestListBesideOtherNodesWaitsForTheFlush: the next page may come from a node that does not have the rows in memory.
-func TestListBesideOtherNodesWaitsForTheFlush(t *testing.T) {
-	b := newBench(t)
-	w, _ := b.Writer(write.WriterConfig{FlushEvery: time.Hour})
-	r, err := read.NewReader(
-		cluster.Config{URL: b.URL, RetentionDays: 30, FenceWait: time.Minute, Timeout: 2 * time.Minute},
-		cluster.Deps{Stream: b.Stream, Writer: store.FlushRequester(w),
-			AskOthers: func(context.Context, map[stream.Partition]int64) error { return nil }})
-	must.Do(t, err)
-	defer func() {
-		is.OK(t, r.Close())
-	}()
-	awaitAssignment(t, w)
+// TestListWaitsForTheFlush: the first page of a list waits until all rows are stored, so that later pages need none.
+func TestListWaitsForTheFlush(t *testing.T) {
+	b := newUnstoredBench(t)
+	b.IDs = id.NewGenerator(time.Now)
 	for i := range 3 {
 		b.ProduceEvents(b.Event(i))
 	}
-	page, err := r.Events(t.Context(), event.Query{Account: storetest.Account, Limit: 2})
-	if err != nil || len(page.Rows) != 2 || !page.More || !page.AsOf.IsZero() {
-		t.Fatalf("%v %+v", err, page)
+	q := event.Query{Account: storetest.Account, Limit: 2}
+	for _, rows := range []int{2, 1} {
+		page, err := b.reader.Events(t.Context(), q)
+		if err != nil || len(page.Rows) != rows || page.More != (rows == 2) || !page.AsOf.IsZero() {
+			t.Fatalf("%v %+v", err, page)
+		}
+		is.Equal(t, b.QuerySum("SELECT count() FROM events"), 3, "of 3 events are stored when a page is shown")
+		q.Before = page.Rows[rows-1].ID
+		b.ProduceEvents(b.Event(0))
 	}
-	is.Equal(t, b.QuerySum("SELECT count() FROM events"), 3, "of 3 events are stored when the first page is shown")
 }
 
 // commitDispatcher commits an offset of a partition of the topic events for the dispatcher's group.
@@ -484,7 +374,7 @@ func TestPendingListHasEventsAppendedLate(t *testing.T) {
 	b.produceOld(newer, late)
 	b.ProduceOutcomes(b.Outcome(newer, "dst_a", event.Delivered))
 	b.commitDispatcher(0, 1)
-	b.WaitCaughtUp(r) // rows in memory are listed whatever their age
+	b.WaitCaughtUp(r)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	page, err := r.Events(ctx,
@@ -510,7 +400,7 @@ func TestPendingListBeginsAtTheOldestUncommittedEvent(t *testing.T) {
 	impossible, oldest, newest := at(time.Second+time.Millisecond), at(time.Second), at(0)
 	b.produceOld(impossible, newest, oldest)
 	b.commitDispatcher(0, 1)
-	b.WaitCaughtUp(r) // rows in memory are listed whatever their age
+	b.WaitCaughtUp(r)
 	pending := event.Query{Account: storetest.Account, Statuses: []event.Status{event.Pending}, Limit: 5}
 	list := func() (found []id.ID) {
 		for _, s := range storetest.ListEvents(t, r, pending, 10) {

@@ -92,14 +92,6 @@ func (f *Fence) ReadPartition(ctx context.Context, partition int32) (*store.Unst
 	return f.run(ctx, holdsEventsOf(partition), true)
 }
 
-// ReadAll is WaitAll without a flush, where the writer in this process owns all partitions; see ReadPartition.
-func (f *Fence) ReadAll(ctx context.Context) (*store.Unstored, time.Time, error) {
-	return f.run(ctx, holdsEvents, true)
-}
-
-// IsAlone reports whether no other node reads or writes this store.
-func (f *Fence) IsAlone() bool { return f.writer != nil && f.others.send == nil }
-
 // WaitAudit waits for the topics of the audit log.
 func (f *Fence) WaitAudit(ctx context.Context) (asOf time.Time, err error) {
 	return f.waitMatching(ctx, func(p stream.Partition) bool { return stream.FenceAudit.Has(p.Topic) })
@@ -167,7 +159,7 @@ func (f *Fence) run(ctx context.Context, matters func(stream.Partition) bool, fr
 		rows = f.waitRead(limited, targets)
 	}
 	if rows != nil {
-		if !f.IsAlone() {
+		if f.others.send != nil {
 			rows.FlushBegan = nil // another node may have taken the partitions over, and this one would not know yet
 		}
 		f.passed(endedWait{began, targets})
