@@ -150,7 +150,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.public = newPublic(&cfg, &deps, deprecated, x.catalogue)
 	a.router = frame.NewRouter(frame.RouterConfig{
-		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantRules,
+		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantOperations,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
 		Public: a.public.servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)

@@ -104,11 +104,5 @@ func BoundBodies(a *API, all, ofKey int64) (held func() int64) {
 	return a.router.Bodies.Held
 }
 
-// What a key of a tenant may do.
-const (
-	TenantWithin    = within
-	TenantForbidden = forbidden
-)
-
-// TenantRules returns a copy of the rules.
-func TenantRules() frame.TenantRules { return maps.Clone(tenantRules) }
+// TenantOperations returns a copy of the operations that a key of a tenant may use.
+func TenantOperations() frame.TenantOperations { return maps.Clone(tenantOperations) }

@@ -165,7 +165,7 @@ func (op *operationText) canFail(status string, x *frame.Route) bool {
 	}
 	switch status {
 	case "403":
-		return op.method != http.MethodGet || x.Leases || tenantRules[op.method+" "+x.Path] == forbidden
+		return op.method != http.MethodGet || x.Leases || !tenantOperations[op.method+" "+x.Path]
 	case "404":
 		return strings.Contains(op.path, "{")
 	}

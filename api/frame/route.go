@@ -89,7 +89,7 @@ type RouterConfig struct {
 	Uses     KeyUses
 	Refusals Refusals // may be nil
 	Limits   Limits
-	Tenants  TenantRules
+	Tenants  TenantOperations
 	Rates    [classes]int // read, write and send: requests a second of one key, on all nodes together; 0 = no limit
 	Hosts    web.Hosts
 	// Public answers every path outside of /v1, announce sets the headers of a deprecated call.

@@ -10,25 +10,15 @@ import (
 )
 
 // A key of a tenant sees the endpoints of the tenant and what belongs to them, and nothing else of the account. Which
-// operations it may use is decided in TenantRules; within them, everything that a path or a body names goes through
+// operations it may use is decided in TenantOperations; within them, everything that a path or a body names goes through
 // Owns, and every list through OfTenant.
 
-// TenantRule says what a key of a tenant may do with an operation.
-type TenantRule uint8
-
-// Values of TenantRule. The zero value is none: each operation is decided.
-const (
-	_               TenantRule = iota
-	TenantForbidden            // 403: it concerns the account
-	TenantWithin               // it reaches only what belongs to the tenant
-)
-
-// TenantRules decides each operation, by method and path.
-type TenantRules map[string]TenantRule
+// TenantOperations has the operations that a key of a tenant may use, by method and path. Others concern the account.
+type TenantOperations map[string]bool
 
 // check returns the 403 of a key of a tenant.
-func (t TenantRules) check(key *config.Key, method, path string) error {
-	if key.Tenant == "" || t[method+" "+path] == TenantWithin {
+func (t TenantOperations) check(key *config.Key, method, path string) error {
+	if key.Tenant == "" || t[method+" "+path] {
 		return nil
 	}
 	return &web.Error{Status: http.StatusForbidden, Type: web.InsufficientScope,
