@@ -30,7 +30,6 @@ func TestStatementsAreConstant(t *testing.T) {
 		"Literal":       "hexadecimal digits only",
 		"write":         "names of tables and columns, which are constants of the package",
 		"probe":         "the same",
-		"Merge":         "names of tables",
 		"CheckShard":    "names of tables",
 		"exec":          "migrations: files of this program, the database's name that parseURL has validated",
 		"appliedSteps":  "the same",

@@ -51,10 +51,11 @@ var homes = map[string]struct {
 			"test/streamtest"},
 		"everything else but what connects to customers' brokers sees pkg/stream, so that rules about acknowledgement and " +
 			"offsets hold everywhere"},
-	"github.com/twmb/franz-go/pkg/kfake":  {[]string{"test"}, "nothing that a user runs starts it"},
-	"github.com/redis/go-redis":           {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
-	"github.com/ClickHouse/clickhouse-go": {[]string{"store", "features", "pkg/embedded", "test/storetest"},
-		"one place writes SQL, and each feature for its own tables"},
+	"github.com/twmb/franz-go/pkg/kfake": {[]string{"test"}, "nothing that a user runs starts it"},
+	"github.com/redis/go-redis":          {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
+	"github.com/ClickHouse/clickhouse-go": {
+		[]string{"store", "features", "pkg/embedded", "test/storetest", "tools/bench/fill"},
+		"one place writes SQL, each feature for its own tables, and the benchmark that fills and merges tables"},
 	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination"},
 		"only backups and deliveries leave for a bucket or a queue"},
 	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},

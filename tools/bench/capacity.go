@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/tools/bench/fill"
 	"github.com/eventrelay/relay/tools/bench/sink"
 )
@@ -142,8 +141,8 @@ func (b *benchRun) logBytes(ctx context.Context) (map[string]int64, error) {
 }
 
 // storeSizes merges all parts, as ClickHouse does over time, and returns the size of each table.
-func (b *benchRun) storeSizes(ctx context.Context) (_ []write.TableSize, err error) {
-	bulk, err := write.NewBulk(b.r.store)
+func (b *benchRun) storeSizes(ctx context.Context) (_ []fill.TableSize, err error) {
+	bulk, err := fill.OpenBulk(b.r.store)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/private"
-	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/tools/bench/fill"
 )
 
@@ -135,7 +134,7 @@ func printFilled(w io.Writer, r fill.Result) {
 		float64(rows)/float64(r.Events), r.Deliveries, r.Attempts, r.Receipts)
 	fmt.Fprintf(w, "written in %v (%.0f a second); usage counted in %v; merged in %v\n", r.Wrote.Round(time.Millisecond),
 		perSecond(r.Wrote), r.Counted.Round(time.Millisecond), r.Merged.Round(time.Millisecond))
-	all := write.TableSize{Table: "all"}
+	all := fill.TableSize{Table: "all"}
 	for _, t := range r.Tables {
 		all.Rows, all.Bytes, all.Uncompressed, all.Parts = all.Rows+t.Rows, all.Bytes+t.Bytes, all.Uncompressed+
 			t.Uncompressed,

@@ -1,5 +1,5 @@
 // Package fill fills the store with up to a billion events that look like those of a busy service, so that reads can be
-// measured at that size. Config says how many events, days and endpoints. Run writes the rows through write.Bulk, which
+// measured at that size. Config says how many events, days and endpoints. Run writes the rows through write.Sinks, which
 // has the columns of the writer, day by day from the oldest on. The same configuration and seed give the same events
 // except for the random part of their ids. Nothing is written to the log: filled events can be delivered only by a
 // replay or a recovery job. Run generates the rows of the next insert while it writes the last one, and holds the rows
@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/eventrelay/relay/store/write"
 )
 
 // Config says what to fill the store with.
@@ -99,7 +97,7 @@ type Result struct {
 	Events, Deliveries, Attempts, Receipts int
 	From, To                               time.Time
 	Wrote, Counted, Merged                 time.Duration // of writing, of counting the usage, of merging
-	Tables                                 []write.TableSize
+	Tables                                 []TableSize
 }
 
 // Run writes the events into the ClickHouse at a URL, whose tables must exist. It calls told after every insert and
@@ -109,7 +107,7 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 	if err := cfg.Validate(); err != nil {
 		return r, err
 	}
-	bulk, err := write.NewBulk(url)
+	bulk, err := OpenBulk(url)
 	if err != nil {
 		return r, err
 	}
@@ -143,7 +141,7 @@ func Run(ctx context.Context, url string, cfg Config, told func(Progress)) (r Re
 }
 
 // insert generates one batch while the last one is inserted.
-func insert(ctx context.Context, bulk *write.Bulk, w *generator, cfg Config, r *Result, told func(Progress)) error {
+func insert(ctx context.Context, bulk *Bulk, w *generator, cfg Config, r *Result, told func(Progress)) error {
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	made := make(chan *rows) // generated batches
@@ -171,7 +169,7 @@ func insert(ctx context.Context, bulk *write.Bulk, w *generator, cfg Config, r *
 	})
 	g.Go(func() error {
 		for b := range made {
-			if err := bulk.Insert(ctx, b.BulkRows); err != nil {
+			if err := bulk.Insert(ctx, b.Events, b.Outcomes, b.Receipts, b.Offset); err != nil {
 				return err
 			}
 			r.Events += len(b.Events)

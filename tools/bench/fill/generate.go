@@ -10,7 +10,6 @@ import (
 
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/store/write"
 )
 
 // generator generates the events and their outcomes. It is not safe for concurrent use.
@@ -42,7 +41,10 @@ type endpointState struct {
 
 // rows are the rows of one insert. Their memory is reused for the insert after the next.
 type rows struct {
-	write.BulkRows
+	Events      []event.Event
+	Outcomes    []event.Outcome
+	Receipts    []event.Receipt
+	Offset      int64 // see write.Sinks.Insert
 	attempts    int
 	bodies      []byte
 	text        strings.Builder
