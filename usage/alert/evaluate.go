@@ -246,12 +246,11 @@ func (a *Alerts) addNotice(x *alerting.Alert, f evaluation, change transition, t
 	x.Notices = append(x.Notices, a.newNotice(noticeType, f, to, now))
 }
 
-// newNotice returns a notice that is due at once. Its LeaseUntil keeps nodes of earlier versions, which do not know the
-// sender, from sending it for leaseTime.
+// newNotice returns a notice that is due at once.
 func (a *Alerts) newNotice(noticeType string, f evaluation, to []string, now time.Time) alerting.AlertNotice {
 	return alerting.AlertNotice{
 		ID: id.Random("alrt_"), Type: noticeType, At: now, Value: f.value, Threshold: f.threshold, PendingTargets: to,
-		NextAt: now, LeaseUntil: now.Add(leaseTime), Event: f.event,
+		NextAt: now, Event: f.event,
 	}
 }
 

@@ -151,7 +151,7 @@ func addToGroups(groups []alerting.FindingGroup, added alerting.FindingGroup) []
 }
 
 // gathers reports whether a notice is a digest that is not being sent yet: its count may still grow.
-func gathers(n alerting.AlertNotice) bool { return n.Type == manyType && n.LeaseNode == "" }
+func gathers(n alerting.AlertNotice) bool { return n.Type == manyType && n.Begun == "" }
 
 // isAboutFinding reports whether a notice is about findings.
 func isAboutFinding(n alerting.AlertNotice) bool {

@@ -28,9 +28,6 @@ const (
 	// leaseTime is the duration of the sender's lease: after a crash no other node sends until it has expired. A send
 	// begins only while more than half of it is left. The other half suffices for one send and one recording.
 	leaseTime = 3 * notify.Timeout
-	// senderLease is the LeaseNode of notices that the sender, whichever node it is, keeps those of earlier versions from
-	// sending.
-	senderLease = "*"
 	// stopTimeout is how long a stop waits for sends in progress: the dispatcher stops only after them, and all must end
 	// within 30 s (node/node.go). recordTimeout bounds the recording of one result, also after stopTimeout.
 	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
@@ -190,7 +187,7 @@ func (nf *notifier) dueRequests() (all []request) {
 			for channel, to := range byChannel(n.PendingTargets) {
 				p := part{x, n, to}
 				switch {
-				case sending[p.key()] || nf.isLeased(n):
+				case sending[p.key()]:
 					direct = append(direct, to...)
 				case channel == string(notify.Email) && isBudgetSpent(budget, now) && !hasOwnMail(budget, n.ID, now):
 					if p.to = without(to, direct); len(p.to) > 0 {
@@ -256,7 +253,7 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 		return false
 	}
 	for i := range r.parts {
-		if !nf.hold(ctx, &r.parts[i], r.digest) {
+		if !nf.endGathering(ctx, &r.parts[i]) {
 			return false
 		}
 	}
@@ -281,27 +278,15 @@ func (nf *notifier) deliver(ctx context.Context, r request) (recorded bool) {
 	return recorded
 }
 
-// isLeased reports whether a node of an earlier version sends a notice alone now.
-func (nf *notifier) isLeased(n alerting.AlertNotice) bool {
-	return n.LeaseNode != "" && n.LeaseNode != senderLease && n.LeaseNode != nf.cfg.Node &&
-		nf.deps.Now().Before(n.LeaseUntil)
-}
-
-// hold leases a notice for as long as a send takes, unless a node of an earlier version sends it: these take whatever
-// has no lease. They leave what waits for a digest to the sender. It reads the notice again, which counts no more
-// findings if it is a digest of them.
-func (nf *notifier) hold(ctx context.Context, p *part, digest bool) (held bool) {
-	if !gathers(p.notice) && (digest || p.notice.LeaseUntil.Sub(nf.deps.Now()) > leaseTime/2) {
+// endGathering reads a digest of findings again, and lets it count no more of them from now on.
+func (nf *notifier) endGathering(ctx context.Context, p *part) (ended bool) {
+	if !gathers(p.notice) {
 		return true
 	}
 	return nf.changeNotice(ctx, p, func(n *alerting.AlertNotice) {
-		to := slices.DeleteFunc(slices.Clone(p.to), func(to string) bool { return !slices.Contains(n.PendingTargets, to) })
-		if held = len(to) > 0 && !nf.isLeased(*n); held {
-			p.to = to
-			n.LeaseNode, n.LeaseUntil = senderLease, nf.deps.Now().UTC().Add(leaseTime)
-			p.notice = *n
-		}
-	}) && held
+		n.Begun = "*"
+		p.notice, ended = *n, true
+	}) && ended
 }
 
 // send sends a message to targets of one channel and marks the targets that received it as done. Targets whose channel
@@ -369,15 +354,10 @@ func (nf *notifier) record(ctx context.Context, p part, done map[string]bool, di
 // pause sets when failed targets are tried next. The pause is firstPause longer than all earlier pauses of the target
 // together, at most longestPause: 10 s, 20 s, 40 s and so on. The other targets stay due as they are.
 func (nf *notifier) pause(n *alerting.AlertNotice, failed []string) {
-	now, leased := nf.deps.Now().UTC(), nf.isLeased(*n)
-	due := map[string]time.Time{}
+	now, due := nf.deps.Now().UTC(), map[string]time.Time{}
 	maps.Copy(due, n.DueAt)
 	for _, to := range failed {
 		due[to] = now.Add(min(n.TargetDue(to).Sub(n.NextAt)+firstPause, longestPause))
-		n.Tries++
-		if !leased {
-			n.LeaseNode, n.LeaseUntil = senderLease, due[to].Add(leaseTime) // see newNotice
-		}
 	}
 	n.DueAt = due
 }

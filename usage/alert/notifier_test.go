@@ -163,28 +163,6 @@ func TestNoticeIsTakenOverWhenItsLeaseExpires(t *testing.T) {
 	})
 }
 
-// A notice that a node of an earlier version sends is left to it while it has the lease of the notice.
-func TestNotifierLeavesNoticesToEarlierVersions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
-		failDelivery(r)
-		name := alertID(deliveryFailed, subject{endpoint: testEndpoint, destination: testDest})
-		r.config.set(func(m *fakeConfig) {
-			n := &m.alerts[name].Notices[0]
-			n.PendingTargets, n.LeaseNode, n.LeaseUntil = []string{string(notify.Slack)}, "b", time.Now().Add(leaseTime)
-		})
-		runNotifiers(t, r)
-		time.Sleep(leaseTime - time.Second)
-		if got := r.sender.all(); len(got) > 0 {
-			t.Errorf("sent %+v", got)
-		}
-		time.Sleep(3 * time.Second)
-		if got := r.sender.all(); len(got) != 1 || got[0].kind != notify.Slack {
-			t.Errorf("sent %+v", got)
-		}
-	})
-}
-
 // The second notice of an alert is sent to those that have received the first, while that is being sent to others.
 func TestNoticesOfAnAlertAreSentApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

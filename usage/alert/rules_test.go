@@ -106,7 +106,7 @@ func TestConsecutiveFailures(t *testing.T) {
 		r.wantNotices(consecutiveFailures, "alert.destination.failing", "alert.destination.failing.resolved",
 			"alert.destination.failing")
 		a := r.config.Alert(alertID(consecutiveFailures, subject{endpoint: testEndpoint, destination: testDest}))
-		if n := a.Notices[0]; n.Value != 20.0 || n.Threshold != 20.0 || len(n.PendingTargets) != 4 || n.LeaseNode != "" ||
+		if n := a.Notices[0]; n.Value != 20.0 || n.Threshold != 20.0 || len(n.PendingTargets) != 4 || n.Begun != "" ||
 			a.Rule != "consecutive_failures" {
 			t.Errorf("%+v", a)
 		}

@@ -239,14 +239,11 @@ type AlertNotice struct {
 	// targets that have not accepted it: a channel, or "email:" and an address
 	PendingTargets []string  `json:"to"`
 	Merged         int       `json:"earlier,omitempty"` // number of earlier notices that were merged into this one
-	Tries          int       `json:"tries,omitempty"`   // number of failed sends, for nodes of an earlier version
 	NextAt         time.Time `json:"next_at"`           // when the first send is due
 	// DueAt is when the next send is due, by target; NextAt for a target that is not in it.
 	DueAt map[string]time.Time `json:"due_at,omitempty"`
-	// LeaseNode is set while a node of an earlier version sends the notice, which no other node may do until LeaseUntil.
-	// It is also set once the sender has begun to send it.
-	LeaseNode  string    `json:"node"`
-	LeaseUntil time.Time `json:"until"`
+	// Begun is not empty once the sender has begun to send a digest of findings.
+	Begun string `json:"node"`
 }
 
 func (*Alert) EntityKind() entity.Kind { return entity.KindAlert }
