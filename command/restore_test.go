@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/test/is"
 )

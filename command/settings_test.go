@@ -90,13 +90,6 @@ func TestOpenSecretFileWarns(t *testing.T) {
 	}
 }
 
-// Files that Docker and Compose mount are readable for all users of the container.
-func TestMountedSecretsDoNotWarn(t *testing.T) {
-	for path, open := range map[string]bool{"/run/secrets/key": false, "/run/other/key": true, "run/secrets/key": true} {
-		is.Equal(t, openToOthers(path, 0o444), open, path)
-	}
-}
-
 // All faults of flags, variables and files are reported at once, and nothing is started or created.
 func TestAllFaultsAtOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")

@@ -110,6 +110,7 @@ var samples = map[string]format{
 			Parked: event.LaneFull, ParkedBy: 7, ReportedNextAt: at.Add(time.Minute), Prior: event.Failed,
 			PriorReason: event.Filtered, FilterRev: 9, Filtered: true, Trace: traceparent,
 			Place: event.Place{Slot: 3, Position: 8, Blocks: true}, Behind: eventID.Text(id.Event),
+			OpenFor: time.Hour, OpenUntil: at.Add(time.Hour),
 		},
 		func(v any) (*stream.Record, error) { return v.(*event.Work).Record() },
 		func(r *stream.Record) (any, error) { return event.DecodeWork(r) },
