@@ -105,7 +105,7 @@ type AlertSettings interface {
 	// UpdateAlertSettings calls change with a copy of the newest settings, and again after a write conflict.
 	UpdateAlertSettings(ctx context.Context, change func(*alerting.AlertSettings) error) (*alerting.AlertSettings, error)
 	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
-	// config.ErrAlertUnchanged, nothing is written.
+	// alerting.ErrAlertUnchanged, nothing is written.
 	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
 	// AlertPage returns the alerts created before that sequence (0 = all) for which keep returns true, newest first, and
 	// whether more follow.

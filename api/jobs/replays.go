@@ -146,7 +146,7 @@ func (a *replays) newQueuer(run *jobs.Run) *runQueuer {
 }
 
 // queuePlan queues all pages. After an error the answer says how many deliveries were queued, and so does the run once
-// it is interrupted. Queueing may take up to config.MaxRunDuration, so the API key is checked again before each page.
+// it is interrupted. Queueing may take up to jobs.MaxRunDuration, so the API key is checked again before each page.
 func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, p *plan, run *jobs.Run) (
 	*jobs.Run, error) {
 	q := a.newQueuer(run)

@@ -192,15 +192,15 @@ type Caller interface {
 
 // People signs people in and out.
 type People interface {
-	// SignIn returns the person with that email address and password, or ErrSignIn.
+	// SignIn returns the person with that email address and password, or config.ErrSignIn.
 	SignIn(ctx context.Context, email, password string) (*config.User, error)
-	// RedeemLink uses up a one-time link and returns its person, or ErrLink.
+	// RedeemLink uses up a one-time link and returns its person, or config.ErrLink.
 	RedeemLink(ctx context.Context, token string) (*config.User, error)
 	// SignInIdentity returns the person of an identity that the issuer has confirmed. renews: in an open session.
 	SignInIdentity(ctx context.Context, who config.Identity, renews bool) (*config.User, error)
 	// EndIdentity ends all sessions of a person whom the issuer admits no more.
 	EndIdentity(ctx context.Context, who config.Identity) error
-	// SessionUser returns the person of a session, ErrSessionEnded, or ErrLease when this node cannot know.
+	// SessionUser returns the person of a session, config.ErrSessionEnded, or config.ErrLease when this node cannot know.
 	SessionUser(userID, session string, epoch int) (*config.User, error)
 	// EndSession ends one session, which would end by its age at until. When it returns nil, no node accepts it.
 	EndSession(ctx context.Context, userID, session string, until time.Time) error
@@ -213,7 +213,7 @@ type People interface {
 type Passwords interface {
 	// SetPassword sets the password of a person who has used a one-time link.
 	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
-	// ChangePassword replaces the password current, or returns ErrSignIn if that is not the person's.
+	// ChangePassword replaces the password current, or returns config.ErrSignIn if that is not the person's.
 	ChangePassword(ctx context.Context, userID, current, password string) (*config.User, error)
 }
 
@@ -235,8 +235,8 @@ type SignInLimit interface {
 // [entity.InvalidError], [config.ErrConflict], [config.ErrLastWriter], [config.ErrIssued] and [config.ErrNotFound].
 type Members interface {
 	Users() []*config.User
-	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return ErrConflict if the
-	// person has another revision than rev.
+	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return config.ErrConflict if
+	// the person has another revision than rev.
 	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
 	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
 	SetUserScope(ctx context.Context, userID string, scope config.Scope, rev int64) (*config.User, error)
@@ -247,7 +247,8 @@ type Members interface {
 type Keys interface {
 	// Keys returns all keys of an account, newest first, revoked and expired ones included.
 	Keys(account string) []*config.Key
-	// CreateKey returns ErrAlreadyCreated and the key, without its text, if a call with the same nonce has created it.
+	// CreateKey returns config.ErrAlreadyCreated and the key, without its text, if a call with the same nonce has
+	// created it.
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
 	// IsSet is false for a bootstrap key that this node's settings do not name. It gets 401.

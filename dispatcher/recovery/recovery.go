@@ -181,7 +181,7 @@ func (r *Runner) owns(job *jobs.Recovery) bool {
 	return r.owned[partition]
 }
 
-// deleteOld deletes settled jobs that are older than config.RecoveryRetention.
+// deleteOld deletes settled jobs that are older than jobs.RecoveryRetention.
 func (r *Runner) deleteOld(ctx context.Context, old []*jobs.Recovery) {
 	for _, job := range old {
 		if !r.owns(job) {

@@ -160,7 +160,7 @@ func (c requests) PendingActions(account string) []*Action {
 }
 
 // CreateAction creates a pending action, or returns the one with the same request that waits already. Account and times
-// are set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActs when the key has too
+// are set where they are empty. It returns ErrConflict when the id exists, and ErrTooManyActions when the key has too
 // many: of those that are pending never more, of those that are remembered at most one more for each other node.
 func (c requests) CreateAction(ctx context.Context, a *Action) (*Action, error) {
 	c.actionMu.Lock()
@@ -244,10 +244,10 @@ func relatedTo(ctx context.Context, a *Action) context.Context {
 	return WithOrigin(ctx, from)
 }
 
-// DecideAction records what a person decided: to is ActApproved, ActDeclined or ActionConflict. Of several decisions
-// one wins; the others get ErrActionDecided. Of equal actions that are approved within ActionRepeatAfter, or before the
-// first has ended, also on several nodes at the same time, one wins; the others stay pending and get ErrActRepeated. It
-// returns when this node and its living peers know the decision.
+// DecideAction records what a person decided: to is ActionApproved, ActionDeclined or ActionConflict. Of several
+// decisions one wins; the others get ErrActionDecided. Of equal actions that are approved within ActionRepeatAfter, or
+// before the first has ended, also on several nodes at the same time, one wins; the others stay pending and get
+// ErrActionRepeated. It returns when this node and its living peers know the decision.
 func (c requests) DecideAction(ctx context.Context, id, person string, to ActionState) (*Action, error) {
 	known, _ := c.Action(id)
 	var hash []byte

@@ -79,7 +79,7 @@ type importedEntity struct {
 // payloads, the revocation of keys and the end of sessions stay as they are in the log, whatever the document says.
 //
 // The values are validated like requests to the API. A document without a MAC under one of the master keys is refused
-// with ErrUnsignedExport.
+// with document.ErrUnsigned.
 func (c documents) Import(
 	ctx context.Context, from io.Reader, options ImportOptions, report func(ImportProgress),
 ) (ImportProgress, error) {

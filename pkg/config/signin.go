@@ -31,7 +31,7 @@ var (
 const signInPrecision = time.Minute
 
 // SignIn returns the user with that email address and password, and records the sign-in. It returns ErrSignIn when
-// either is wrong, ErrLease when this node cannot authenticate anybody now, and ErrSignInBusy when too many sign-ins
+// either is wrong, ErrLease when this node cannot authenticate anybody now, and argon.ErrBusy when too many sign-ins
 // are running. It takes as long for an unknown address as for a known one. The caller limits attempts, before it calls.
 func (c callers) SignIn(ctx context.Context, email, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
@@ -137,7 +137,7 @@ func (l *Link) opensWith(hash [conflog.HashLen]byte, now time.Time) bool {
 // SetPassword sets the password of a user who has redeemed a link, and ends the user's sessions on every node, that of
 // the caller too: the returned user has the epoch for a new one. It returns an *entity.InvalidError for a password that
 // is too short or too long, ErrNoPasswordChoice when the user has redeemed no link since the last password, and
-// ErrSignInBusy as SignIn does.
+// argon.ErrBusy as SignIn does.
 func (c callers) SetPassword(ctx context.Context, userID, password string) (*User, error) {
 	if err := validatePassword(password); err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func validatePassword(password string) error {
 // ChangePassword replaces the password of a user who knows the current one. Like SetPassword it ends the user's
 // sessions on every node; the returned user has the epoch for a new one. It returns an *entity.InvalidError for a new
 // password that is too short or too long, ErrSignIn when the current one is wrong, ErrConflict when it has changed
-// meanwhile, and ErrLease and ErrSignInBusy as SignIn does. The caller limits attempts, before it calls.
+// meanwhile, and ErrLease and argon.ErrBusy as SignIn does. The caller limits attempts, before it calls.
 func (c callers) ChangePassword(ctx context.Context, userID, current, password string) (*User, error) {
 	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
 		return nil, ErrLease

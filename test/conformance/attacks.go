@@ -27,7 +27,7 @@ import (
 // (api.TestReplayReadsABoundedNumberOfRejectedEvents), alert mail (alert.TestDigestsContinueWhenANodeDies,
 // api.TestAlertTestsAreLimited), forged snapshots and heartbeats (conflog.TestForgedSnapshots, TestForgedHeartbeats),
 // neighbours at one host (dispatcher.TestNeighboursAtOneHost), silent connections (node.TestConnectionsAreBounded),
-// loops that fan out (dispatcher.TestFanOutOfALoopIsBounded), the relay itself as a destination
+// loops that fan out (webhook.TestFanOutOfALoopIsBounded), the relay itself as a destination
 // (egress.TestOwnURLsAreRefused). The service must run with RELAY_ALERT_DOMAINS=example.com. Cases change
 // settings of the account and exhaust rate limits, so nothing else should use the service at the same time.
 func RunAttacks(t *testing.T, target Target) {

@@ -107,7 +107,7 @@ type hit struct {
 	attempt int  // of the header Relay-Attempt
 	earlier int  // requests for the event that arrived earlier
 	status  int  // of the answer; 0 until it is sent
-	changed bool // the body has the member of addsChanged
+	changed bool // the body has the field "changed"
 }
 
 const allowHTTP = "RELAY_EGRESS_ALLOW_HTTP=true"

@@ -416,7 +416,7 @@ var placesInFile = regexp.MustCompile("((?:`\\w+`(?:,|,?\\s+and)\\s+)*`\\w+`)\\s
 // errorName is a span that names an error of some package.
 var errorName = regexp.MustCompile(`^Err[A-Z]\w*$`)
 
-// checkDeclarations looks for `package.Name`, for `ErrName`, and for `name` in `file.go`.
+// checkDeclarations looks for `package.Name`, for an error, and for `name` in `file.go`.
 func (d document) checkDeclarations(t *testing.T, c *code) {
 	for _, m := range placesInFile.FindAllStringSubmatch(d.prose, -1) {
 		for _, name := range codeSpan.FindAllStringSubmatch(m[1], -1) {

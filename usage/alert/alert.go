@@ -69,7 +69,7 @@ type Configuration interface {
 	Alert(id string) *alerting.Alert
 	Alerts(keep func(*alerting.Alert) bool) []*alerting.Alert
 	// ChangeAlert creates or changes an alert by a conditional record. It returns nil without an error if alter returned
-	// config.ErrAlertUnchanged.
+	// alerting.ErrAlertUnchanged.
 	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
 }
 

@@ -165,7 +165,7 @@ const (
 	maxRecords = 5
 )
 
-// find looks for the proof of a domain. wrong is empty if it is there, otherwise one of config.DomainErrors; seen is
+// find looks for the proof of a domain. wrong is empty if it is there, otherwise one of leak.DomainErrors; seen is
 // what was found instead.
 func (x *Domains) find(ctx context.Context, d *leak.Domain, method string) (wrong, seen string) {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
@@ -237,7 +237,7 @@ func targetOf(res *http.Response) string {
 	return "a redirect to " + target.Host
 }
 
-// errorOf returns the error of a request as one of config.DomainErrors.
+// errorOf returns the error of a request as one of leak.DomainErrors.
 func errorOf(err error) string {
 	switch egress.Classify(err) {
 	case event.CodeAddressBlocked:

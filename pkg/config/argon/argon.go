@@ -98,7 +98,7 @@ func NewHasher() *Hasher {
 // hashSlots has one element for each running hash; its capacity is how many may run.
 type hashSlots chan struct{}
 
-// Do runs a function with a place among the running hashes. It returns ErrSignInBusy when none gets free before ctx
+// Do runs a function with a place among the running hashes. It returns ErrBusy when none gets free before ctx
 // ends, or within maxHashWait.
 func (s hashSlots) Do(ctx context.Context, hash func()) error {
 	ctx, cancel := context.WithTimeout(ctx, maxHashWait)

@@ -121,7 +121,7 @@ func (r *Run) sharesEndpoint(other *Run) bool {
 		slices.ContainsFunc(r.Endpoints, func(e string) bool { return slices.Contains(other.Endpoints, e) })
 }
 
-// AddRun creates a run. It returns ErrConflict when the id exists, and ErrEndpointBusy when another run is queueing for
+// AddRun creates a run. It returns conflog.ErrConflict when the id exists, ErrEndpointBusy when another run is queueing for
 // one of its endpoints, and ErrTooManyRuns. If several nodes start runs at the same time, the first one in the log
 // continues.
 func (c Jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {

@@ -231,7 +231,7 @@ func (e *FindingStatusError) Error() string {
 var ErrFindingChanged = errors.New("the finding was changed meanwhile: read it again")
 
 // UpdateFinding applies what a person changes of a finding. The origin of ctx is the person or the key. It returns an
-// *entity.InvalidError, a *FindingStatusError, ErrFindingChanged or ErrNotFound.
+// *entity.InvalidError, a *FindingStatusError, ErrFindingChanged or conflog.ErrNotFound.
 func (c Findings) UpdateFinding(ctx context.Context, id string, u FindingUpdate) (*Finding, error) {
 	return entity.Update(ctx, c, id, func(f *Finding) error {
 		was := *f

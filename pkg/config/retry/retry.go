@@ -33,7 +33,7 @@ const (
 	None     = "none" // one attempt
 )
 
-// retryStrategies lists all strategies. To add one, add an entry here and its members to RetryPolicy. The API, imports
+// retryStrategies lists all strategies. To add one, add an entry here and its members to Policy. The API, imports
 // and the dispatcher use this list; a test compares the OpenAPI document with it.
 var retryStrategies = []Strategy{
 	{
@@ -116,7 +116,7 @@ func (p *Policy) Members() []Member {
 	return nil
 }
 
-// SetStrategy sets the strategy to one of RetryStrategyNames, and its members to their defaults.
+// SetStrategy sets the strategy to one of StrategyNames, and its members to their defaults.
 func (p *Policy) SetStrategy(name string) {
 	next := Policy{Strategy: name}
 	if s := next.strategy(); s != nil {
