@@ -166,6 +166,10 @@ func (c *code) readFile(s source) {
 			if typeName, ok := n.Type.(*ast.Ident); ok && typeName.Name == "toggle" {
 				c.addFlag(n.Elts)
 			}
+		case *ast.ValueSpec:
+			if strings.HasSuffix(n.Names[0].Name, "Flag") {
+				c.addFlag(n.Values)
+			}
 		case *ast.Field:
 			c.readTag(n)
 		case *ast.BasicLit:
