@@ -58,7 +58,7 @@ func TestAlertHistory(t *testing.T) {
 	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
 	is.Equal(t, r.sent(), `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`, "muted by")
 	b.get(frame.AlertHistoryPath).want(200, "Its alerts pause until the mute ends",
-		"Meanwhile no alert of it fires")
+		"No new alerts fire while it is muted")
 	form.Set("hours", "0")
 	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
 	is.Equal(t, r.sent(), `{"alerts":{"muted_until":null}}`, "the mute ends by")

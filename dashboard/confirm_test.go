@@ -118,7 +118,7 @@ func TestConfirmPage(t *testing.T) {
 	if page := b.get(frame.AgentsPath).want(200); strings.Contains(page.body, "Waits for you") {
 		t.Error("a decided act waits")
 	}
-	b.get(frame.AgentsPath).want(200, "What agents asked for", "done", "ops@example.com")
+	b.get(frame.AgentsPath).want(200, "Requests by agents", "done", "ops@example.com")
 }
 
 // decisionOn returns the form with which the page of an action decides.

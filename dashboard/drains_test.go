@@ -35,7 +35,7 @@ func TestSetUpADrain(t *testing.T) {
 	r.api.on("GET /v1/drains/drn_1", http.StatusOK, oneDrain)
 	page = b.get("/app/drains/drn_1").want(200, "https://relay.example.com/drain/drn_1/tok", "Waiting for the first line",
 		`data-live="/app/drains/drn_1"`, `<a href="/app/drains/drn_1">Reload this page</a>`,
-		"the present URL then answers 404 at once")
+		"the current URL then answers 404 immediately")
 	is.Lacks(t, page.body, "Only programs on this machine",
 		"the page says of a public host name that nobody reaches it")
 	_, key, _ := strings.Cut(page.body, "key=rly_test_")

@@ -612,7 +612,7 @@ func TestWarningsAreShown(t *testing.T) {
 // The form says what disabling an endpoint does not end, because disabling a destination does.
 func TestDisablingAnEndpointKeepsDeliveries(t *testing.T) {
 	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1/settings").want(200,
-		"deliveries that wait go on: pause the endpoint to hold them")
+		"waiting deliveries go on: pause the endpoint to hold them")
 }
 
 // A destination without authentication and order is saved without them: their selects have an empty choice.

@@ -348,7 +348,7 @@ func TestReplayProgressAndCancel(t *testing.T) {
 		return strings.ReplaceAll(text, `"skipped":10`, counts)
 	}
 	for _, x := range []struct{ run, text string }{
-		{state("cancelled", `"skipped":10`), "at the latest within an hour"},
+		{state("cancelled", `"skipped":10`), "within an hour at the latest"},
 		{state("cancelled", `"skipped":570`), "was skipped (run_stopped)"},
 		{state("queued", `"skipped":570`), "Every delivery has ended"},
 	} {
@@ -360,7 +360,7 @@ func TestReplayProgressAndCancel(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"failed",
 		"deliveries":[{"destination_id":"dst_1","status":"failed","last_response_status":503}]}]}`)
 	b.get("/app/replays/run_1").want(200, "30 of 1,200 failed; the newest: ", "answered 503", "ended, 30 failed",
-		`href="/app/events?run_id=run_1&amp;status=failed"`, "Replay what failed", `status=failed&amp;`)
+		`href="/app/events?run_id=run_1&amp;status=failed"`, "Replay failures", `status=failed&amp;`)
 	r.api.on("GET /v1/replays/run_1", 200, runJSON)
 	r.people.person.Scope = "read"
 	reader := r.signedIn()

@@ -139,7 +139,7 @@ test('changes of an agent: approved, declined, in two tabs', { skip }, async () 
   const { body: runs } = await call(relay, 'GET', '/v1/replays')
   assert.deepEqual(runs.data.map((run) => run.filter.event_id).sort(), [events[0], events[2]].sort())
   await page.goto(`${relay.url}/app/settings/agents`)
-  await page.getByRole('heading', { name: 'What agents asked for' }).waitFor()
+  await page.getByRole('heading', { name: 'Requests by agents' }).waitFor()
   await page.getByRole('cell', { name: 'declined' }).waitFor() // one, or this fails
   await checkAccessible(page, 'what agents asked for')
   assert.equal(await page.evaluate(() => window.hurt), undefined)

@@ -121,14 +121,14 @@ async function leak(page, name) {
   await page.getByLabel(/^Name/).fill(name)
   await page.getByRole('button', { name: 'Create drain' }).click()
   await page.getByText('Waiting for the first line.').waitFor()
-  await page.getByText('the present URL then answers 404 at once').waitFor() // said before somebody rotates it
+  await page.getByText('the current URL then answers 404 immediately').waitFor() // said before somebody rotates it
   const drain = await page.locator('code.url').innerText()
   const testKey = /rly_test_\w+/.exec(await page.locator('figure.code').filter({ hasText: 'rly_test_' }).innerText())[0]
   const line = JSON.stringify({ app: name, level: 'error', msg: `failed with ${testKey}` })
   const { status } = await fetch(drain, { method: 'POST', body: line })
   assert.equal(status, 202)
-  await follow(page, page.getByRole('link', { name: 'Show what leaked' }))
-  await page.getByRole('link', { name: 'Show what leaked' }).click()
+  await follow(page, page.getByRole('link', { name: 'Show findings' }))
+  await page.getByRole('link', { name: 'Show findings' }).click()
   const row = page.locator('tbody tr').filter({ hasText: name })
   await row.getByRole('link').click()
   await page.getByText('Still leaking', { exact: true }).waitFor()

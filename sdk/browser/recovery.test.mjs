@@ -64,7 +64,7 @@ test('a recovery from the failed canary to the end', { skip }, async () => {
   await page.goto(`${relay.url}/app/recoveries`)
   await page.getByRole('link', { name: 'Prepare a recovery' }).click()
   await page.getByLabel('Endpoint', { exact: true }).selectOption({ label: 'payments' })
-  await page.getByRole('button', { name: 'Show what failed' }).click()
+  await page.getByRole('button', { name: 'Show failures' }).click()
   await page.getByRole('cell', { name: 'attempts_exhausted' }).waitFor()
   await checkAccessible(page, 'the causes')
   await checkWidths(page, 'the causes')

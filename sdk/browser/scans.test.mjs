@@ -69,7 +69,7 @@ test('from a new domain to the report of its scan and a touched tripwire', { ski
   website.pause = 0
   await page.getByText('3 new findings, and 0 that were known').waitFor()
   await page.getByText('links with a query may change something: /cart').waitFor()
-  await page.getByText('what needs a sign-in').waitFor()
+  await page.getByText('pages that need a sign-in').waitFor()
   await checkPage(page, 'the report of a scan')
   await page.getByRole('link', { name: 'Show them' }).click()
   await page.waitForURL('**/app/findings?*')
