@@ -41,7 +41,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/tenants"
 )
 
-// Names of frame for those who start a dashboard.
+// Aliases for callers.
 type (
 	// Config is the configuration of a dashboard.
 	Config = frame.Config

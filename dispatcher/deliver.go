@@ -130,7 +130,7 @@ func (d *Dispatcher) isCurrent(work *event.Work, before lane.Eligibility) bool {
 }
 
 // sentAs is a destination without what does not change a request. With it an application that changes a limit every few
-// seconds would keep events that gather from leaving.
+// seconds would delay batches forever.
 func sentAs(d *config.Destination) config.Destination {
 	sent := *d
 	sent.Name, sent.MaxInFlight, sent.RateLimit, sent.Ordering = nil, 0, nil, nil

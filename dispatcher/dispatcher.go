@@ -2,7 +2,7 @@
 //
 // It reads the topics events, commands and retry.*, and sends requests to destinations. It writes outcomes,
 // follow-ups to retry.*, and to the dead letter topic records that cannot be decoded and follow-ups that brokers
-// reject. Of the uses of tripwires among the events it writes the hits to findings.
+// reject. For events that hit a tripwire it writes a hit to findings.
 //
 // One delivery passes these files, in this order. Start reading at intake.go and deliver.go.
 //
@@ -64,7 +64,7 @@
 //  8. An attempt is one request, and no redirect is followed (TestOneAttemptIsOneRequest, TestRecordedResponse).
 //  9. A partition has one owner: a revocation waits for running requests, and nothing is committed for a lost partition
 //     (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
-//  10. The configuration at the moment of the attempt counts (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
+//  10. Each attempt uses the current configuration (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
 //  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
 //  12. A record that cannot be decoded becomes a dead letter with a failed outcome, and does not block its partition
 //     (TestUndecodableRecordsBecomeDeadLetters). So does a follow-up that brokers reject permanently

@@ -68,7 +68,7 @@ type Tripwires interface {
 	// Endpoint returns what a new endpoint would be at the URL of a tripwire, and the source of the record of a request
 	// there; nil if no tripwire has the token.
 	Endpoint(token string, r *http.Request) (ep *config.Endpoint, source event.Source)
-	// Touch makes the hit of a request that leaves no such record, some time later.
+	// Touch queues a hit for a request that leaves no such record.
 	Touch(ep *config.Endpoint, source event.Source, r *http.Request)
 }
 

@@ -52,8 +52,8 @@ func (g *Ingest) Take(ctx context.Context, ep *config.Endpoint, records []Record
 }
 
 // TakeFetched is Take for events that the provider's API has given out. Those that arrived at the ingest URL are left
-// out, and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint. While nobody
-// knows what has arrived nothing is stored, since the provider lists the events of weeks and will list them again.
+// out, and one that arrives afterwards is a duplicate: both have the deduplication key of the endpoint. While Redis
+// is down nothing is stored, since the provider lists the events of weeks and will list them again.
 func (g *Ingest) TakeFetched(ctx context.Context, ep *config.Endpoint, records []Record) (stored int, err error) {
 	return g.take(ctx, ep, records, errUnknown, func(e *event.Event, p *prepared, r Record) (string, time.Duration) {
 		e.Source, e.Verdict = event.SourceReconcile, event.VerdictVerified
@@ -140,7 +140,7 @@ func (g *Ingest) take(ctx context.Context, ep *config.Endpoint, records []Record
 		if failed == nil {
 			stored++
 		}
-		err = cmp.Or(err, failed) // one says enough
+		err = cmp.Or(err, failed) // report only the first
 	}
 	return stored, err
 }

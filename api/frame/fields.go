@@ -446,7 +446,7 @@ func (o *Object) NameUnknown() {
 			named := *e
 			named.Message += fmt.Sprintf(" (%q is an unknown member%s)", w.Param, strings.TrimPrefix(w.Message, unknownMember))
 			o.In.Err = &named
-			return // one says enough
+			return // report only the first
 		}
 	}
 }

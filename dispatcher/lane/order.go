@@ -25,7 +25,7 @@ const (
 	behindRecheck = time.Minute
 	// maxPositions bounds the memory for the unfinished deliveries to ordered destinations of a node, in units of 8 bytes:
 	// a position takes one and a slot slotCost. A destination may have a quarter of what is free, and always
-	// minPositions, so the destinations of one endpoint together never reach the bound. Its next events fail.
+	// minPositions, so the destinations of one endpoint together never reach the bound. Its further events fail.
 	maxPositions = 4 << 20
 	minPositions = 1024
 	slotCost     = 24

@@ -86,7 +86,7 @@ type Control struct {
 	documents
 }
 
-// The groups of methods by what they are about. Each is within the bound of methods of a type.
+// Methods, grouped by subject.
 type (
 	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
 	callers   struct{ *core } // API keys, users, and the service secret

@@ -60,7 +60,7 @@ var kindTable = &entity.Table{
 		conflog.Bounds{MaxCount: leak.MaxDomains, ErrCount: leak.ErrTooManyDomains, AllowGrowthWhenFull: true}),
 	entity.KindScan: entity.Row[leak.Scan]("scan", conflog.AuditRequested, exported,
 		conflog.Bounds{MaxCount: leak.MaxStoredScans, ErrCount: leak.ErrTooManyScans, AllowGrowthWhenFull: true}),
-	// That it was tripped is not audited, and must be recorded when the configuration is full.
+	// Trips are not audited, and are recorded even when the configuration is full.
 	entity.KindTripwire: entity.Row[leak.Tripwire]("tripwire", conflog.AuditRequested, exported|needsHash,
 		conflog.Bounds{MaxCount: leak.MaxDomains * leak.MaxTripwires, ErrCount: leak.ErrTooManyTripwires,
 			AllowGrowthWhenFull: true}),

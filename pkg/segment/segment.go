@@ -11,7 +11,7 @@
 // write, and all that were written during a sync share the next one. Readers see a record after its write, before its
 // sync.
 //
-// All readers share a tail in memory of bounded size. Who reads older records reads the files.
+// All readers share a tail in memory of bounded size. Older records are read from the files.
 //
 // A failed write, as on a full disk, is an error for the records of that write; the file is cut back, and the log goes
 // on when there is room. An error of a sync is final: the kernel has dropped the dirty pages, so that a second sync

@@ -1,7 +1,7 @@
 // Package tripwire turns uses of tripwires into hits. A tripwire is an API key or an ingest URL that nobody has a
-// reason to use: who uses it has found it (docs/design/tripwires.md).
+// reason to use: its user has found it (docs/design/tripwires.md).
 //
-// Who tries a tripwire must not be able to tell it from the real thing. So the API and the agent server ask CheckKey
+// A tripwire must be indistinguishable from the real thing. So the API and the agent server ask CheckKey
 // after each key that they refuse: a tripwire's and a wrong key take the same way, get the same answer, and wait for
 // nothing. Package ingest answers at a URL as an endpoint that was just created does, and stores the same record, whose
 // source says that it is a use (event.Source.IsUse). The dispatcher reads it, asks Hit, and stores the hit.
