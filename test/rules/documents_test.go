@@ -561,11 +561,14 @@ func TestCommandsNameEverySubcommand(t *testing.T) {
 	}
 }
 
-// README.md is read in some minutes and shows what it is about; CONTRIBUTING.md fits some screens.
+// README.md and DESIGN.md are read in some minutes; README.md shows pictures; CONTRIBUTING.md fits some screens.
 func TestFirstDocumentsAreShort(t *testing.T) {
 	readme, contributing := text(t, "README.md"), text(t, "docs/CONTRIBUTING.md")
 	if n, pictures := len(readme), strings.Count(readme, "<picture>"); n > 9000 || pictures < 2 {
 		t.Errorf("README.md has %d bytes, at most 9000, and %d pictures, at least 2", n, pictures)
+	}
+	if n := len(text(t, "DESIGN.md")); n > 9000 {
+		t.Errorf("DESIGN.md has %d bytes, at most 9000: move details to docs/design", n)
 	}
 	if n := strings.Count(contributing, "\n"); n > 100 {
 		t.Errorf("docs/CONTRIBUTING.md has %d lines, at most 100", n)
