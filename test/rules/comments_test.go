@@ -20,8 +20,8 @@ var (
 )
 
 // foreignWords are what comments name besides the code: products, and the code of other languages and projects.
-var foreignWords = strings.Fields(`AggregateFunction ConnMaxLifetime CoreDNS ErrorCodes HubSpot MjA MjE MurmurHash2 NativeWriter
-	OpenSSH OpenSSL PreferLagFn PromQL PyPI SpanProcessor SplitFunc TwiML W3C WebSub WooCommerce
+var foreignWords = strings.Fields(`AggregateFunction ConnMaxLifetime CoreDNS ErrorCodes HubSpot MjA MjE MurmurHash2
+	NativeWriter OpenSSH OpenSSL PreferLagFn PromQL PyPI SpanProcessor SplitFunc TwiML W3C WebSub WooCommerce
 	WriteBufferFromHTTPServerResponse chDB createHmac macOS recordsPerReplica x2F`)
 
 // names are the identifiers in the code of each directory.

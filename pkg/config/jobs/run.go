@@ -121,8 +121,8 @@ func (r *Run) sharesEndpoint(other *Run) bool {
 		slices.ContainsFunc(r.Endpoints, func(e string) bool { return slices.Contains(other.Endpoints, e) })
 }
 
-// AddRun creates a run. It returns conflog.ErrConflict when the id exists, ErrEndpointBusy when another run is queueing for
-// one of its endpoints, and ErrTooManyRuns. If several nodes start runs at the same time, the first one in the log
+// AddRun creates a run. It returns conflog.ErrConflict when the id exists, ErrEndpointBusy when another run is queueing
+// for one of its endpoints, and ErrTooManyRuns. If several nodes start runs at the same time, the first one in the log
 // continues.
 func (c Jobs) AddRun(ctx context.Context, r *Run) (*Run, error) {
 	if err := c.WaitReady(ctx); err != nil {
