@@ -218,8 +218,8 @@ func (s *settings) checkRestorable(others []string, keys string) error {
 	return nil
 }
 
-// authenticate checks who wrote a manifest, with the given master keys or else those of a file. It takes a manifest without
-// a MAC, or any if there are no keys, only if anyone may have written it.
+// authenticate checks who wrote a manifest, with the given master keys or else those of a file. It takes a manifest
+// without a MAC, or any if there are no keys, only if anyone may have written it.
 func authenticate(m backup.Manifest, spec, file string, anyone bool) error {
 	if spec == "" {
 		text, err := os.ReadFile(file)

@@ -51,7 +51,8 @@ func (f engineFlags) onTCP() bool {
 // runEngine runs one embedded engine as a process of its own.
 func runEngine(ctx context.Context, c call) error {
 	if len(c.Args) == 0 {
-		return cli.UsageError{Err: errors.New("which engine? relay engine redis|clickhouse --listen address --data directory")}
+		return cli.UsageError{Err: errors.New(
+			"which engine? relay engine redis|clickhouse --listen address --data directory")}
 	}
 	name := c.Args[0]
 	if name == "help" || name == "-h" || name == "--help" {

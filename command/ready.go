@@ -25,8 +25,8 @@ const (
 )
 
 // readyCommand asks the node at RELAY_LISTEN on this machine for /readyz, or with --alive for /healthz. It returns
-// cli.ExitDone if the node is ready (or runs), and cli.ExitRefused if it is not or nothing answers, so that containers without
-// a shell have a health check.
+// cli.ExitDone if the node is ready (or runs), and cli.ExitRefused if it is not or nothing answers, so that containers
+// without a shell have a health check.
 func readyCommand(ctx context.Context, c call) int {
 	var s node.Config
 	flags := flag.NewFlagSet("relay ready", flag.ContinueOnError)

@@ -9,7 +9,7 @@ import (
 	"github.com/eventrelay/relay/test/is"
 )
 
-// A manifest that shows no writer, or that cannot be checked for lack of master keys, is taken only if the flag says so.
+// A manifest that shows no writer, or cannot be checked for lack of master keys, is taken only if the flag says so.
 func TestRestoreAuthenticates(t *testing.T) {
 	keys := "main:" + strings.Repeat("QUFB", 10) + "QUE="
 	none := filepath.Join(t.TempDir(), "master.keys")

@@ -202,7 +202,8 @@ func (p Program) Run(ctx context.Context, args []string, getenv func(string) str
 		}
 		names = append(names, s.name)
 	}
-	return cli.ExitCode(cli.UsageError{Err: fmt.Errorf("unknown command %q%s; relay help lists them", name, cli.DidYouMean(name, names))},
+	return cli.ExitCode(cli.UsageError{Err: fmt.Errorf("unknown command %q%s; relay help lists them", name,
+		cli.DidYouMean(name, names))},
 		stderr)
 }
 

@@ -36,7 +36,8 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 			t.Errorf("%q: %q, in the help:\n%s", s.name, s.help, help)
 		}
 	}
-	if code, _, complaint := run("deliver"); code != cli.ExitMisused || !strings.Contains(complaint, "relay help lists them") {
+	if code, _, complaint := run("deliver"); code != cli.ExitMisused ||
+		!strings.Contains(complaint, "relay help lists them") {
 		t.Errorf("an unknown command is %d: %s", code, complaint)
 	}
 	for _, x := range []struct {
@@ -46,7 +47,8 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 	}{
 		{"doctr", cli.ExitMisused, `unknown command "doctr", did you mean doctor; relay help`},
 		{"keys creat", cli.ExitMisused, `unknown command "creat", did you mean create`},
-		{"dev --lisen 1", cli.ExitMisused, "relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
+		{"dev --lisen 1", cli.ExitMisused,
+			"relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
 		{"help doctor", cli.ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
 		{"help keys", cli.ExitDone, "relay keys create"},
 		{"help ready", cli.ExitDone, "\n  --alive\n        ask only whether"},

@@ -34,8 +34,8 @@ func upgradeCommand(ctx context.Context, c call) int {
 	var check, asJSON bool
 	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 		if !check {
-			return cli.UsageError{Err: errors.New("relay upgrade --check says what this version would do with the data directory; to " +
-				"upgrade, replace the program and restart the node")}
+			return cli.UsageError{Err: errors.New("relay upgrade --check says what this version would do with the " +
+				"data directory; to upgrade, replace the program and restart the node")}
 		}
 		u, err := checkUpgrade(ctx, s, log)
 		if err != nil {

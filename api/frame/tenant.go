@@ -10,8 +10,8 @@ import (
 )
 
 // A key of a tenant sees the endpoints of the tenant and what belongs to them, and nothing else of the account. Which
-// operations it may use is decided in TenantOperations; within them, everything that a path or a body names goes through
-// Owns, and every list through OfTenant.
+// operations it may use is decided in TenantOperations; within them, everything that a path or a body names goes
+// through Owns, and every list through OfTenant.
 
 // TenantOperations has the operations that a key of a tenant may use, by method and path. Others concern the account.
 type TenantOperations map[string]bool

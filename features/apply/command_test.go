@@ -18,7 +18,8 @@ import (
 // The last of two files would count, and with --prune the endpoints of the first would be deleted.
 func TestApplyTakesOneFile(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	code := applyCommand(t.Context(), cli.Call{Args: []string{"-f", "a.yaml", "--file", "b.yaml"}, Getenv: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr})
+	code := applyCommand(t.Context(), cli.Call{Args: []string{"-f", "a.yaml", "--file", "b.yaml"},
+		Getenv: func(string) string { return "" }, Stdout: &stdout, Stderr: &stderr})
 	if code != cli.ExitMisused || !strings.Contains(stderr.String(), "given twice") {
 		t.Errorf("two files: %d %s", code, stderr.String())
 	}
@@ -47,7 +48,8 @@ func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
 	defer relay.Close()
 	for _, flags := range [][]string{{"--dry-run"}, nil} { // differences; then an error with the name
 		var stdout, stderr bytes.Buffer
-		applyCommand(t.Context(), cli.Call{Args: append([]string{"-f", file, "--base-url", relay.URL}, flags...), Getenv: func(name string) string { return map[string]string{cli.APIKeyEnv: "key"}[name] }, Stdout: &stdout, Stderr: &stderr})
+		applyCommand(t.Context(), cli.Call{Args: append([]string{"-f", file, "--base-url", relay.URL}, flags...),
+			Getenv: func(name string) string { return map[string]string{cli.APIKeyEnv: "key"}[name] }, Stdout: &stdout, Stderr: &stderr})
 		out := stdout.String() + stderr.String()
 		if !strings.Contains(out, "a·[1A·[2K") || !strings.Contains(out, "f·[2K") {
 			t.Errorf("%v: what is shown lacks something: %q", flags, out)

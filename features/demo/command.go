@@ -50,6 +50,7 @@ func demoCommand(ctx context.Context, c cli.Call) int {
 			return cli.ExitCode(err, c.Stderr)
 		}
 	}
-	return cli.ExitCode(cli.UsageError{Err: fmt.Errorf("there is no demonstration %q%s; relay demo --help lists them", names[0],
+	return cli.ExitCode(cli.UsageError{Err: fmt.Errorf("there is no demonstration %q%s; relay demo --help lists them",
+		names[0],
 		cli.DidYouMean(names[0], all))}, c.Stderr)
 }

@@ -1,5 +1,5 @@
-// Package leaks finds leaked keys and says so: log drains, reports of applications, domains and their scans, stored events,
-// tripwires and findings.
+// Package leaks finds leaked keys and says so: log drains, reports of applications, domains and their scans, stored
+// events, tripwires and findings.
 package leaks
 
 import (

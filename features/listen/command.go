@@ -84,7 +84,8 @@ func listenCommand(ctx context.Context, c cli.Call) int {
 
 func runListen(ctx context.Context, c cli.Call, f listenFlags, endpoint string) error {
 	if !strings.HasPrefix(endpoint, "ep_") {
-		return cli.UsageError{Err: errors.New("the id of an endpoint is required, such as ep_4fj2: relay listen ep_… --to URL")}
+		return cli.UsageError{Err: errors.New(
+			"the id of an endpoint is required, such as ep_4fj2: relay listen ep_… --to URL")}
 	}
 	if f.to == "" {
 		return cli.UsageError{Err: errors.New("--to is required: where copies go, such as http://localhost:3000/webhooks")}

@@ -27,4 +27,3 @@ func Unencrypted(base string) bool {
 	})
 	return strings.Contains(host, ".") && !inside
 }
-

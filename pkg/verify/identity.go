@@ -28,8 +28,8 @@ var identityPrefixes = []string{
 	"X-Ms-Client-Principal-", "Wl-Proxy-Client-",
 }
 
-// Identifies reports whether a receiver may take a header, which has its canonical name, for that of a proxy or platform
-// that names the user, the client or the request.
+// Identifies reports whether a receiver may take a header, which has its canonical name, for that of a proxy or
+// platform that names the user, the client or the request.
 func Identifies(name string) bool {
 	return identityHeaders[name] ||
 		slices.ContainsFunc(identityPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })

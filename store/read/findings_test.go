@@ -16,12 +16,12 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"

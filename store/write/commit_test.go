@@ -13,10 +13,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"

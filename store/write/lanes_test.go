@@ -8,11 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/store/write"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"

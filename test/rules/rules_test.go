@@ -188,7 +188,8 @@ func importFault(s source, path string) string {
 		for _, stage := range stages {
 			switch {
 			case !within(inner, stage):
-			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "features") && !within(s.dir, "test/e2e") && !within(s.dir, stage) &&
+			case !within(s.dir, "command") && !within(s.dir, "node") && !within(s.dir, "features") &&
+				!within(s.dir, "test/e2e") && !within(s.dir, stage) &&
 				!within(s.dir, "tools") && !within(s.dir, "test") && s.dir != "test/storetest":
 				return "a stage never imports a stage; declare an interface and let node meet it"
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
@@ -19,7 +20,6 @@ import (
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
-	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/store/schema"
 )
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
-	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
