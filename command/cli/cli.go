@@ -73,6 +73,7 @@ func (e UsageError) Error() string { return e.Err.Error() }
 
 func (e UsageError) Unwrap() error { return e.Err }
 
+// ExitCode prints the error of a command, if there is one, and returns the exit code.
 func ExitCode(err error, stderr io.Writer) int {
 	var misuse UsageError
 	switch {
