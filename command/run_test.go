@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -235,4 +236,15 @@ func TestReadyEnds(t *testing.T) {
 	code := Program{Version: "1.0.0"}.Run(ctx, []string{"ready", "--listen", silent.Addr().String()},
 		func(string) string { return "" }, &out, &errs)
 	is.Equal(t, code, cli.ExitRefused, "exit: %s", &errs)
+}
+
+// Each subcommand of a feature names one behind which the help lists it, and a key that is refused says why.
+func TestCommandsOfFeatures(t *testing.T) {
+	for _, f := range node.Features {
+		for _, c := range f.Commands {
+			is.Equal(t, helpOf(c.After) != "" && helpOf(c.Name) == c.Help, true, c.Name+" after "+c.After)
+		}
+	}
+	s := settings{Config: node.Config{BootstrapKey: "short"}}
+	is.Has(t, s.Validate("dev").Error(), "RELAY_BOOTSTRAP_KEY: must be at least 16 printable characters", "a short key")
 }

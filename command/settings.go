@@ -261,7 +261,7 @@ func (s settings) Validate(name string) error {
 	for env, key := range map[string]string{
 		"RELAY_BOOTSTRAP_KEY": s.BootstrapKey, "RELAY_BOOTSTRAP_READ_KEY": s.BootstrapReadKey} {
 		if key != "" && (len(key) < 16 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
-			fault(env, "must be at least 16 cli.Printable characters")
+			fault(env, "must be at least 16 printable characters")
 		}
 	}
 	if s.EgressProxy != "" {

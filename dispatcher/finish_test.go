@@ -1,8 +1,10 @@
 package dispatcher
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -406,4 +408,14 @@ func TestDestinationsAreIndependent(t *testing.T) {
 			t.Error("two destinations share a delivery id")
 		}
 	})
+}
+
+// The line of an attempt has the time of the next one only if there is one.
+func TestAttemptLineWithoutNext(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	logAttempt(log, &event.Outcome{Attempt: &event.Attempt{}})
+	is.Equal(t, strings.Contains(out.String(), "next="), false, out.String())
+	logAttempt(log, &event.Outcome{Attempt: &event.Attempt{}, NextAt: time.Unix(1_800_000_000, 0)})
+	is.Has(t, out.String(), "next=2027", "with a retry")
 }

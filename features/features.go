@@ -69,9 +69,11 @@ type Host struct {
 	Stream       stream.Config
 	Now          func() time.Time
 	Policy       egress.Policy
+	// Outbound returns the settings of requests to addresses of customers. Ask when a component is created: the addresses
+	// that it refuses are complete only then.
+	Outbound func() egress.Config
 
 	PublicURL  string
-	Outbound   egress.Config // of all requests to addresses of customers
 	Control    *config.Control
 	Partitions int32 // of the keyed topics
 	Limiter    *limit.Limiter
@@ -86,7 +88,7 @@ type Host struct {
 }
 
 // Hooks are what the core asks on its own path. A feature sets those that it answers, in a start or in New; nil costs
-// nothing.
+// nothing. One feature sets each.
 type Hooks struct {
 	// Tripwires recognises requests to ingest, and keys, that nobody uses who may.
 	Tripwires interface {

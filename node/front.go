@@ -39,7 +39,7 @@ func newIngest(n *Node) (runFunc, error) {
 	if n.proxies, err = Prefixes(n.settings.TrustedProxies); err != nil {
 		return nil, err
 	}
-	transport, err := egress.NewTransport(n.Outbound)
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}

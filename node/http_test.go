@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"github.com/eventrelay/relay/features"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/acme"
 
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/is"

@@ -197,6 +197,7 @@ func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*
 		DNSServer: settings.DNSServer, ScanInterval: settings.Waits.ScanInterval,
 		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.egressPolicy(),
 	}}
+	n.Outbound = n.outbound
 	for _, f := range Features {
 		if f.New != nil {
 			n.features = append(n.features, f.New(&n.Host))
@@ -267,8 +268,6 @@ func newListener(n *Node) (runFunc, error) {
 		own = append(own, n.settings.PortalHost)
 	}
 	n.Policy.OwnURLs = egress.NewOwnURLs(n.PublicURL, own)
-	n.Outbound = egress.Config{Policy: n.Policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
-		Proxy: n.settings.EgressProxy}
 	return func(ctx context.Context) error {
 		<-ctx.Done()
 		_ = n.listener.Close() // the server above has closed it, unless it was never started
@@ -450,7 +449,7 @@ func (n *Node) deliveredByRuns(
 // newNotifier creates the sender of mail, Slack messages and webhooks to people. Alerts and POST /v1/alerts/test use
 // it.
 func newNotifier(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.Outbound)
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,13 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 )
 
+// outbound returns the settings of all requests to URLs of customers: which addresses they may reach, which root
+// certificates they trust, which DNS server they ask, and through which proxy they go.
+func (n *Node) outbound() egress.Config {
+	return egress.Config{Policy: n.Policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
+		Proxy: n.settings.EgressProxy}
+}
+
 // deliveryTransport creates the transport to destinations, and bounds the dispatcher's concurrent requests by the files
 // that the process may open.
 func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, error) {
@@ -24,7 +31,7 @@ func (n *Node) deliveryTransport(cfg *dispatcher.Config) (*egress.Transport, err
 			"the limit of open files bounds requests to destinations: raise ulimit -n",
 			slog.Int("files", files), slog.Int("requests", sending))
 	}
-	out := n.Outbound
+	out := n.outbound()
 	out.MaxIdle = min(idle, egress.MaxIdle)
 	return egress.NewTransport(out)
 }

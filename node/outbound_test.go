@@ -1,6 +1,7 @@
 package node
 
 import (
+	"log/slog"
 	"syscall"
 	"testing"
 
@@ -68,5 +69,14 @@ func TestEndpointsOfEngines(t *testing.T) {
 	is.List(t, got, want)
 	if got := (Config{RedisURL: "redis://redis.example"}).endpoints(); len(got) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Requests to customers' addresses refuse those of this machine and of the engines, which the node learns while it starts.
+func TestOutboundRefusesOwnAddresses(t *testing.T) {
+	n := &Node{stack: NewStack(t.Context(), slog.New(slog.DiscardHandler)), settings: Config{Embedded: true}}
+	n.Log = slog.New(slog.DiscardHandler)
+	if _, err := newOwn(n); err != nil || n.outbound().Policy.OwnAddrs == nil {
+		t.Errorf("%v, %+v", err, n.outbound())
 	}
 }

@@ -32,7 +32,7 @@ func (o ownEndpoints) OwnsPartition(partition int32) bool {
 
 // newSources creates the reader of the sources of endpoints in the partitions that this node dispatches.
 func newSources(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.Outbound)
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func newSources(n *Node) (runFunc, error) {
 
 // newReconciliation creates what asks providers for events that they could not deliver to the endpoints of this node.
 func newReconciliation(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.Outbound)
+	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}

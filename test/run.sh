@@ -170,8 +170,8 @@ whole='^Test(DevPipeline|KillEverything|Serve)$'
 
 # Packages that start no goroutine, in which the race detector finds nothing.
 pure='^[.](/(dashboard(/[a-z]+)?|test/(chart|prometheus|rules)|dispatcher/lane|node/admin|sdk|store|'
-pure+='pkg/(apikey|capacity|crash|event|finding|fixture|id|inflate|nearest|personal|secrets|sign|transform|verify|web)|'
-pure+='store/(column|schema)|test/(released|suite)))?$'
+pure+='pkg/(apikey|crash|event|finding|fixture|id|inflate|nearest|personal|secrets|sign|transform|verify|web)|'
+pure+='features/plan|store/(column|schema)|test/(released|suite)))?$'
 
 # norace matches the tests that run without the race detector. The subtests of the dispatcher on Kafka run without it, too: a
 # broker on fake time fetches and answers for hours, which takes the detector 50 times as long as the log in the process does.

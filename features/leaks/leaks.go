@@ -206,7 +206,7 @@ func (l *leaks) newDomains() (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := egress.NewTransport(l.Outbound)
+	transport, err := egress.NewTransport(l.Outbound())
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,7 @@ func (l *leaks) newScans() (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := egress.NewTransport(l.Outbound)
+	transport, err := egress.NewTransport(l.Outbound())
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -76,5 +77,13 @@ func TestCertificatesOfEnginesAreChecked(t *testing.T) {
 			(c.Advice == "") != (f.advice == "") {
 			t.Errorf("%s: %+v, want %s %q %q", name, c, f.state, f.text, f.advice)
 		}
+	}
+}
+
+// One day is not one days.
+func TestPlural(t *testing.T) {
+	for want, got := range map[string]string{"1 day": plural(1, "day"), "2 days": plural(2, "day"),
+		"3 entries": plural(3, "entry")} {
+		is.Equal(t, got, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// The relay does its work without package leaks, which only its registration knows.
+// The relay does its work without any feature: only their registration knows them.
 func TestCoreWithoutFeatures(t *testing.T) {
 	t.Parallel()
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "core", ".")

@@ -54,7 +54,7 @@ var homes = map[string]struct {
 	"github.com/twmb/franz-go/pkg/kfake": {[]string{"test"}, "nothing that a user runs starts it"},
 	"github.com/redis/go-redis":          {[]string{"pkg/limit"}, "Redis may only hold what may be lost"},
 	"github.com/ClickHouse/clickhouse-go": {
-		[]string{"store", "features", "pkg/embedded", "test/storetest", "tools/bench/fill"},
+		[]string{"store", "features/leaks/findings", "pkg/embedded", "test/storetest", "tools/bench/fill"},
 		"one place writes SQL, each feature for its own tables, and the benchmark that fills and merges tables"},
 	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination"},
 		"only backups and deliveries leave for a bucket or a queue"},
@@ -70,7 +70,7 @@ var homes = map[string]struct {
 	"github.com/bits-and-blooms": {[]string{"tools/bench"}, forBenchmark},
 	"github.com/santhosh-tekuri/jsonschema": {[]string{"pkg/schema", "api", "test/helm"},
 		"pkg/schema bounds what a check costs; api and test/helm compare documents with answers in their tests"},
-	"github.com/charmbracelet": {[]string{"command", "features"}, "nothing but a command draws on a terminal"},
+	"github.com/charmbracelet": {[]string{"command", "features/listen"}, "nothing but a command draws on a terminal"},
 	"github.com/gorilla/mux":   {[]string{"ingest", "api", "dashboard"}, "routes stand in one place for each surface"},
 }
 
@@ -138,8 +138,6 @@ func importFault(s source, path string) string {
 			return ""
 		case within(inner, "features") && s.path != "node/features.go" && (inner != "features" || !within(s.dir, "node")):
 			return "the core knows no feature: a line in node/features.go registers one"
-		case inner == "api/wire": // the JSON of the API, for those who write and read it
-			return ""
 		case slices.Contains([]string{"test/is", "test/kafka", "test/kit", "test/leaktest", "test/must", "test/storetest",
 			"test/websites", "test/desttest", "test/oidctest", "test/spanstest", "test/streamtest"}, inner) && (s.test ||
 			within(s.dir, "test") || inner == "test/kafka" && within(s.dir, "tools/bench")):
@@ -160,6 +158,12 @@ func importFault(s source, path string) string {
 			!within(s.dir, "node") &&
 			!within(s.dir, "test/e2e"):
 			return "main, command and node stand above everything else"
+		case inner == "api/wire": // the JSON of the API, for those who write and read it
+			return ""
+		case inner == "command/cli" && !within(s.dir, "command") && !within(s.dir, "features") && !within(s.dir, "test"):
+			return "subcommands are of package command and of features"
+		case within(s.dir, "features") && !s.test && layerFault(s.dir, inner) != "":
+			return layerFault(s.dir, inner)
 		case inner == "dashboard" && s.dir == "api" && s.test: // the pages of the whole API
 			return ""
 		case within(s.dir, "dashboard/frame") && within(inner, "dashboard") && !s.test,
@@ -204,6 +208,27 @@ func importFault(s source, path string) string {
 			!slices.ContainsFunc(home.rooms, func(r string) bool { return within(s.dir, r) }) {
 			return "belongs to " + strings.Join(home.rooms, ", ") + ": " + home.why
 		}
+	}
+	return ""
+}
+
+// layerFault returns why a package of a feature may not import one of the core. Packages of a feature are layers as those
+// of the core are: its root joins them and may import anything.
+func layerFault(dir, inner string) string {
+	_, layer, sub := strings.Cut(strings.TrimPrefix(dir, "features/"), "/")
+	var mayImport []string
+	switch {
+	case !sub || within(inner, "pkg"):
+		return ""
+	case layer == "pages":
+		mayImport = []string{"dashboard/frame", "dashboard/model"}
+	case layer == "routes":
+		mayImport = []string{"api/frame"}
+	case layer == "findings":
+		mayImport = []string{"store"}
+	}
+	if !slices.ContainsFunc(mayImport, func(room string) bool { return within(inner, room) }) {
+		return "a layer of a feature knows pkg and the frame of its layer; its root connects it with others"
 	}
 	return ""
 }
