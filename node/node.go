@@ -512,11 +512,11 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 
 // instanceID returns the id for static group membership, with which a restart within the session timeout moves no
 // partition. It is empty for a node that is alone: static membership would only delay its restart.
-func (c *Config) instanceID() string {
-	if c.Embedded {
+func (s Config) instanceID() string {
+	if s.Embedded {
 		return ""
 	}
-	return c.NodeName
+	return s.NodeName
 }
 
 // recoverClaims bounds the search for the events of the claims that a crash left pending. There are as many as requests

@@ -72,7 +72,7 @@ func TestEndpointsOfEngines(t *testing.T) {
 	}
 }
 
-// Requests to customers' addresses refuse those of this machine and of the engines, which the node learns while it starts.
+// Requests to customers' addresses do not reach this machine and the engines, which the node learns while it starts.
 func TestOutboundRefusesOwnAddresses(t *testing.T) {
 	n := &Node{stack: NewStack(t.Context(), slog.New(slog.DiscardHandler)), settings: Config{Embedded: true}}
 	n.Log = slog.New(slog.DiscardHandler)

@@ -419,7 +419,7 @@ func CurrentKey(keys Keys, r *http.Request) (*config.Key, error) {
 const (
 	// IdempotencyHeader has the key of a POST.
 	IdempotencyHeader = "Idempotency-Key"
-	// UnavailableHeader, with the value acceptAnyway, lets a send be stored while Idempotency-Keys cannot be checked.
+	// UnavailableHeader has the value acceptAnyway to let a send be stored while Idempotency-Keys cannot be checked.
 	UnavailableHeader = "Idempotency-Unavailable"
 	acceptAnyway      = "accept"
 	// MaxIdempotencyKey is its length, in characters.

@@ -49,7 +49,8 @@ func TestApplyPrintsForeignTextOnItsLine(t *testing.T) {
 	for _, flags := range [][]string{{"--dry-run"}, nil} { // differences; then an error with the name
 		var stdout, stderr bytes.Buffer
 		applyCommand(t.Context(), cli.Call{Args: append([]string{"-f", file, "--base-url", relay.URL}, flags...),
-			Getenv: func(name string) string { return map[string]string{cli.APIKeyEnv: "key"}[name] }, Stdout: &stdout, Stderr: &stderr})
+			Getenv: func(name string) string { return map[string]string{cli.APIKeyEnv: "key"}[name] },
+			Stdout: &stdout, Stderr: &stderr})
 		out := stdout.String() + stderr.String()
 		if !strings.Contains(out, "a·[1A·[2K") || !strings.Contains(out, "f·[2K") {
 			t.Errorf("%v: what is shown lacks something: %q", flags, out)

@@ -212,8 +212,8 @@ func importFault(s source, path string) string {
 	return ""
 }
 
-// layerFault returns why a package of a feature may not import one of the core. Packages of a feature are layers as those
-// of the core are: its root joins them and may import anything.
+// layerFault returns why a package of a feature may not import one of the core. Packages of a feature are layers as
+// those of the core are: its root joins them and may import anything.
 func layerFault(dir, inner string) string {
 	_, layer, sub := strings.Cut(strings.TrimPrefix(dir, "features/"), "/")
 	var mayImport []string
