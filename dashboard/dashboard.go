@@ -1,16 +1,17 @@
 // Package dashboard serves the pages under /app and their files under /static.
 //
 // The pages lie in areas, each a package that exports its routes, templates and lists: overview, endpoints, events,
-// jobs, fixtures, tenants and account; features add theirs. Areas know frame, which is what every page needs, and model,
-// which is what several of them show of an endpoint, an event or an alert. They do not know each other.
+// jobs, fixtures, tenants and account; features add theirs. Areas know frame, which is what every page needs, and
+// model, which is what several of them show of an endpoint, an event or an alert. They do not know each other.
 //
 // A page is a handler, a line in the table of routes of its area and a template. To add one:
 //
 //  1. A line in Area of its package, with method, path, who may open it, and the handler. A button that makes one call
 //     of the API is a row alone, with [frame.Button].
 //  2. A file for the family of pages, such as fixtures/fixtures.go. A handler is a func(v *frame.Visit) error: it
-//     reads with [frame.Visit.Get] and changes with [frame.Visit.Do], which call the handlers of /v1 in this process, and ends
-//     with [frame.Visit.Page] or [frame.Visit.Redirect]. A returned error becomes a page; web.Error says which.
+//     reads with [frame.Visit.Get] and changes with [frame.Visit.Do], which call the handlers of /v1 in this process,
+//     and ends with [frame.Visit.Page] or [frame.Visit.Redirect]. A returned error becomes a page; web.Error says
+//     which.
 //  3. pages/NAME.html with the blocks "title" and "main". The data of the page is .Data. The parts in
 //     frame/templates/parts (status, time, field, …) are used with {{template "status" .Status}}.
 //  4. menu below: a line, if the page belongs in the navigation.

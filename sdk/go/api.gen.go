@@ -335,17 +335,6 @@ const (
 	EventStatusSkipped   EventStatus = "skipped"
 )
 
-// Defines values for EventStatusFilter.
-const (
-	EventStatusFilterDelivered EventStatusFilter = "delivered"
-	EventStatusFilterFailed    EventStatusFilter = "failed"
-	EventStatusFilterHeld      EventStatusFilter = "held"
-	EventStatusFilterPending   EventStatusFilter = "pending"
-	EventStatusFilterRejected  EventStatusFilter = "rejected"
-	EventStatusFilterRetrying  EventStatusFilter = "retrying"
-	EventStatusFilterSkipped   EventStatusFilter = "skipped"
-)
-
 // Defines values for EventTestProvider.
 const (
 	EventTestProviderAdyen            EventTestProvider = "adyen"
@@ -886,6 +875,17 @@ const (
 	ReadTrafficParamsRangeN7D  ReadTrafficParamsRange = "7d"
 )
 
+// Defines values for ListEventsParamsStatus.
+const (
+	ListEventsParamsStatusDelivered ListEventsParamsStatus = "delivered"
+	ListEventsParamsStatusFailed    ListEventsParamsStatus = "failed"
+	ListEventsParamsStatusHeld      ListEventsParamsStatus = "held"
+	ListEventsParamsStatusPending   ListEventsParamsStatus = "pending"
+	ListEventsParamsStatusRejected  ListEventsParamsStatus = "rejected"
+	ListEventsParamsStatusRetrying  ListEventsParamsStatus = "retrying"
+	ListEventsParamsStatusSkipped   ListEventsParamsStatus = "skipped"
+)
+
 // Defines values for ListEventsParamsSource.
 const (
 	ListEventsParamsSourceAPI       ListEventsParamsSource = "api"
@@ -901,6 +901,17 @@ const (
 	ListEventsParamsProcessingNone       ListEventsParamsProcessing = "none"
 	ListEventsParamsProcessingProcessed  ListEventsParamsProcessing = "processed"
 	ListEventsParamsProcessingProcessing ListEventsParamsProcessing = "processing"
+)
+
+// Defines values for CountEventsParamsStatus.
+const (
+	CountEventsParamsStatusDelivered CountEventsParamsStatus = "delivered"
+	CountEventsParamsStatusFailed    CountEventsParamsStatus = "failed"
+	CountEventsParamsStatusHeld      CountEventsParamsStatus = "held"
+	CountEventsParamsStatusPending   CountEventsParamsStatus = "pending"
+	CountEventsParamsStatusRejected  CountEventsParamsStatus = "rejected"
+	CountEventsParamsStatusRetrying  CountEventsParamsStatus = "retrying"
+	CountEventsParamsStatusSkipped   CountEventsParamsStatus = "skipped"
 )
 
 // Defines values for CountEventsParamsSource.
@@ -2943,9 +2954,6 @@ type EventSend struct {
 // was not tried yet), `failed` (one has failed for good), `delivered` (one was delivered), `skipped` (there was
 // nothing to deliver). `rejected`: the signature was not accepted, so nothing is delivered.
 type EventStatus string
-
-// EventStatusFilter A status of an event; or `held`: at least one delivery waits, for its destination or for an earlier event of its order.
-type EventStatusFilter string
 
 // EventStatuses One, several separated by commas, or an array.
 type EventStatuses struct {
@@ -6171,8 +6179,8 @@ type ListEventsParams struct {
 	DestinationID *FilterValues `form:"destination_id,omitempty" json:"destination_id,omitempty"`
 
 	// RunID Events that this replay run or recovery job delivered or tried to deliver.
-	RunID  *FilterValues        `form:"run_id,omitempty" json:"run_id,omitempty"`
-	Status *[]EventStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+	RunID  *FilterValues             `form:"run_id,omitempty" json:"run_id,omitempty"`
+	Status *[]ListEventsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// Type An event type, or a prefix such as `order.*`.
 	Type   *FilterTypes              `form:"type,omitempty" json:"type,omitempty"`
@@ -6209,6 +6217,9 @@ type ListEventsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListEventsParamsStatus defines parameters for ListEvents.
+type ListEventsParamsStatus string
+
 // ListEventsParamsSource defines parameters for ListEvents.
 type ListEventsParamsSource string
 
@@ -6222,8 +6233,8 @@ type CountEventsParams struct {
 	DestinationID *FilterValues `form:"destination_id,omitempty" json:"destination_id,omitempty"`
 
 	// RunID Events that this replay run or recovery job delivered or tried to deliver.
-	RunID  *FilterValues        `form:"run_id,omitempty" json:"run_id,omitempty"`
-	Status *[]EventStatusFilter `form:"status,omitempty" json:"status,omitempty"`
+	RunID  *FilterValues              `form:"run_id,omitempty" json:"run_id,omitempty"`
+	Status *[]CountEventsParamsStatus `form:"status,omitempty" json:"status,omitempty"`
 
 	// Type An event type, or a prefix such as `order.*`.
 	Type   *FilterTypes               `form:"type,omitempty" json:"type,omitempty"`
@@ -6241,6 +6252,9 @@ type CountEventsParams struct {
 	// Until Received before this time. A time in the future means now, and `since` must be before it. Also: `to`, `end`.
 	Until *FilterTime `form:"until,omitempty" json:"until,omitempty"`
 }
+
+// CountEventsParamsStatus defines parameters for CountEvents.
+type CountEventsParamsStatus string
 
 // CountEventsParamsSource defines parameters for CountEvents.
 type CountEventsParamsSource string

@@ -2424,11 +2424,6 @@ export interface components {
         };
         HeaderPairs: string[][];
         /**
-         * @description A status of an event; or `held`: at least one delivery waits, for its destination or for an earlier event of its order.
-         * @enum {string}
-         */
-        EventStatusFilter: "pending" | "retrying" | "delivered" | "failed" | "skipped" | "rejected" | "held";
-        /**
          * @description Derived from the deliveries, first match: `retrying` (one has failed and will be tried again), `pending` (one
          *     was not tried yet), `failed` (one has failed for good), `delivered` (one was delivered), `skipped` (there was
          *     nothing to deliver). `rejected`: the signature was not accepted, so nothing is delivered.
@@ -8076,7 +8071,7 @@ export interface operations {
                 destination_id?: components["schemas"]["FilterValues"];
                 /** @description Events that this replay run or recovery job delivered or tried to deliver. */
                 run_id?: components["schemas"]["FilterValues"];
-                status?: components["schemas"]["EventStatusFilter"][];
+                status?: ("pending" | "retrying" | "delivered" | "failed" | "skipped" | "rejected" | "held")[];
                 /** @description An event type, or a prefix such as `order.*`. */
                 type?: components["schemas"]["FilterTypes"];
                 source?: ("provider" | "api" | "test" | "reconcile")[];
@@ -8144,7 +8139,7 @@ export interface operations {
                 destination_id?: components["schemas"]["FilterValues"];
                 /** @description Events that this replay run or recovery job delivered or tried to deliver. */
                 run_id?: components["schemas"]["FilterValues"];
-                status?: components["schemas"]["EventStatusFilter"][];
+                status?: ("pending" | "retrying" | "delivered" | "failed" | "skipped" | "rejected" | "held")[];
                 /** @description An event type, or a prefix such as `order.*`. */
                 type?: components["schemas"]["FilterTypes"];
                 source?: ("provider" | "api" | "test" | "reconcile")[];

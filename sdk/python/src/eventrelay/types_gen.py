@@ -844,12 +844,6 @@ nothing to deliver). `rejected`: the signature was not accepted, so nothing is d
 """
 
 
-EventStatusFilter: TypeAlias = Literal["pending", "retrying", "delivered", "failed", "skipped", "rejected", "held"]
-"""
-A status of an event; or `held`: at least one delivery waits, for its destination or for an earlier event of its order.
-"""
-
-
 EventStatuses: TypeAlias = str | list[EventStatus]
 """
 One, several separated by commas, or an array.
