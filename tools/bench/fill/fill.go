@@ -1,9 +1,9 @@
-// Package fill fills the store with up to a billion events that look like those of a busy service, so that reads can be
-// measured at that size. Config says how many events, days and endpoints. Run writes the rows through write.Sinks, which
-// has the columns of the writer, day by day from the oldest on. The same configuration and seed give the same events but
-// for the random part of their ids. Nothing is written to the log: filled events can be delivered only by a replay or a
-// recovery job. Run generates the rows of the next insert while it writes the last one, and holds the rows of two
-// inserts. Begin with Run, then generate.go and outcomes.go.
+// Package fill fills the store with up to a billion events that look like those of a busy service, so that reads can
+// be measured at that size. Config says how many events, days and endpoints. Run writes the rows through write.Sinks,
+// which has the columns of the writer, day by day from the oldest on. The same configuration and seed give the same
+// events but for the random part of their ids. Nothing is written to the log: filled events can be delivered only by
+// a replay or a recovery job. Run generates the rows of the next insert while it writes the last one, and holds the
+// rows of two inserts. Begin with Run, then generate.go and outcomes.go.
 package fill
 
 import (
