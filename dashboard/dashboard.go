@@ -28,6 +28,7 @@ package dashboard
 
 import (
 	"embed"
+	"slices"
 
 	"github.com/eventrelay/relay/dashboard/account"
 	"github.com/eventrelay/relay/dashboard/catalogue"
@@ -66,7 +67,7 @@ var staticFiles embed.FS
 // areas are all pages, with those of features. One that is left out has no pages, no items in the navigation and no
 // lists.
 func areas(features ...frame.Area) []frame.Area {
-	return append([]frame.Area{
+	return slices.Concat([]frame.Area{
 		overview.Area(),
 		endpoints.Area(),
 		events.Area(),
@@ -76,8 +77,7 @@ func areas(features ...frame.Area) []frame.Area {
 		issues.Area(),
 		portal.Area(),
 		tenants.Area(),
-		account.Area(),
-	}, features...)
+	}, features, []frame.Area{account.Area()})
 }
 
 // NewSite parses the pages, with those of features, and compresses the files. One is enough for a process.
