@@ -68,7 +68,7 @@ type Host struct {
 	Metrics      prometheus.Registerer
 	Stream       stream.Config
 	Now          func() time.Time
-	Policy       egress.Policy
+	Policy       egress.Policy // complete once all components before ingest are created
 	// Outbound returns the settings of requests to addresses of customers. Ask when a component is created: the addresses
 	// that it refuses are complete only then.
 	Outbound func() egress.Config
@@ -88,9 +88,9 @@ type Host struct {
 }
 
 // Hooks are what the core asks on its own path. A feature sets those that it answers, in a start or in New; nil costs
-// nothing. One feature sets each.
+// nothing. Each has room for one feature.
 type Hooks struct {
-	// Tripwires recognises requests to ingest, and keys, that nobody uses who may.
+	// Tripwires recognises fake ingest URLs and API keys.
 	Tripwires interface {
 		ingest.Tripwires
 		api.Refusals

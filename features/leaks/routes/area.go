@@ -1,4 +1,4 @@
-// Package routes serves sources of leaks and what was found in them: drains, DSNs, domains, scans, tripwires, findings,
+// Package routes serves sources of leaks and the findings from them: drains, DSNs, domains, scans, tripwires, findings,
 // and the account's own rules. Secrets appear as masks only.
 package routes
 
