@@ -81,12 +81,20 @@ func allMembers() []byte {
 	return []byte(strings.Join(slices.Compact(lines), "\n") + "\n")
 }
 
+// retired are members that no node of the last release reads, so that this version need not write them.
+var retired = []string{
+	"alert/notices/[]/tries number", "alert/notices/[]/until Time", // of 0.1.0, which sent notices without the one sender
+}
+
 // Every member that a release has written into the configuration exists, and holds the same kind of value. Members may
 // be added.
 func TestReleasedMembersExist(t *testing.T) {
 	kit.Freeze(t, releasedMembers, allMembers)
 	for version, text := range kit.Released(t, releasedMembers) {
 		for _, line := range kit.MissingLines(text, allMembers()) {
+			if slices.Contains(retired, line) {
+				continue
+			}
 			t.Errorf("%s has written %s: nodes of that version and of this one run at the same time", version, line)
 		}
 	}

@@ -110,7 +110,7 @@ async function makeKey(page, name) {
   await page.getByRole('button', { name: `Revoke ${name}` }).click()
   await page.getByLabel(`Type ${name} to confirm`).fill(name)
   await page.getByRole('button', { name: 'Revoke key' }).click()
-  await page.getByText('Revoked. The key works on no node any more.').waitFor()
+  await told(page, 'Revoked. The key works on no node any more.')
   assert.equal((await call({ ...relay, key }, 'GET', '/v1/me')).status, 401)
 }
 
@@ -135,7 +135,7 @@ async function leak(page, name) {
   await page.locator('#occurrences tbody tr').filter({ hasText: name }).waitFor()
   assert.ok(!(await page.content()).includes(testKey), 'the page shows the secret')
   await page.getByRole('button', { name: 'Resolve as revoked' }).click()
-  await page.getByText('Resolved. It reopens by itself').waitFor()
+  await told(page, 'Resolved. It reopens by itself')
   assert.equal(await page.getByText('Still leaking', { exact: true }).count(), 0)
   await page.goto(`${relay.url}/app/findings?source=drain`)
   await page.getByRole('heading', { name: 'Findings', exact: true }).waitFor()

@@ -49,7 +49,7 @@ func ServeFrames(t testing.TB, certificates []tls.Certificate,
 
 func serveFrameConn(conn net.Conn, requests *atomic.Int64, answer func(n int64, f *http2.Framer, stream uint32)) {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
 		return
 	}

@@ -124,10 +124,10 @@ func TestAccessTokens(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	all(1000)
+	all(200)
 	if n, form := s.fetched.Load(), s.asked.Load(); n != 1 ||
 		form != "audience=shop&grant_type=client_credentials&scope=a+b hunter2" {
-		t.Errorf("%d tokens were fetched for 1,000 deliveries, with %v", n, form)
+		t.Errorf("%d tokens were fetched for 200 deliveries, with %v", n, form)
 	}
 	x.clock.Add(int64(time.Minute))
 	s.valid.Store(2)
