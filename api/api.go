@@ -45,6 +45,7 @@ import (
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	configjobs "github.com/eventrelay/relay/pkg/config/jobs"
@@ -144,7 +145,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
-	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(x.routes) })
+	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(x.routes, x.parts) })
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +183,7 @@ type areas struct {
 	events    *events.Area
 	jobs      *jobs.Area
 	routes    []frame.Route
+	parts     []wire.Part     // of the document, by features
 	draining  context.Context // ends when pulls must end
 	drain     context.CancelFunc
 }
@@ -234,7 +236,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	for _, area := range deps.Areas {
 		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Erasures: deps.Erasures, Limits: deps.Limits,
 			Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL})
-		ofFeatures = append(ofFeatures, a.Routes...)
+		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
 		if a.AddNeeds != nil {
 			needs = append(needs, a.AddNeeds)
 		}

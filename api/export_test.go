@@ -34,7 +34,7 @@ type (
 // newTestResources returns the routes of an API that cannot be used.
 func newTestResources() (*areas, error) {
 	ofLeaks := func(d *frame.AreaDeps) frame.Area {
-		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes()}
+		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes(), Document: routes.Document()}
 	}
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
 		Areas: []func(*frame.AreaDeps) frame.Area{ofLeaks}}, &frame.Core{Clock: time.Now})
@@ -46,7 +46,7 @@ func joinTestParts() (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return joinParts(x.routes)
+	return joinParts(x.routes, x.parts)
 }
 
 // OpenAPIDocument returns the merged document as it is served.

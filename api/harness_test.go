@@ -503,7 +503,7 @@ func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
 	return []func(*apiframe.AreaDeps) apiframe.Area{func(d *apiframe.AreaDeps) apiframe.Area {
 		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
 			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
-		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds}
+		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}
 	}}
 }
 

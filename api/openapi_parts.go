@@ -2,8 +2,10 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"slices"
@@ -23,38 +25,26 @@ import (
 //go:embed openapi/*.yaml
 var openapiParts embed.FS
 
-// partNames lists the parts in the order of the document.
-var partNames = []string{"info", "endpoints", "tenants", "event_types", "verification", "destinations", "sending",
-	"stream", "events",
-	"processing", "replays", "recoveries", "drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection",
-	"fixtures", "issues", "alerts", "overview", "usage", "me", "audit", "service", "webhooks", "common"}
+// part is a file of the document.
+type part struct {
+	text  *yaml.Node
+	order int // of its place in the document
+}
 
-// leakParts are those whose operations are left out with the routes of leaks.
-var leakParts = []string{"drains", "domains", "scans", "tripwires", "dsns", "leaks", "detection"}
-
-// joinParts merges the parts into one document: mappings with the same name, such as schemas, become one mapping. The
-// operations are written for the routes.
-func joinParts(routes []frame.Route) (*yaml.Node, error) {
+// joinParts merges the parts of the core and those of features into one document: mappings with the same name, such as
+// schemas, become one mapping. The operations are written for the routes.
+func joinParts(routes []frame.Route, features []wire.Part) (*yaml.Node, error) {
+	parts, err := readParts(append([]wire.Part{{Texts: openapiParts}}, features...))
+	if err != nil {
+		return nil, err
+	}
 	whole, operations := mapping(), &operationWriter{}
-	servesLeaks := slices.ContainsFunc(routes, func(r frame.Route) bool { return r.Path == "/v1/drains" })
-	for _, name := range partNames {
-		text, err := openapiParts.ReadFile("openapi/" + name + ".yaml")
-		if err != nil {
+	for _, p := range parts {
+		if err := addText(whole, operations, p.text); err != nil {
 			return nil, err
 		}
-		var part yaml.Node
-		into := operations
-		if !servesLeaks && slices.Contains(leakParts, name) {
-			into = &operationWriter{}
-		}
-		if err = yaml.Unmarshal(text, &part); err == nil {
-			err = addText(whole, into, part.Content[0])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("openapi/%s.yaml: %w", name, err)
-		}
 	}
-	types, err := schemasPart()
+	types, err := schemasPart(features)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +56,47 @@ func joinParts(routes []frame.Route) (*yaml.Node, error) {
 	}
 	expandReferences(whole)
 	return whole, nil
+}
+
+// readParts reads all YAML files, and sorts them.
+func readParts(of []wire.Part) (all []part, err error) {
+	for _, p := range of {
+		if p.Texts == nil {
+			continue
+		}
+		err := fs.WalkDir(p.Texts, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := fs.ReadFile(p.Texts, path)
+			if err != nil {
+				return err
+			}
+			var x yaml.Node
+			if err := yaml.Unmarshal(text, &x); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			order, err := strconv.Atoi(valueOf(x.Content[0], "order"))
+			if err != nil {
+				return fmt.Errorf("%s: its order: %w", path, err)
+			}
+			all = append(all, part{text: x.Content[0], order: order})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b part) int { return cmp.Compare(a.order, b.order) })
+	return all, nil
+}
+
+// valueOf returns the text of a member, empty without one.
+func valueOf(mapping *yaml.Node, name string) string {
+	if x := member(mapping, name); x != nil {
+		return x.Value
+	}
+	return ""
 }
 
 // expandReferences completes the references of schemas, which the parts write as a name, and puts the words of tables
@@ -99,8 +130,16 @@ func addText(whole *yaml.Node, operations *operationWriter, part *yaml.Node) (er
 	tag := ""
 	for name, value := range members(part) {
 		switch name {
+		case "order":
 		case "tag":
 			tag = value.Value
+		case "about": // what the document says of the tag
+			tags := sequence(mapping("name", tag, "description", value))
+			if all := member(whole, "tags"); all != nil {
+				all.Content = append(all.Content, tags.Content...)
+			} else {
+				addMember(whole, "tags", tags)
+			}
 		case "operations":
 			err = operations.read(tag, value)
 		case "errors":
@@ -145,9 +184,9 @@ func writeYAML(document *yaml.Node) ([]byte, error) {
 	return buf.Bytes(), enc.Close()
 }
 
-// schemasPart returns the part of the document that comes from the types of package wire.
-func schemasPart() (*yaml.Node, error) {
-	all, err := wire.Schemas()
+// schemasPart returns the part of the document that comes from types.
+func schemasPart(features []wire.Part) (*yaml.Node, error) {
+	all, err := wire.Schemas(features)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ type AddNeeds = func(to *wire.OverviewNeeds, account string)
 type Area struct {
 	Routes   []Route
 	AddNeeds AddNeeds // nil: nothing
+	Document wire.Part
 }
 
 // AreaDeps is what the API gives the area of a feature.

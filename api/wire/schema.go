@@ -9,11 +9,11 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/swaggest/jsonschema-go"
 
@@ -31,10 +31,7 @@ import (
 // schema NAMECreate. The types of fields get schemas too.
 var (
 	answers = []any{
-		Warning{}, Deleted{}, Drain{}, List[Drain]{}, DSN{}, List[DSN]{}, Domain{}, List[Domain]{}, Scan{},
-		List[Scan]{}, Tripwire{}, List[Tripwire]{}, Finding{}, List[Finding]{}, Occurrence{},
-		List[Occurrence]{}, FindingsUpdated{}, DetectionSettings{}, DetectionTry{}, AlertSettings{},
-		AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{},
+		Warning{}, Deleted{}, AlertSettings{}, AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{},
 		Endpoint{}, List[Endpoint]{}, Validation{}, Reconciliation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
@@ -46,12 +43,18 @@ var (
 		Issue{}, List[Issue]{}, Pulled{}, Acknowledged{}, Consumers{},
 	}
 	requests = []any{
-		Drain{}, DSN{}, Domain{}, Scan{}, Tripwire{}, alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{},
-		config.RateLimit{}, Endpoint{}, Destination{}, Verification{}, DetectionSettings{}, FixtureChange{},
-		FindingChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, EventType{},
+		alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
+		Verification{}, FixtureChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, EventType{},
 		CatalogueSettings{}, Issue{},
 	}
 )
+
+// Part is what a feature adds to the OpenAPI document.
+type Part struct {
+	Texts             fs.FS // YAML files, as those of api/openapi
+	Sources           fs.FS // the Go files of the types: their comments are sentences of the document
+	Answers, Requests []any // types with schemas, named as those of this package
+}
 
 // Words are the enumerations that are tables of other packages, for enum:"@NAME".
 var Words = map[string][]string{
@@ -78,15 +81,23 @@ func WordsOf(tag string) []string {
 const refs = "#/components/schemas/"
 
 // Schemas returns the schemas of the OpenAPI document that come from types, as JSON by name.
-func Schemas() (map[string]json.RawMessage, error) {
-	out := map[string]json.RawMessage{}
-	for suffix, types := range map[string][]any{"": answers, input: requests, update: requests} {
-		for _, x := range types {
-			if suffix == update && !hasUpdate(reflect.TypeOf(x)) {
-				continue
-			}
-			if err := addSchemas(out, x, suffix); err != nil {
-				return nil, err
+func Schemas(more []Part) (map[string]json.RawMessage, error) {
+	out, comments := map[string]json.RawMessage{}, map[string]string{}
+	parts := append([]Part{{Sources: sources, Answers: answers, Requests: requests}}, more...)
+	for _, p := range parts {
+		if err := readComments(comments, p.Sources); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range parts {
+		for suffix, types := range map[string][]any{"": p.Answers, input: p.Requests, update: p.Requests} {
+			for _, x := range types {
+				if suffix == update && !hasUpdate(reflect.TypeOf(x)) {
+					continue
+				}
+				if err := addSchemas(out, x, suffix, comments); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
@@ -107,8 +118,8 @@ func hasTag(t reflect.Type, tag, text string) bool {
 const input, update = "Input", "Update"
 
 // addSchemas adds the schema of a type, and those of the types of its members.
-func addSchemas(out map[string]json.RawMessage, x any, suffix string) error {
-	g := generator{suffix: suffix, types: map[string]reflect.Type{}, other: map[string]bool{}}
+func addSchemas(out map[string]json.RawMessage, x any, suffix string, comments map[string]string) error {
+	g := generator{suffix: suffix, comments: comments, types: map[string]reflect.Type{}, other: map[string]bool{}}
 	all := map[string]jsonschema.Schema{}
 	root, err := (&jsonschema.Reflector{}).Reflect(x, jsonschema.DefinitionsPrefix(refs),
 		jsonschema.CollectDefinitions(func(name string, s jsonschema.Schema) { all[name] = s }),
@@ -145,9 +156,10 @@ func (g *generator) add(out map[string]json.RawMessage, all map[string]jsonschem
 
 // generator makes the schemas of answers or of requests.
 type generator struct {
-	suffix string // of the names; empty: of answers
-	types  map[string]reflect.Type
-	other  map[string]bool // names of schemas that are written in api/openapi
+	suffix   string // of the names; empty: of answers
+	comments map[string]string
+	types    map[string]reflect.Type
+	other    map[string]bool // names of schemas that are written in api/openapi
 }
 
 func (g *generator) input() bool { return g.suffix != "" }
@@ -192,7 +204,7 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 		return false, nil
 	}
 	p.Schema.Required = nil
-	if text := comments()[t.Name()]; text != "" {
+	if text := g.comments[t.Name()]; text != "" {
 		p.Schema.WithDescription(text)
 	}
 	change := g.suffixOf(t) == update
@@ -208,7 +220,7 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 		}
 		if s := p.Schema.Properties[name].TypeObject; s != nil {
 			g.member(s, f)
-			if text := comments()[declaredIn(t, f).Name()+"."+f.Name]; text != "" {
+			if text := g.comments[declaredIn(t, f).Name()+"."+f.Name]; text != "" {
 				s.WithDescription(text)
 			}
 		}
@@ -374,13 +386,20 @@ func inOrder(s *jsonschema.Schema, t reflect.Type) (json.RawMessage, error) {
 //go:embed *.go
 var sources embed.FS
 
-// comments returns the comments above types and their members, by "Type" and "Type.Member".
-var comments = sync.OnceValue(func() map[string]string {
-	out := map[string]string{}
-	files, _ := sources.ReadDir(".")
-	for _, f := range files {
-		text, _ := sources.ReadFile(f.Name())
-		file, _ := parser.ParseFile(token.NewFileSet(), "", text, parser.ParseComments|parser.SkipObjectResolution)
+// readComments adds the comments above types and their members, by "Type" and "Type.Member".
+func readComments(out map[string]string, sources fs.FS) error {
+	return fs.WalkDir(sources, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := fs.ReadFile(sources, path)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
 		for _, d := range file.Decls {
 			decl, _ := d.(*ast.GenDecl)
 			for _, spec := range specsOf(decl) {
@@ -395,9 +414,9 @@ var comments = sync.OnceValue(func() map[string]string {
 				}
 			}
 		}
-	}
-	return out
-})
+		return nil
+	})
+}
 
 func specsOf(d *ast.GenDecl) (all []*ast.TypeSpec) {
 	if d != nil {

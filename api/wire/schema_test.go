@@ -13,7 +13,7 @@ import (
 
 // The schema of each member says whether it may be null as its tags do, whatever others of its type say.
 func TestSchemasAllowNullWhereTagsDo(t *testing.T) {
-	all, checked := must.Get(Schemas())(t), 0
+	all, checked := must.Get(Schemas(nil))(t), 0
 	for suffix, types := range map[string][]any{"": answers, input: requests, update: requests} {
 		seen := map[reflect.Type]bool{}
 		var walk func(typ reflect.Type)

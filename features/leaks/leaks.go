@@ -66,7 +66,7 @@ func newParts(h *features.Host) features.Parts {
 func (l *leaks) api(d *api.AreaDeps) api.Area {
 	area := routes.New(&routes.Deps{AreaDeps: d, Config: l.Control,
 		Sources: routes.Sources{Domains: l.domains, Senders: l.hits, Findings: l.hits}})
-	return api.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds}
+	return api.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}
 }
 
 // serve returns the handler of log drains or reports.

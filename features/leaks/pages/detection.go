@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -19,7 +19,7 @@ const (
 )
 
 // ruleData is one of the account's own rules, as the API says it.
-type ruleData struct{ wire.DetectionRule }
+type ruleData struct{ routes.DetectionRule }
 
 // Key identifies the rule in the page.
 func (r *ruleData) Key() string { return strings.TrimPrefix(r.ID, secrets.CustomPrefix) }
@@ -50,7 +50,7 @@ func (r *ruleData) values() url.Values {
 }
 
 // newRule has the values of the form for a new rule.
-var newRule = ruleData{wire.DetectionRule{CustomRule: wire.CustomRule{Charset: "alnum", Min: 16, Max: 128, Left: "word",
+var newRule = ruleData{routes.DetectionRule{CustomRule: routes.CustomRule{Charset: "alnum", Min: 16, Max: 128, Left: "word",
 	Right: "word", Severity: "medium"}}}
 
 // ruleBody is the rule that a form asks for, as the API takes it.
@@ -63,7 +63,7 @@ func ruleBody(f *frame.Form) map[string]any {
 
 // detectionData are the account's own rules.
 type detectionData struct {
-	wire.DetectionSettings
+	routes.DetectionSettings
 	Rules []ruleData `json:"rules"`
 }
 
@@ -78,7 +78,7 @@ type detectionPage struct {
 	Form    *frame.Form
 	Changed *ruleData // the rule that the form changes; nil: it makes a new one
 	TryForm *frame.Form
-	Tried   *wire.DetectionTry // nil: no text was tried
+	Tried   *routes.DetectionTry // nil: no text was tried
 }
 
 // Charsets and the lists below are the choices of the form.
@@ -177,7 +177,7 @@ func removeRule(v *frame.Visit, f *frame.Form, p *detectionPage) error {
 
 // tryLine shows what would be found in a text. The page has masks only, and nobody keeps the text.
 func tryLine(v *frame.Visit, f *frame.Form, p *detectionPage) error {
-	tried := &wire.DetectionTry{}
+	tried := &routes.DetectionTry{}
 	err := v.Send("POST", detectionAPI+"/try", frame.Object{"text": frame.UnixLines(f.Value("text"))}, "", tried)
 	if x, ok := errors.AsType[*frame.APIError](err); ok {
 		v.Status = p.TryForm.SetError(x)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/config/leak"
 )
 
@@ -70,7 +71,7 @@ func newScan(v *frame.Visit, _ *frame.Form) frame.Object {
 }
 
 // scanData is a scan of the API.
-type scanData struct{ wire.Scan }
+type scanData struct{ routes.Scan }
 
 // Open reports whether the scan has not ended.
 func (s *scanData) Open() bool {
@@ -129,7 +130,7 @@ const (
 )
 
 // tripwireData is a tripwire of the API.
-type tripwireData struct{ wire.Tripwire }
+type tripwireData struct{ routes.Tripwire }
 
 var readTripwire = frame.ReadAt[tripwireData](tripwireAPI)
 

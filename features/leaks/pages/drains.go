@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/leak"
 )
@@ -20,7 +20,7 @@ const (
 )
 
 // drainData is a drain of the API.
-type drainData struct{ wire.Drain }
+type drainData struct{ routes.Drain }
 
 var readDrain = frame.ReadAt[drainData](drainAPI)
 
@@ -118,7 +118,7 @@ const (
 // dsnData is a DSN of the API.
 type dsnData struct{ apiDSN }
 
-type apiDSN = wire.DSN // under another name than its member DSN
+type apiDSN = routes.DSN // under another name than its member DSN
 
 var readDSN = frame.ReadAt[dsnData](dsnAPI)
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -126,7 +127,7 @@ type occurrencesPart struct {
 
 // occurrenceData is a hit of a finding.
 type occurrenceData struct {
-	wire.Occurrence
+	routes.Occurrence
 	Location findingSpot `json:"location"`
 }
 

@@ -83,7 +83,7 @@ type Configuration interface {
 	DSNs
 	Tripwires
 	Findings
-	DetectionSettings
+	DetectionConfig
 }
 
 // Scans creates leak scans.
@@ -112,8 +112,8 @@ type DSNs interface {
 	PublicKey(ctx context.Context, d *leak.DSN) (string, error)
 }
 
-// DetectionSettings reads and changes what the account looks for beside the built-in rules.
-type DetectionSettings interface {
+// DetectionConfig reads and changes what the account looks for beside the built-in rules.
+type DetectionConfig interface {
 	Settings() *config.Settings
 	// UpdateDetection calls change with a copy of the newest settings, and again after a write conflict.
 	UpdateDetection(ctx context.Context, change func(*config.Detection) error) (*config.Settings, error)

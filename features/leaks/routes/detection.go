@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -33,16 +32,16 @@ const (
 // detection serves the account's own rules for secrets.
 type detection struct {
 	*frame.Core
-	config   DetectionSettings
+	config   DetectionConfig
 	limits   frame.Limits
 	scanners *secrets.Scanners
 }
 
 func (a *detection) answer(w http.ResponseWriter, s *config.Settings, warnings []frame.Warning) {
-	v := wire.DetectionSettings{Object: "detection_settings", Rules: []wire.DetectionRule{}, Version: s.Detection.Version,
+	v := DetectionSettings{Object: "detection_settings", Rules: []DetectionRule{}, Version: s.Detection.Version,
 		UpdatedAt: web.Time(s.Detection.UpdatedAt), UpdatedBy: frame.OrNull(s.Detection.UpdatedBy), Warnings: warnings}
 	for _, r := range s.Detection.Rules {
-		v.Rules = append(v.Rules, wire.DetectionRule{CustomRule: wire.CustomRule(r), DocsURL: frame.OrNull(r.Docs)})
+		v.Rules = append(v.Rules, DetectionRule{CustomRule: CustomRule(r), DocsURL: frame.OrNull(r.Docs)})
 	}
 	web.WriteJSON(w, http.StatusOK, v)
 }
@@ -96,7 +95,7 @@ func (a *detection) merge(in *frame.Input, body []byte, d *config.Detection) {
 	} else if _, ok := o.Raw("rules"); ok {
 		d.Rules = a.rules(in, o, d.Rules)
 	}
-	o.Decode(&wire.DetectionSettings{})
+	o.Decode(&DetectionSettings{})
 	o.WarnUnknown()
 }
 
@@ -125,7 +124,7 @@ func failCustom(in *frame.Input, err error) {
 
 // rule reads one rule, which replaces the saved one with its id.
 func (a *detection) rule(in *frame.Input, path string, raw []byte, saved []secrets.Custom) secrets.Custom {
-	x := wire.DetectionRule{CustomRule: wire.CustomRule{Charset: defaultCharset, Min: defaultMin, Max: defaultMax,
+	x := DetectionRule{CustomRule: CustomRule{Charset: defaultCharset, Min: defaultMin, Max: defaultMax,
 		Left: defaultBeside, Right: defaultBeside, Severity: secrets.Medium}}
 	o := in.NewObject(path, raw)
 	for _, name := range []string{"id", "name", "prefixes"} {
@@ -197,8 +196,8 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 	return web.Answer(w, http.StatusOK, view)
 }
 
-func tryText(scanner *secrets.Scanner, text []byte) *wire.DetectionTry {
-	v := &wire.DetectionTry{Object: "detection_try", Matches: []wire.TryMatch{}}
+func tryText(scanner *secrets.Scanner, text []byte) *DetectionTry {
+	v := &DetectionTry{Object: "detection_try", Matches: []TryMatch{}}
 	line, from := 1, 0
 	scanner.Scan(text, func(m secrets.Match) bool {
 		if v.Total++; v.Total > maxTryMatches {
@@ -210,7 +209,7 @@ func tryText(scanner *secrets.Scanner, text []byte) *wire.DetectionTry {
 			}
 		}
 		from = m.Start
-		v.Matches = append(v.Matches, wire.TryMatch{Rule: m.Rule.ID, Name: m.Rule.Name,
+		v.Matches = append(v.Matches, TryMatch{Rule: m.Rule.ID, Name: m.Rule.Name,
 			Severity: severityInLogs(m.Rule), Masked: m.Rule.Mask(text[m.Start:m.End]), Line: line})
 		return true
 	})

@@ -36,7 +36,7 @@ const receivedSpan = 24 * time.Hour
 // addReceived calls add with what each of them has received, unless the store does not answer: they can be paused and
 // rotated meanwhile.
 func addReceived[P interface{ Owner() (id, account string) }](ctx context.Context, a *senders, all []P,
-	add func(i int, x *finding.Received, view wire.Received)) {
+	add func(i int, x *finding.Received, view Received)) {
 	if len(all) == 0 {
 		return
 	}
@@ -50,13 +50,13 @@ func addReceived[P interface{ Owner() (id, account string) }](ctx context.Contex
 	}
 	for i, name := range ids {
 		x := received[name]
-		add(i, &x, wire.Received{LastReceivedAt: web.Time(x.LastAt), Requests24h: &x.Requests, Hits24h: &x.Hits,
+		add(i, &x, Received{LastReceivedAt: web.Time(x.LastAt), Requests24h: &x.Requests, Hits24h: &x.Hits,
 			Rejected24h: &x.Rejected})
 	}
 }
 
-func versioned(version int, createdBy string, m *entity.Meta) wire.Versioned {
-	return wire.Versioned{Version: version, Meta: metaView(createdBy, m)}
+func versioned(version int, createdBy string, m *entity.Meta) Versioned {
+	return Versioned{Version: version, Meta: metaView(createdBy, m)}
 }
 
 func metaView(createdBy string, m *entity.Meta) wire.Meta {
@@ -72,7 +72,7 @@ const (
 	drainPaused = "paused"
 )
 
-type drainResource = frame.Resource[leak.Drain, *leak.Drain, *wire.Drain]
+type drainResource = frame.Resource[leak.Drain, *leak.Drain, *Drain]
 
 func newDrains(s *senders) *drainResource {
 	a := drains{s}
@@ -96,8 +96,8 @@ func (a drains) rotate(d *leak.Drain, call string) {
 	}
 }
 
-func (a drains) views(ctx context.Context, key *config.Key, all ...*leak.Drain) ([]*wire.Drain, error) {
-	out := make([]*wire.Drain, len(all))
+func (a drains) views(ctx context.Context, key *config.Key, all ...*leak.Drain) ([]*Drain, error) {
+	out := make([]*Drain, len(all))
 	for i, d := range all {
 		token, err := a.keyring.OpenString(d.ID, seal.FieldToken, d.Sealed.Token)
 		if err != nil {
@@ -106,7 +106,7 @@ func (a drains) views(ctx context.Context, key *config.Key, all ...*leak.Drain) 
 		out[i] = settingsOfDrain(d)
 		out[i].URL = drainURL(frame.ViewerOf(key), a.baseURL, d.ID, token)
 	}
-	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view wire.Received) {
+	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view Received) {
 		v := out[i]
 		v.Received, v.Lines24h, v.Bytes24h = view, &x.Lines, &x.Bytes
 		v.DetectedPlatform, v.LastError = frame.OrNull(x.Platform), frame.OrNull(x.LastError)
@@ -115,8 +115,8 @@ func (a drains) views(ctx context.Context, key *config.Key, all ...*leak.Drain) 
 }
 
 // settingsOfDrain is what the configuration says of a drain.
-func settingsOfDrain(d *leak.Drain) *wire.Drain {
-	v := &wire.Drain{ID: d.ID, Object: "drain", Name: d.Name, Platform: d.Platform, Status: drainActive,
+func settingsOfDrain(d *leak.Drain) *Drain {
+	v := &Drain{ID: d.ID, Object: "drain", Name: d.Name, Platform: d.Platform, Status: drainActive,
 		SigningSecretSet: d.Sealed.SigningSecret != "", VerifyCodeSet: d.Sealed.VerifyCode != "",
 		Versioned: versioned(d.Version, d.CreatedBy, &d.Meta)}
 	if d.Paused {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -17,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-type dsnResource = frame.Resource[leak.DSN, *leak.DSN, *wire.DSN]
+type dsnResource = frame.Resource[leak.DSN, *leak.DSN, *DSN]
 
 func newDSNs(s *senders) *dsnResource {
 	a := dsns{s}
@@ -42,8 +41,8 @@ func (a dsns) rotate(d *leak.DSN, call string) {
 	}
 }
 
-func (a dsns) views(ctx context.Context, key *config.Key, all ...*leak.DSN) ([]*wire.DSN, error) {
-	out := make([]*wire.DSN, len(all))
+func (a dsns) views(ctx context.Context, key *config.Key, all ...*leak.DSN) ([]*DSN, error) {
+	out := make([]*DSN, len(all))
 	for i, d := range all {
 		public, err := a.config.PublicKey(ctx, d)
 		if err != nil {
@@ -52,7 +51,7 @@ func (a dsns) views(ctx context.Context, key *config.Key, all ...*leak.DSN) ([]*
 		out[i] = settingsOfDSN(d)
 		out[i].DSN = addressOf(frame.ViewerOf(key), a.baseURL, public, d)
 	}
-	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view wire.Received) {
+	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view Received) {
 		v := out[i]
 		v.Received, v.Reports24h, v.SDK, v.LastError = view, &x.Lines, frame.OrNull(x.Platform), frame.OrNull(x.LastError)
 	})
@@ -60,8 +59,8 @@ func (a dsns) views(ctx context.Context, key *config.Key, all ...*leak.DSN) ([]*
 }
 
 // settingsOfDSN is what the configuration says of a DSN.
-func settingsOfDSN(d *leak.DSN) *wire.DSN {
-	v := &wire.DSN{ID: d.ID, Object: "dsn", Name: d.Name, Platform: d.Platform,
+func settingsOfDSN(d *leak.DSN) *DSN {
+	v := &DSN{ID: d.ID, Object: "dsn", Name: d.Name, Platform: d.Platform,
 		AllowedOrigins: append([]string{}, d.AllowedOrigins...), Versioned: versioned(d.Version, d.CreatedBy, &d.Meta)}
 	if quota := d.DailyQuota; quota > 0 {
 		v.DailyQuota = &quota // not that of d, which merge changes

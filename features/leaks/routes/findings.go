@@ -33,7 +33,7 @@ type findings struct {
 	hits   FindingReader
 	leaks  *secrets.Scanner // masks keys in notes
 	rules  map[string]*secrets.Rule
-	own    DetectionSettings // rules of the account
+	own    DetectionConfig // rules of the account
 	// erasures says whose payload was erased: a finding then shows no header and no names of that event.
 	erasures frame.Erasures
 }
@@ -169,7 +169,7 @@ func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	out := frame.List[wire.Occurrence]{Data: make([]wire.Occurrence, len(page.Rows))}
+	out := frame.List[Occurrence]{Data: make([]Occurrence, len(page.Rows))}
 	for i := range page.Rows {
 		out.Data[i] = a.occurrence(&page.Rows[i])
 	}
@@ -223,7 +223,7 @@ func (a *findings) readUpdate(in *frame.Input, body []byte) (m leak.FindingUpdat
 
 // readChange reads the members that change a finding.
 func (a *findings) readChange(o *frame.Object) leak.FindingUpdate {
-	var x wire.FindingChange
+	var x FindingChange
 	o.Decode(&x)
 	if x.Note != nil {
 		masked, _ := a.leaks.MaskAll(nil, []byte(*x.Note))
@@ -348,8 +348,8 @@ func (a *findings) hidePayload(l finding.Location) finding.Location {
 	return l
 }
 
-func (a *findings) occurrence(o *finding.Occurrence) wire.Occurrence {
-	v := wire.Occurrence{
+func (a *findings) occurrence(o *finding.Occurrence) Occurrence {
+	v := Occurrence{
 		Object: "occurrence", At: web.Time(o.At), ObservedAt: web.Time(o.ObservedAt), Count: o.N, Source: o.Source,
 		Channel: frame.OrNull(o.Channel), Severity: o.Severity.String(), Unverified: o.Unverified, Test: o.Test,
 		Location: a.hidePayload(o.Location), Environment: frame.OrNull(o.Environment), Release: frame.OrNull(o.Release),
@@ -394,7 +394,7 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 	if in.Err != nil {
 		return in.Err
 	}
-	out := wire.FindingsUpdated{Object: "findings_update", Failed: []wire.FailedFinding{}}
+	out := FindingsUpdated{Object: "findings_update", Failed: []FailedFinding{}}
 	a.CatchUp(r.Context())
 	if u.ids == nil {
 		u.ids, out.More = a.selectFindings(u)
@@ -423,7 +423,7 @@ func (a *findings) updateFindings(w http.ResponseWriter, r *http.Request, key *c
 		case !ok:
 			out.Unchanged++
 		default:
-			out.Failed = append(out.Failed, wire.FailedFinding{ID: u.ids[i], Type: refused.Type, Message: refused.Message})
+			out.Failed = append(out.Failed, FailedFinding{ID: u.ids[i], Type: refused.Type, Message: refused.Message})
 		}
 	}
 	return web.Answer(w, http.StatusOK, out)

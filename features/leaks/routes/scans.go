@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
@@ -17,7 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-type scanResource = frame.Resource[leak.Scan, *leak.Scan, *wire.Scan]
+type scanResource = frame.Resource[leak.Scan, *leak.Scan, *Scan]
 
 // scans serves the leak scans of domains.
 type scans struct {
@@ -34,18 +33,18 @@ func newScans(d *Deps) *scans {
 			domains := q.List("domain_id")
 			return func(s *leak.Scan) bool { return len(domains) == 0 || slices.Contains(domains, s.Domain) }
 		},
-		Views: func(_ context.Context, _ *config.Key, all ...*leak.Scan) ([]*wire.Scan, error) {
+		Views: func(_ context.Context, _ *config.Key, all ...*leak.Scan) ([]*Scan, error) {
 			return frame.ViewsOf(all, scanViewOf), nil
 		},
 	}
 	return a
 }
 
-func scanViewOf(s *leak.Scan) *wire.Scan {
-	v := &wire.Scan{
+func scanViewOf(s *leak.Scan) *Scan {
+	v := &Scan{
 		ID: s.ID, Object: "scan", DomainID: s.Domain, Hostname: s.Hostname, Status: s.Status, Trigger: s.Trigger,
 		Pages: s.Pages, Resources: s.Resources, Bytes: s.Bytes, FindingsNew: s.FindingsNew, FindingsSeen: s.FindingsOld,
-		Skipped:     frame.ViewsOf(s.Skipped, func(x leak.ScanSkipped) wire.ScanSkipped { return wire.ScanSkipped(x) }),
+		Skipped:     frame.ViewsOf(s.Skipped, func(x leak.ScanSkipped) ScanSkipped { return ScanSkipped(x) }),
 		SkippedMore: s.SkippedMore, ThirdParty: s.ThirdParty, CatchAll: s.CatchAll,
 		BudgetExhausted: frame.OrNull(s.Budget), Error: frame.OrNull(s.Error), CreatedBy: frame.OrNull(s.CreatedBy),
 		CreatedAt: web.Time(s.CreatedAt), StartedAt: web.Time(s.StartedAt), FinishedAt: web.Time(s.FinishedAt),

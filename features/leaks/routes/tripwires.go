@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
@@ -19,7 +18,7 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-type tripwireResource = frame.Resource[leak.Tripwire, *leak.Tripwire, *wire.Tripwire]
+type tripwireResource = frame.Resource[leak.Tripwire, *leak.Tripwire, *Tripwire]
 
 // tripwires serves the tripwires of domains. Their secrets are shown once.
 type tripwires struct {
@@ -51,19 +50,19 @@ func newTripwires(d *Deps) *tripwires {
 }
 
 // views renders tripwires with what was counted. Their findings are named once they exist.
-func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*leak.Tripwire) ([]*wire.Tripwire, error) {
+func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*leak.Tripwire) ([]*Tripwire, error) {
 	if len(all) == 0 {
-		return []*wire.Tripwire{}, nil
+		return []*Tripwire{}, nil
 	}
 	keys, err := a.stored.FindingKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out, rows := make([]*wire.Tripwire, len(all)), a.rows(ctx, &keys, all)
+	out, rows := make([]*Tripwire, len(all)), a.rows(ctx, &keys, all)
 	for i, t := range all {
-		v := &wire.Tripwire{
+		v := &Tripwire{
 			ID: t.ID, Object: "tripwire", DomainID: t.Domain, Kind: t.Kind, Path: frame.OrNull(t.File), Label: t.Label,
-			Placement: t.Placement, Status: t.Status(), TokenMasked: t.Masked(), Snippets: []wire.TripwireSnippet{},
+			Placement: t.Placement, Status: t.Status(), TokenMasked: t.Masked(), Snippets: []TripwireSnippet{},
 			IssuedAt: web.Time(t.IssuedAt), LastTrippedAt: web.Time(t.TrippedAt), Meta: metaView(t.CreatedBy, &t.Meta),
 		}
 		if t.Test != nil && a.Now().Before(t.Test.Until) {
@@ -161,7 +160,7 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 
 // merge reads the members of a new tripwire.
 func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *leak.Tripwire) {
-	x := wire.Tripwire{}
+	x := Tripwire{}
 	o.Decode(&x)
 	o.Enum("path", &t.File, leak.FakeFiles...)
 	t.Domain, t.Kind, t.Label, t.Placement = x.DomainID, x.Kind, x.Label, x.Placement
@@ -246,7 +245,7 @@ func (a *domains) hasNoTripwires(d *leak.Domain) error {
 
 // addSecrets adds the secrets of a tripwire, as they are planted. Each text names this service, so that somebody who
 // finds a secret tries it here.
-func addSecrets(v *wire.Tripwire, baseURL string, text leak.TripwireText) {
+func addSecrets(v *Tripwire, baseURL string, text leak.TripwireText) {
 	token, url := text.Token, baseURL+frame.IngestPath+text.Token
 	if text.Key != "" {
 		token = text.Key
@@ -257,19 +256,19 @@ func addSecrets(v *wire.Tripwire, baseURL string, text leak.TripwireText) {
 	}
 	switch v.Kind {
 	case leak.TripwireKey:
-		v.Snippets = []wire.TripwireSnippet{
+		v.Snippets = []TripwireSnippet{
 			{Name: "environment", Text: "RELAY_URL=" + baseURL + "\nRELAY_API_KEY=" + token},
 			{Name: "shell", Text: fmt.Sprintf("curl -H 'Authorization: Bearer %s' %s/v1/events", token, baseURL)},
 			{Name: "json", Text: fmt.Sprintf("{\n  \"relay\": {\n    \"url\": %q,\n    \"apiKey\": %q\n  }\n}", baseURL, token)},
 		}
 	case leak.TripwireURL:
-		v.Snippets = []wire.TripwireSnippet{
+		v.Snippets = []TripwireSnippet{
 			{Name: "environment", Text: "WEBHOOK_URL=" + url},
 			{Name: "shell", Text: fmt.Sprintf("curl -d '{\"type\":\"ping\"}' %s", url)},
 			{Name: "javascript", Text: fmt.Sprintf("const webhookURL = %q;", url)},
 		}
 	case leak.TripwireFile:
-		v.File = &wire.TripwireFile{Path: *v.Path, Content: fakeFile(*v.Path, baseURL, text.Key, url)}
+		v.File = &TripwireFile{Path: *v.Path, Content: fakeFile(*v.Path, baseURL, text.Key, url)}
 	}
 }
 
