@@ -220,7 +220,8 @@ func TestDisablingResetsTheCountOf410(t *testing.T) {
 	f := func(what string, change func(v *view), reset, disabled bool) {
 		t.Helper()
 		v := newView(&config.Endpoint{ID: testEndpoint,
-			Destinations: []config.Destination{{ID: testDest, URL: url, Enabled: true}}})
+			Destinations: []config.Destination{{ID: testDest, URL: url,
+				DestinationSettings: config.DestinationSettings{Enabled: true}}}})
 		change(v)
 		var forgotten []string
 		r := &disabler{log: testLog(), updater: v, now: time.Now,

@@ -112,7 +112,7 @@ func testLog() *slog.Logger {
 func (w *world) endpoint(urls ...string) *config.Endpoint {
 	w.tb.Helper()
 	endpoint := &config.Endpoint{
-		ID: testEndpoint, Account: "acc_1", Enabled: true,
+		ID: testEndpoint, Account: "acc_1", EndpointSettings: config.EndpointSettings{Enabled: true},
 		RetryPolicy: retry.Policy{
 			Strategy: "linear", IntervalSeconds: 1, MaxAttempts: 50, RetryOn: []string{"3xx", "4xx"},
 			RespectRetryAfter: true, MaxRetryAfterSeconds: 86400,
@@ -121,8 +121,11 @@ func (w *world) endpoint(urls ...string) *config.Endpoint {
 	for i, u := range urls {
 		dest := fmt.Sprintf("dst_%d", i+1)
 		endpoint.Destinations = append(endpoint.Destinations, config.Destination{
-			ID: dest, URL: u, Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-			Secrets: []config.SigningSecret{{Secret: w.keyring.SealString(dest, seal.FieldSecret, w.secret.Reveal())}},
+			ID: dest, URL: u,
+			DestinationSettings: config.NewDestinationSettings(),
+			Secrets: []config.SigningSecret{{
+				Secret: w.keyring.SealString(dest, seal.FieldSecret, w.secret.Reveal()),
+			}},
 		})
 	}
 	w.view.put(endpoint)

@@ -393,8 +393,8 @@ func TestSurvey(t *testing.T) {
 		endpoint.RetryPolicy.IntervalSeconds = 10
 		w.view.put(endpoint)
 		other := *endpoint
-		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung, Enabled: true,
-			TimeoutSeconds: 60, MaxInFlight: 4}}
+		other.ID, other.Destinations = "ep_2", []config.Destination{{ID: "dst_9", URL: hung,
+			DestinationSettings: config.DestinationSettings{Enabled: true, TimeoutSeconds: 60, MaxInFlight: 4}}}
 		w.view.put(&other)
 		w.start(testConfig())
 

@@ -36,7 +36,8 @@ func newQuiet(t *testing.T) *quiet {
 	must.Do(t, err)
 	q := &quiet{simLog: newSimLog(), t: t, produced: map[string][]*stream.Record{}}
 	view := newView(&config.Endpoint{ID: testEndpoint, Destinations: []config.Destination{
-		{ID: "dst_1", Enabled: true, MaxInFlight: 64}, {ID: "dst_2", Enabled: true, MaxInFlight: 64}}})
+		{ID: "dst_1", DestinationSettings: config.NewDestinationSettings()},
+		{ID: "dst_2", DestinationSettings: config.NewDestinationSettings()}}})
 	q.Dispatcher, err = New(testConfig(), Deps{
 		Log: testLog(), Stream: stream.Config{Brokers: []string{"none"}}, Producer: q.simLog, Config: view, Updater: view,
 		Keyring: keyring, Transport: &sim{}, IDs: id.NewGenerator(nil), Now: time.Now, Metrics: prometheus.NewRegistry(),

@@ -28,7 +28,7 @@ func TestErasedAndExpiredPayloadsAreNotSent(t *testing.T) {
 	rules := &rules{
 		retentionDays: 30, now: func() time.Time { return now }, erased: func(e id.ID) bool { return e == erased.ID },
 	}
-	dest := &config.Destination{Enabled: true}
+	dest := &config.Destination{DestinationSettings: config.DestinationSettings{Enabled: true}}
 	job := id.Lowest(now).Text(id.Recovery)
 	for _, c := range []struct {
 		e    *event.Event
@@ -54,7 +54,8 @@ func TestCopiesEndAsCopies(t *testing.T) {
 	now := time.Now()
 	f := func(prefix string, change func(v *view, run string), otherwise, want event.Reason) {
 		t.Helper()
-		v := newView(&config.Endpoint{ID: testEndpoint, Destinations: []config.Destination{{ID: testDest, Enabled: true}}})
+		v := newView(&config.Endpoint{ID: testEndpoint, Destinations: []config.Destination{{ID: testDest,
+			DestinationSettings: config.DestinationSettings{Enabled: true}}}})
 		rules := &rules{config: v, retentionDays: 30, now: func() time.Time { return now }}
 		work := &event.Work{Event: &event.Event{ID: id.Lowest(now), Endpoint: testEndpoint}, Dest: testDest, Attempt: 1,
 			Run: id.Lowest(now).Text(prefix)}

@@ -94,11 +94,12 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 
 // simEndpoint has the default policy and the given destinations.
 func simEndpoint(ep string, dests ...string) *config.Endpoint {
-	e := &config.Endpoint{ID: ep, Account: "acc_1", Enabled: true, RetryPolicy: retry.Default()}
+	e := &config.Endpoint{ID: ep, Account: "acc_1",
+		EndpointSettings: config.EndpointSettings{Enabled: true}, RetryPolicy: retry.Default()}
 	for _, d := range dests {
 		e.Destinations = append(e.Destinations, config.Destination{
-			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook", Enabled: true, TimeoutSeconds: 15,
-			MaxInFlight: 64,
+			ID: d, URL: "http://" + strings.ReplaceAll(d, "_", "-") + ".test/hook",
+			DestinationSettings: config.NewDestinationSettings(),
 		})
 	}
 	return e

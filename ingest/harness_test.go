@@ -171,10 +171,11 @@ func newIngest(tb testing.TB, o options, log Producer) *world {
 	}
 	w := &world{tb: tb, keyring: keyring, registry: prometheus.NewRegistry(), logs: &kit.Buffer{}}
 	ep := &config.Endpoint{
-		ID: "ep_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
-		Token:        keyring.SealString("ep_1", seal.FieldToken, token),
-		Destinations: []config.Destination{{ID: "dst_1", Enabled: true}, {ID: "dst_2"}, {ID: "dst_3", Enabled: true}},
-		Response:     config.Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
+		ID: "ep_1", Account: "acc_1", Provider: "generic",
+		EndpointSettings: config.NewEndpointSettings("generic"), Rev: 1,
+		Token: keyring.SealString("ep_1", seal.FieldToken, token),
+		Destinations: []config.Destination{{ID: "dst_1", DestinationSettings: config.NewDestinationSettings()}, {ID: "dst_2"},
+			{ID: "dst_3", DestinationSettings: config.NewDestinationSettings()}},
 	}
 	if o.endpoint != nil {
 		o.endpoint(w, ep)

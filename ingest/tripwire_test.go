@@ -36,8 +36,8 @@ func (x *wires) Endpoint(token string, _ *http.Request) (*config.Endpoint, event
 	if token != decoy {
 		return nil, ""
 	}
-	return &config.Endpoint{ID: "trw_1", Account: "acc_1", Provider: "generic", Enabled: true, Rev: 1,
-		Response: config.DefaultResponse("generic")}, x.source
+	return &config.Endpoint{ID: "trw_1", Account: "acc_1", Provider: "generic",
+		EndpointSettings: config.NewEndpointSettings("generic"), Rev: 1}, x.source
 }
 
 func (x *wires) Touch(ep *config.Endpoint, source event.Source, _ *http.Request) {

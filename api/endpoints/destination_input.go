@@ -21,12 +21,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Bounds of a destination's members.
-const (
-	defaultTimeout  = 15 // seconds
-	defaultInFlight = 64
-)
-
 // destinations reads the complete list of destinations. An entry matches a current destination by id, else by URL, else
 // it is new. A current destination that no entry matches is removed.
 func (in *endpointInput) destinations(o *frame.Object, e *config.Endpoint) {
@@ -132,10 +126,8 @@ func (in *endpointInput) destination(o *frame.Object, e *config.Endpoint) config
 }
 
 func (in *endpointInput) newDestination(name string) config.Destination {
-	d := config.Destination{
-		ID: name, Enabled: true, TimeoutSeconds: defaultTimeout, MaxInFlight: defaultInFlight,
-		Headers: map[string]seal.Secret{},
-	}
+	d := config.Destination{ID: name, DestinationSettings: config.NewDestinationSettings(),
+		Headers: map[string]seal.Secret{}}
 	in.setSecret(&d, sign.NewSecret())
 	return d
 }
@@ -178,8 +170,7 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	shown := opened.Masked(frame.MaskText)
 	x.Settings = shown.Clone()
 	o.Decode(&x)
-	d.Name, d.Enabled, d.Paused = x.Name, x.Enabled, x.Paused
-	d.TimeoutSeconds, d.MaxInFlight = x.TimeoutSeconds, x.MaxInFlight
+	d.Name, d.DestinationSettings = x.Name, x.DestinationSettings
 	u := in.destinationURL(o, d)
 	if _, ok := o.Raw("enabled"); ok {
 		d.StateReason = "" // the reason for which the service disabled it no longer applies

@@ -72,9 +72,8 @@ func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpo
 		return nil, nil, err
 	}
 	e := &config.Endpoint{
-		ID: frame.NewID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic,
-		RetryPolicy: retry.Default(),
-		Response:    config.DefaultResponse(verify.Generic), Enabled: true, Metadata: map[string]string{}, CreatedAt: a.Now(),
+		ID: frame.NewID(r, id.Endpoint), Account: key.Account, Provider: verify.Generic, RetryPolicy: retry.Default(),
+		EndpointSettings: config.NewEndpointSettings(verify.Generic), Metadata: map[string]string{}, CreatedAt: a.Now(),
 	}
 	e.Name = e.ID[len(e.ID)-frame.DefaultNameLength:]
 	e.Token = a.newToken(e.ID)
@@ -441,9 +440,8 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 	v := &wire.Endpoint{
 		ID: e.ID, Object: "endpoint", Name: e.Name, Description: e.Description, Provider: e.Provider,
 		TypeSource: e.TypeSource, RetryPolicy: e.RetryPolicy, Alerts: endpointAlerts(e.AlertsOrDefault()),
-		Response: e.Response, Enabled: e.Enabled, Paused: e.Paused, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
-		ScanPayloads: !e.PayloadsUnscanned, KeepMethod: e.KeepMethod,
-		AllowHeaders: append([]string{}, e.AllowHeaders...),
+		EndpointSettings: e.EndpointSettings, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
+		ScanPayloads: !e.PayloadsUnscanned,
 		Validate:     cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
 		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e),
 		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
@@ -484,8 +482,8 @@ func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed m
 
 // settingsOfDestination returns the settings of a destination, without its headers and secrets.
 func settingsOfDestination(d *config.Destination) wire.Destination {
-	return wire.Destination{ID: d.ID, Object: "destination", Name: d.Name, Enabled: d.Enabled, Paused: d.Paused,
-		TimeoutSeconds: d.TimeoutSeconds, RateLimit: d.RateLimit, MaxInFlight: d.MaxInFlight, Filter: d.Filter}
+	return wire.Destination{ID: d.ID, Object: "destination", Name: d.Name, DestinationSettings: d.DestinationSettings,
+		RateLimit: d.RateLimit, Filter: d.Filter}
 }
 
 func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *config.Destination,

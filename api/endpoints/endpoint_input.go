@@ -72,10 +72,10 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	x := settingsOfEndpoint(e)
 	shown := in.shownInbound(e)
 	x.Source, x.Reconcile = shown.Source, shown.Reconcile
-	o.Decode(x, wire.Endpoint{Response: config.DefaultResponse(e.Provider)})
-	e.Name, e.Description, e.Response, e.Enabled, e.Paused = x.Name, x.Description, x.Response, x.Enabled, x.Paused
-	e.PayloadsUnscanned, e.KeepMethod = !x.ScanPayloads, x.KeepMethod
-	in.allowHeaders(x.AllowHeaders, e)
+	o.Decode(x, wire.Endpoint{EndpointSettings: config.NewEndpointSettings(e.Provider)})
+	e.Name, e.Description, e.EndpointSettings = x.Name, x.Description, x.EndpointSettings
+	e.PayloadsUnscanned = !x.ScanPayloads
+	in.allowHeaders(x.AllowHeaders)
 	if e.Validation = x.Validate; e.Validation == validateOff {
 		e.Validation = config.ValidateOff
 	}
@@ -100,7 +100,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 // headerName matches the name of a received header, or its beginning.
 var headerName = regexp.MustCompile(`^[A-Za-z0-9-]{1,128}$`)
 
-func (in *endpointInput) allowHeaders(names []string, e *config.Endpoint) {
+func (in *endpointInput) allowHeaders(names []string) {
 	for i, name := range names {
 		if !headerName.MatchString(name) {
 			in.Fail(frame.Indexed("allow_headers", i), "must be the name of a header, or its beginning with a hyphen, such as "+
@@ -109,7 +109,6 @@ func (in *endpointInput) allowHeaders(names []string, e *config.Endpoint) {
 			in.Warn(frame.Indexed("allow_headers", i), "is never forwarded: a sender could pose as someone else with it")
 		}
 	}
-	e.AllowHeaders = names
 }
 
 // commaBetween finds a comma in front of a second alternative. Other commas may be part of a member's name.

@@ -247,8 +247,8 @@ func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoin
 	}
 	e := &config.Endpoint{ID: t.Own, Account: t.Account, Tenant: t.Tenant, Name: t.Tenant, Provider: verify.Generic,
 		TypeSource: defaultTypeSource(verify.Generic), RetryPolicy: retry.Default(),
-		Response: config.DefaultResponse(verify.Generic), Enabled: true, Destinations: []config.Destination{},
-		Metadata: map[string]string{}, CreatedAt: a.Now()}
+		EndpointSettings: config.NewEndpointSettings(verify.Generic),
+		Destinations:     []config.Destination{}, Metadata: map[string]string{}, CreatedAt: a.Now()}
 	e.Token = a.endpoints.newToken(e.ID)
 	created, err := a.endpoints.config.CreateEndpoint(r.Context(), e)
 	if errors.Is(err, config.ErrConflict) { // another request has created it

@@ -181,7 +181,7 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 		d.ID = "a"
 		return &config.Endpoint{Destinations: []config.Destination{d}}
 	}
-	enabled := config.Destination{Enabled: true}
+	enabled := config.Destination{DestinationSettings: config.DestinationSettings{Enabled: true}}
 	f(endpoint(enabled), event.Retrying, "", failed+"next attempt at 2026-08-21T22:29:36.000Z")
 	f(nil, event.Retrying, "", failed+"the endpoint was deleted: nothing more is sent")
 	f(nil, event.Pending, "", "the endpoint was deleted: nothing more is sent")
@@ -189,10 +189,12 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 	f(nil, event.Delivered, "", "delivered")
 	f(&config.Endpoint{}, event.Retrying, "", failed+"the destination was deleted: nothing more is sent")
 	f(endpoint(config.Destination{}), event.Retrying, "", failed+"the destination is disabled: nothing more is sent")
-	purged := endpoint(config.Destination{Enabled: true, PurgeBefore: at.Add(time.Minute)})
+	purged := endpoint(config.Destination{
+		DestinationSettings: config.DestinationSettings{Enabled: true}, PurgeBefore: at.Add(time.Minute)})
 	f(purged, event.Retrying, "", failed+"the destination was purged: nothing more is sent")
 	f(purged, event.Retrying, run, failed+"next attempt at 2026-08-21T22:29:36.000Z") // of a replay after the purge
-	f(endpoint(config.Destination{Enabled: true, Paused: true}), event.Retrying, "",
+	f(endpoint(config.Destination{
+		DestinationSettings: config.DestinationSettings{Enabled: true, Paused: true}}), event.Retrying, "",
 		failed+"the destination is paused: nothing is sent until it is unpaused")
 	paused := endpoint(enabled)
 	paused.Paused = true
@@ -203,7 +205,8 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 func TestWhyOfAHaltedDeliveryBesideAnother(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
 	a := &events{erasures: noErasures{}, Core: &frame.Core{RetentionDays: 30, ConfigReader: oneEndpoint{
-		endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b", Enabled: true}}}}}}
+		endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b",
+			DestinationSettings: config.DestinationSettings{Enabled: true}}}}}}}
 	d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{ID: id.Lowest(at), Status: event.Retrying,
 		NextAttemptAt: at, Deliveries: []event.Delivery{{Destination: "a", Status: event.Retrying, NextAttemptAt: at},
 			{Destination: "b", Status: event.Retrying, NextAttemptAt: at.Add(time.Hour)}}}}

@@ -61,19 +61,12 @@ type Destination struct {
 	// what it allows beyond that is refused.
 	Name *string `json:"name" in:"name,null" maxLength:"100" pattern:"@text"`
 	URL  string  `json:"url" in:"own" inref:"DestinationURL"`
-	// Default `true`.
-	Enabled bool `json:"enabled" in:""`
-	// Default `false`.
-	Paused bool `json:"paused" in:""`
-	// Time limit of one attempt, in seconds. Default `15`.
-	TimeoutSeconds int `json:"timeout_seconds" in:"" minimum:"1" maximum:"60"`
+	config.DestinationSettings
 	// Headers that are added to each delivery. Credentials are masked.
 	Headers   map[string]string `json:"headers" in:"own" inref:"DestinationHeadersInput" maxProperties:"20"`
 	RateLimit *config.RateLimit `json:"rate_limit" in:"own,null"`
-	// Maximum number of concurrent requests. Default `64`.
-	MaxInFlight int            `json:"max_in_flight" in:"" minimum:"1" maximum:"1000"`
-	Filter      *filter.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
-	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
+	Filter    *filter.Filter    `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
+	Signing   Signing           `json:"signing" in:"own" inref:"SigningInput"`
 	kinds.Settings
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
@@ -145,24 +138,10 @@ type Endpoint struct {
 	Alerts EndpointAlerts `json:"alerts" in:"own,null"`
 	// `null`: bodies are delivered as they are stored.
 	Transformation *Transformation `json:"transformation" in:"own" inref:"TransformationInput"`
-	// Response to the provider after an event was stored. `null` resets it to the default.
-	Response config.Response `json:"response" in:"null"`
-	// `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on:
-	// `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
-	Enabled bool `json:"enabled" in:""`
-	// `true`: events are stored and held until the endpoint is unpaused. Default `false`.
-	Paused bool `json:"paused" in:""`
+	config.EndpointSettings
 	// Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with
 	// the source `event`.
 	ScanPayloads bool `json:"scan_payloads" in:"" inref:"ScanPayloads"`
-	// Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a
-	// `POST`: no provider signs the method.
-	KeepMethod bool `json:"keep_method" in:"" inref:"KeepMethod"`
-	// Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where
-	// `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are
-	// but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always
-	// forwarded; those by which a sender could pose as someone else never are.
-	AllowHeaders []string `json:"allow_headers" in:"null" maxItems:"50" items.maxLength:"128" items.pattern:"^[A-Za-z0-9-]+$"`
 	// What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts
 	// it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are
 	// always accepted.

@@ -31,7 +31,8 @@ import (
 // schema NAMECreate. The types of fields get schemas too.
 var (
 	answers = []any{
-		Warning{}, Deleted{}, AlertSettings{}, AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{}, List[AuditEntry]{}, Me{},
+		Warning{}, Deleted{}, AlertSettings{}, AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{},
+		List[AuditEntry]{}, Me{},
 		Endpoint{}, List[Endpoint]{}, Validation{}, Reconciliation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
@@ -83,7 +84,8 @@ const refs = "#/components/schemas/"
 // Schemas returns the schemas of the OpenAPI document that come from types, as JSON by name.
 func Schemas(more []Part) (map[string]json.RawMessage, error) {
 	out, comments := map[string]json.RawMessage{}, map[string]string{}
-	parts := append([]Part{{Sources: sources, Answers: answers, Requests: requests}}, more...)
+	parts := append([]Part{{Sources: sources, Answers: answers, Requests: requests},
+		{Sources: config.FieldSources}}, more...)
 	for _, p := range parts {
 		if err := readComments(comments, p.Sources); err != nil {
 			return nil, err
@@ -220,7 +222,11 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 		}
 		if s := p.Schema.Properties[name].TypeObject; s != nil {
 			g.member(s, f)
-			if text := g.comments[declaredIn(t, f).Name()+"."+f.Name]; text != "" {
+			text := g.comments[declaredIn(t, f).Name()+"."+f.Name]
+			if preset, ok := f.Tag.Lookup("preset"); ok {
+				text = strings.TrimSpace(text + " Default `" + preset + "`.")
+			}
+			if text != "" {
 				s.WithDescription(text)
 			}
 		}

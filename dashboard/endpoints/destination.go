@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // destinationPage is the data of the pages of one destination.
@@ -63,10 +64,17 @@ func (p *destinationPage) about() url.Values {
 }
 
 // destinationFields are the settings of a destination.
-var destinationFields = frame.FieldTable{
-	{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"}, {frame.NumberField,
-		"timeout_seconds max_in_flight"},
-}
+var destinationFields = append(frame.FieldTable{{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}},
+	destinationGroup.table()...)
+
+// destinationGroup is the fields that a destination of every kind has.
+var destinationGroup = groupOf[config.DestinationSettings]()
+
+// Limits are the numbers among them.
+func (p *destinationPage) Limits() settingGroup { return destinationGroup.numbers(true, p.Form) }
+
+// Switches are the others.
+func (p *destinationPage) Switches() settingGroup { return destinationGroup.numbers(false, p.Form) }
 
 // Fields of a destination that destinationBody reads one by one.
 var (
@@ -93,8 +101,7 @@ func destinationValues(d *model.Destination) url.Values {
 
 // newDestination has the defaults of the API.
 func newDestination() *model.Destination {
-	return &model.Destination{Destination: wire.Destination{Enabled: true, TimeoutSeconds: 15,
-		MaxInFlight: 64}}
+	return &model.Destination{Destination: wire.Destination{DestinationSettings: config.NewDestinationSettings()}}
 }
 
 // destinationBody returns the members of a destination that a form changes, or what is wrong with it.

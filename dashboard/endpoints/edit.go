@@ -273,15 +273,20 @@ func presetOf(provider string) *verify.Scheme {
 const modeOff = "off"
 
 // settingsFields are the settings of an endpoint.
-var settingsFields = frame.FieldTable{
+var settingsFields = append(frame.FieldTable{
 	{frame.TextField, "name provider validate response.content_type response.body"},
 	{frame.OptionalText, "description type_source alerts.muted_until"},
-	{frame.Checkbox, "enabled paused scan_payloads keep_method alerts.enabled"},
+	{frame.Checkbox, "scan_payloads alerts.enabled"},
 	{frame.NumberField, "response.status"},
-	{frame.WordField, "allow_headers"},
 	{frame.OptionalNumber, "ingest_limit.events_per_second ingest_limit.bytes_per_second alerts.consecutive_failures " +
 		"alerts.failure_rate_percent"},
-}
+}, stateGroup.table()...)
+
+// stateGroup is the fields that the page shows as config.EndpointSettings has them.
+var stateGroup = groupOf[config.EndpointSettings]()
+
+// StateFields is that group with a form.
+func (p *endpointPage) StateFields() settingGroup { return stateGroup.in(p.Form, false) }
 
 // dedupFields are the settings of the search for duplicates.
 var dedupFields = frame.FieldTable{{frame.TextField, "dedup.key"}, {frame.NumberField, "dedup.window_seconds"}}
@@ -322,9 +327,8 @@ func settingsValues(e *model.Endpoint) url.Values {
 
 // newSettings are the defaults of an endpoint of that provider.
 func newSettings(p *verify.Scheme) *model.Endpoint {
-	e := &model.Endpoint{Endpoint: wire.Endpoint{Provider: p.Name, Enabled: true, ScanPayloads: true,
-		Alerts:   wire.EndpointAlerts{Enabled: true},
-		Response: config.DefaultResponse(p.Name)}}
+	e := &model.Endpoint{Endpoint: wire.Endpoint{Provider: p.Name, ScanPayloads: true,
+		Alerts: wire.EndpointAlerts{Enabled: true}, EndpointSettings: config.NewEndpointSettings(p.Name)}}
 	if p.TypeSource != "" {
 		e.TypeSource = &p.TypeSource
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"cmp"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config/kinds"
@@ -24,6 +25,7 @@ type settingField struct {
 	Example           string
 	Words             []string // of a select
 	Check, Area       bool
+	Number, Required  bool
 	Optional          bool // a select may have no word
 	kind              frame.FieldKind
 }
@@ -44,6 +46,22 @@ func newSettingGroup(prefix string, f reflect.StructField) settingGroup {
 	for _, inner := range wire.Members(f.Type.Elem()) {
 		g.Fields = append(g.Fields, newSettingField(g.Name, inner))
 	}
+	return g
+}
+
+// groupOf returns the group of the members of a struct that have a label.
+func groupOf[T any]() (g settingGroup) {
+	for _, f := range wire.Members(reflect.TypeFor[T]()) {
+		if f.Tag.Get("label") != "" {
+			g.Fields = append(g.Fields, newSettingField("", f))
+		}
+	}
+	return g
+}
+
+// numbers returns the group of the numbers in it, or of the others, with the fields of a form.
+func (g settingGroup) numbers(are bool, f *frame.Form) settingGroup {
+	g.Form, g.Fields = f, slices.DeleteFunc(slices.Clone(g.Fields), func(x settingField) bool { return x.Number != are })
 	return g
 }
 
@@ -133,7 +151,8 @@ func nameOf(f reflect.StructField) string {
 }
 
 func newSettingField(group string, f reflect.StructField) settingField {
-	x := settingField{Name: group + "." + nameOf(f), Label: f.Tag.Get("label"), Hint: hintOf(f.Tag.Get("description")),
+	x := settingField{Name: strings.TrimPrefix(group+"."+nameOf(f), "."), Label: f.Tag.Get("label"),
+		Hint: cmp.Or(f.Tag.Get("hint"), hintOf(f.Tag.Get("description"))),
 		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText,
 		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
 			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
@@ -147,7 +166,9 @@ func newSettingField(group string, f reflect.StructField) settingField {
 	case f.Type.Kind() == reflect.Bool:
 		x.Check, x.kind = true, frame.Checkbox
 	case f.Type.Kind() == reflect.Int:
-		x.kind = frame.NumberField
+		x.Number, x.Required, x.kind = true, group == "", frame.NumberField
+	case f.Tag.Get("entry") == "words":
+		x.kind = frame.WordField
 	case f.Type.Kind() == reflect.Slice:
 		x.Area, x.kind = true, frame.LineField
 	default:

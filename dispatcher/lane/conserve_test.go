@@ -69,7 +69,7 @@ func (f *laneFuzz) step() {
 func (f *laneFuzz) change() {
 	f.maxInFlight = []int{0, 1, 2, 64}[f.r.IntN(4)]
 	f.wait, f.err = 0, nil
-	dest := &config.Destination{Enabled: true}
+	dest := &config.Destination{DestinationSettings: config.DestinationSettings{Enabled: true}}
 	eligibility := Eligibility{Endpoint: &config.Endpoint{}, Destination: dest, Known: true}
 	switch f.r.IntN(20) {
 	case 0:

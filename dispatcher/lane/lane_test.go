@@ -69,7 +69,8 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 	t.Helper()
 	lt := &laneTest{
 		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition(), maxInFlight: 64,
-		eligibility: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{Enabled: true}, Known: true},
+		eligibility: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{
+			DestinationSettings: config.DestinationSettings{Enabled: true}}, Known: true},
 	}
 	lt.Lanes = New(Config{MaxInFlight: most, MaxInFlightBytes: 1 << 30, MaxSending: most}, Deps{
 		Now: func() time.Time { return lt.now }, Wake: func() { lt.wakes++ }, Rules: lt, Limiter: lt, Held: lt,
@@ -267,12 +268,12 @@ func TestMaxInFlightChanges(t *testing.T) {
 	}
 	work(0, NotSent)
 	must.Equal(t, len(busy), InitialWindow, "requests run at first")
-	l.configure(&config.Destination{URL: "u", MaxInFlight: 3})
+	l.configure(&config.Destination{URL: "u", DestinationSettings: config.DestinationSettings{MaxInFlight: 3}})
 	work(4, Succeeded)
 	if len(busy) != 3 || l.workers != 3 {
 		t.Fatalf("%d requests run, %d are counted, want 3", len(busy), l.workers)
 	}
-	l.configure(&config.Destination{URL: "u", MaxInFlight: 1000})
+	l.configure(&config.Destination{URL: "u", DestinationSettings: config.DestinationSettings{MaxInFlight: 1000}})
 	for range 3 {
 		work(len(busy), Succeeded)
 		work(0, NotSent)
@@ -289,7 +290,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 		lt.fill("d", 1)
 		l := lt.byDest["d"]
 		lt.next(l, nil, NotSent)
-		l.configure(&config.Destination{URL: "u", MaxInFlight: limit})
+		l.configure(&config.Destination{URL: "u", DestinationSettings: config.DestinationSettings{MaxInFlight: limit}})
 		for range 3 {
 			lt.enqueue(lt.delivery("d", "run_1"))
 		}
@@ -317,7 +318,7 @@ func TestLiveDeliveriesGoBeforeReplays(t *testing.T) {
 	}
 	lt.fill("d", 4)
 	l := lt.byDest["d"]
-	l.configure(&config.Destination{URL: "u", MaxInFlight: 64})
+	l.configure(&config.Destination{URL: "u", DestinationSettings: config.DestinationSettings{MaxInFlight: 64}})
 	var got []string
 	for range 7 {
 		got = append(got, lt.next(l, nil, NotSent).Work.Run)
@@ -650,7 +651,8 @@ func TestTargetFollowsTheEndpoint(t *testing.T) {
 	open := func(rev int64, url string, maxInFlight int) Target {
 		t.Helper()
 		target, err := l.Target(Eligibility{Endpoint: &config.Endpoint{Rev: rev},
-			Destination: &config.Destination{ID: "d", URL: url, MaxInFlight: maxInFlight}})
+			Destination: &config.Destination{ID: "d", URL: url,
+				DestinationSettings: config.DestinationSettings{MaxInFlight: maxInFlight}}})
 		must.Equal(t, err != nil, url == "https://[", err)
 		return target
 	}

@@ -247,11 +247,13 @@ func TestProbeReturnsWhenItsLaneRecovers(t *testing.T) {
 	for range 40_000 {
 		lt.parkOne(lt.delivery("d", ""), event.LaneFull)
 	}
-	l.configure(&config.Destination{URL: "https://old.example/hook", MaxInFlight: 1})
+	l.configure(&config.Destination{URL: "https://old.example/hook",
+		DestinationSettings: config.DestinationSettings{MaxInFlight: 1}})
 	l.breaker.openFor, l.breaker.openUntil = BreakerMaxOpen, lt.now.Add(BreakerMaxOpen)
 	probe := lt.parkOne(lt.delivery("d", ""), event.BreakerOpen)
 	lt.now = lt.now.Add(BreakerMaxOpen / 2)
-	l.configure(&config.Destination{URL: "https://new.example/hook", MaxInFlight: 1})
+	l.configure(&config.Destination{URL: "https://new.example/hook",
+		DestinationSettings: config.DestinationSettings{MaxInFlight: 1}})
 	if dests, _, _ := lt.Recovered(); !probe.Due.Equal(lt.now.Add(BreakerMaxOpen/2)) || len(dests) != 1 {
 		t.Errorf("it is due in %v, and %q recovered", probe.Due.Sub(lt.now), dests)
 	}

@@ -145,7 +145,8 @@ func TestFailureStopsJob(t *testing.T) {
 // Items of destinations that are disabled or deleted before a job is ready are skipped.
 func TestDestinationsUnavailableBeforeReadyAreSkipped(t *testing.T) {
 	two := func(w *world) {
-		w.ep.Destinations = []config.Destination{{ID: "dst_a", Enabled: true}, {ID: "dst_b"}}
+		w.ep.Destinations = []config.Destination{{ID: "dst_a",
+			DestinationSettings: config.DestinationSettings{Enabled: true}}, {ID: "dst_b"}}
 	}
 	f := func(setup func(w *world), destination, want string, total, sendable int) {
 		t.Helper()

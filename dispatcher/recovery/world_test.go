@@ -59,7 +59,8 @@ func newWorld(t *testing.T, failed int) *world {
 	return &world{
 		T: t, ids: id.NewGenerator(nil), jobs: map[string]*jobs.Recovery{}, changed: make(chan struct{}), failed: failed,
 		items: map[string]map[int]*item{}, Body: make([]byte, 100),
-		ep: &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a", Enabled: true}}},
+		ep: &config.Endpoint{ID: "ep_1", Partition: 3, Destinations: []config.Destination{{ID: "dst_a",
+			DestinationSettings: config.DestinationSettings{Enabled: true}}}},
 	}
 }
 

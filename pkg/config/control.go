@@ -225,15 +225,16 @@ func compressionDict() []byte {
 	b, err := json.Marshal([]any{
 		Key{Scope: ReadWrite}, entity.Account{},
 		Endpoint{
-			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text, Enabled: true,
+			Name: text, Description: &text, Provider: verify.Generic, TypeSource: &text,
+			EndpointSettings: NewEndpointSettings("generic"),
 			Verification: &Verification{
 				Type: verify.StandardWebhooks, Mode: "enforce", Secrets: []seal.Secret{"key:"}, ToleranceSeconds: 300},
 			Destinations: []Destination{{
-				URL: "https://example.com/webhooks", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-				Secrets: []SigningSecret{{Secret: "key:"}},
+				URL:                 "https://example.com/webhooks",
+				DestinationSettings: NewDestinationSettings(),
+				Secrets:             []SigningSecret{{Secret: "key:"}},
 			}},
 			RetryPolicy: retry.Default(),
-			Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 		},
 	})
 	if err != nil {

@@ -173,15 +173,16 @@ func mustJSON(t testing.TB, v any) []byte {
 func endpoint(k *seal.Keyring) *Endpoint {
 	ep, dst := id.Random(id.Endpoint), id.Random(id.Destination)
 	return &Endpoint{
-		ID: ep, Name: ep[len(ep)-6:], Provider: "generic", Enabled: true, Metadata: map[string]string{},
+		ID: ep, Name: ep[len(ep)-6:], Provider: "generic",
+		EndpointSettings: NewEndpointSettings("generic"), Metadata: map[string]string{},
 		Token: k.SealString(ep, seal.FieldToken, "tok_"+ep),
 		Destinations: []Destination{{
-			ID: dst, URL: "https://example.com/hook", Enabled: true, TimeoutSeconds: 15, MaxInFlight: 64,
-			Headers: map[string]seal.Secret{},
-			Secrets: []SigningSecret{{Secret: k.SealString(dst, seal.FieldSecret, "whsec_"+dst), Last4: "abcd"}},
+			ID: dst, URL: "https://example.com/hook",
+			DestinationSettings: NewDestinationSettings(),
+			Headers:             map[string]seal.Secret{},
+			Secrets:             []SigningSecret{{Secret: k.SealString(dst, seal.FieldSecret, "whsec_"+dst), Last4: "abcd"}},
 		}},
 		RetryPolicy: retry.Default(),
-		Response:    Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`},
 	}
 }
 

@@ -39,32 +39,27 @@ type Endpoint struct {
 	Token       seal.Secret    `json:"token"` // ingest token, part of the ingest URL
 	FormerToken *FormerToken   `json:"former_token,omitempty"`
 	// TokenRotatedBy is Answer.IDSeed of the call that rotated to this token, if it had an Idempotency-Key.
-	TokenRotatedBy string                   `json:"token_by,omitempty"`
-	Name           string                   `json:"name"`
-	Description    *string                  `json:"description"`
-	Provider       string                   `json:"provider"`
-	Verification   *Verification            `json:"verification"`
-	TypeSource     *string                  `json:"type_source"` // nil = none
-	Destinations   []Destination            `json:"destinations"`
-	RetryPolicy    retry.Policy             `json:"retry_policy"`
-	Response       Response                 `json:"response"`
-	Enabled        bool                     `json:"enabled"`
-	Paused         bool                     `json:"paused,omitempty"` // events are accepted and stored, deliveries wait
+	TokenRotatedBy string        `json:"token_by,omitempty"`
+	Name           string        `json:"name"`
+	Description    *string       `json:"description"`
+	Provider       string        `json:"provider"`
+	Verification   *Verification `json:"verification"`
+	TypeSource     *string       `json:"type_source"` // nil = none
+	Destinations   []Destination `json:"destinations"`
+	RetryPolicy    retry.Policy  `json:"retry_policy"`
+	EndpointSettings
 	Dedup          *Dedup                   `json:"dedup,omitempty"`
 	IngestLimit    *IngestLimit             `json:"ingest_limit,omitempty"`
 	Alerts         *alerting.EndpointAlerts `json:"alerts,omitempty"`         // nil = the settings of the account
 	Transformation *Transformation          `json:"transformation,omitempty"` // nil: it never had one
 	kinds.Inbound
 	// PayloadsUnscanned: no secrets are looked for in the payloads of its events.
-	PayloadsUnscanned bool `json:"unscanned,omitempty"`
-	KeepMethod        bool `json:"keep_method,omitempty"` // received events keep their method; else POST
-	// AllowHeaders are names of received headers that are forwarded, or their beginnings, which end in a hyphen.
-	AllowHeaders []string          `json:"allow_headers,omitempty"`
-	Validation   string            `json:"validate,omitempty"` // ValidateOff, ValidateWarn or ValidateReject
-	Metadata     map[string]string `json:"metadata"`
-	Tenant       string            `json:"tenant,omitempty"` // see Tenant; it never changes
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at"`
+	PayloadsUnscanned bool              `json:"unscanned,omitempty"`
+	Validation        string            `json:"validate,omitempty"` // ValidateOff, ValidateWarn or ValidateReject
+	Metadata          map[string]string `json:"metadata"`
+	Tenant            string            `json:"tenant,omitempty"` // see Tenant; it never changes
+	CreatedAt         time.Time         `json:"created_at"`
+	UpdatedAt         time.Time         `json:"updated_at"`
 
 	// Rev is the sequence of the record that changed it last; set on reading, never written.
 	Rev int64 `json:"-"`
@@ -173,16 +168,13 @@ type Verification struct {
 
 // Destination is a URL that the events of an endpoint are delivered to, or what [kinds.Settings] name.
 type Destination struct {
-	ID             string                 `json:"id"`
-	Name           *string                `json:"name"`
-	URL            string                 `json:"url"`
-	Enabled        bool                   `json:"enabled"`
-	TimeoutSeconds int                    `json:"timeout_seconds"`
-	Headers        map[string]seal.Secret `json:"headers"`
-	MaxInFlight    int                    `json:"max_in_flight"`
-	Filter         *filter.Filter         `json:"filter"`
-	Paused         bool                   `json:"paused,omitempty"` // its deliveries wait
-	RateLimit      *RateLimit             `json:"rate_limit,omitempty"`
+	ID   string  `json:"id"`
+	Name *string `json:"name"`
+	URL  string  `json:"url"`
+	DestinationSettings
+	Headers   map[string]seal.Secret `json:"headers"`
+	Filter    *filter.Filter         `json:"filter"`
+	RateLimit *RateLimit             `json:"rate_limit,omitempty"`
 	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
 	PurgeBefore time.Time `json:"purge_before,omitzero"`
 	// Secrets sign the deliveries, newest first.
@@ -310,7 +302,7 @@ func DefaultResponse(provider string) Response {
 func (c endpoints) FakeEndpoint(t *leak.Tripwire) *Endpoint {
 	return &Endpoint{
 		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.Partitions), Provider: verify.Generic,
-		Enabled: true, Response: DefaultResponse(verify.Generic), Rev: t.Rev,
+		EndpointSettings: EndpointSettings{Enabled: true, Response: DefaultResponse(verify.Generic)}, Rev: t.Rev,
 	}
 }
 

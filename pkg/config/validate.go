@@ -66,7 +66,7 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 		require.Range("destinations", len(e.Destinations), e.FewestDestinations(), require.MaxDestinations),
 		require.Range("metadata", len(e.Metadata), 0, maxMetadataCount),
 		require.OneOf("validate", e.Validation, ValidateOff, ValidateWarn, ValidateReject),
-		e.RetryPolicy.Validate(), require.Bounds("response", &e.Response),
+		e.RetryPolicy.Validate(), require.Bounds("", &e.EndpointSettings),
 	}
 	if e.Description != nil {
 		errs = append(errs, require.Text("description", *e.Description, 0, maxDescription))
@@ -128,8 +128,7 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 		d.Headers = map[string]seal.Secret{}
 	}
 	errs := []error{
-		d.validateURL(checkURL), require.Range("timeout_seconds", d.TimeoutSeconds, 1, 60),
-		require.Range("max_in_flight", d.MaxInFlight, 1, 1000),
+		d.validateURL(checkURL), require.Bounds("", &d.DestinationSettings),
 		require.Range("headers", len(d.Headers), 0, maxAddedHeaders), require.Range("signing secrets", len(d.Secrets), 1, 10),
 	}
 	if d.Name != nil {

@@ -48,7 +48,8 @@ func New(t *testing.T, policy egress.Policy, settings kinds.Settings, kind func(
 	settings.Trim()
 	must.Do(t, settings.Validate(kinds.Checks{Opened: true, URL: func(string) error { return nil }}))
 	_, address := settings.Kind()
-	x.Dest = &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 2,
+	x.Dest = &config.Destination{ID: "dst_test", URL: address,
+		DestinationSettings: config.DestinationSettings{TimeoutSeconds: 2},
 		Headers: map[string]seal.Secret{
 			"X-Team":   x.Keyring.SealString("dst_test", seal.FieldHeader("X-Team"), "billing"),
 			"X-Secret": x.Keyring.SealString("dst_test", seal.FieldHeader("X-Secret"), "hunter2")},

@@ -52,8 +52,9 @@ type fakeConfig struct {
 func newFakeConfig(k *seal.Keyring) *fakeConfig {
 	m := &fakeConfig{
 		endpoint: &config.Endpoint{ID: testEndpoint, Name: "orders", Destinations: []config.Destination{
-			{ID: testDest, Enabled: true, URL: "https://example.com/hush"},
-			{ID: "dst_2", Enabled: true, URL: "https://example.com/2"},
+			{ID: testDest,
+				DestinationSettings: config.DestinationSettings{Enabled: true}, URL: "https://example.com/hush"},
+			{ID: "dst_2", DestinationSettings: config.DestinationSettings{Enabled: true}, URL: "https://example.com/2"},
 		}},
 		settings: alerting.AlertSettings{
 			Meta: entity.Meta{ID: testAccount, Account: testAccount}, Rules: alerting.DefaultAlertRules(),

@@ -36,7 +36,8 @@ type authTest struct {
 
 func newAuthTest(t *testing.T, address string, auth kinds.Auth) *authTest {
 	keyring := testKeyring(t)
-	x := &authTest{t: t, dest: &config.Destination{ID: "dst_test", URL: address, TimeoutSeconds: 10}}
+	x := &authTest{t: t, dest: &config.Destination{ID: "dst_test", URL: address,
+		DestinationSettings: config.DestinationSettings{TimeoutSeconds: 10}}}
 	now := func() time.Time { return time.Now().Add(time.Duration(x.clock.Load())) }
 	x.Kind = New(Deps{Transport: testClient(t, loopback()).Transport, Keyring: keyring, Now: now, Version: "test"})
 	x.sender = destination.NewSender(now, 1000, newWaited(), nil)

@@ -697,12 +697,14 @@ func TestOpenTarget(t *testing.T) {
 	keyring, secret := testKeyring(t), sign.NewSecret()
 	dest := func() *config.Destination {
 		return &config.Destination{
-			ID: "d", URL: "https://user:password@example.com/hook?a=1#part", TimeoutSeconds: 7,
-			Headers: map[string]seal.Secret{"x-key": keyring.SealString("d", seal.FieldHeader("x-key"), "value")},
-			Secrets: []config.SigningSecret{{Secret: keyring.SealString("d", seal.FieldSecret, secret.Reveal())}},
+			ID: "d", URL: "https://user:password@example.com/hook?a=1#part",
+			DestinationSettings: config.DestinationSettings{TimeoutSeconds: 7},
+			Headers:             map[string]seal.Secret{"x-key": keyring.SealString("d", seal.FieldHeader("x-key"), "value")},
+			Secrets:             []config.SigningSecret{{Secret: keyring.SealString("d", seal.FieldSecret, secret.Reveal())}},
 		}
 	}
-	opened := must.Get(New(Deps{Keyring: keyring}).Open(&config.Endpoint{KeepMethod: true}, dest()))(t)
+	opened := must.Get(New(Deps{Keyring: keyring}).Open(&config.Endpoint{
+		EndpointSettings: config.EndpointSettings{KeepMethod: true}}, dest()))(t)
 	to := opened.(*target)
 	if want := "https://example.com/hook?a=1"; to.urlText != want || to.url.String() != want {
 		t.Errorf("the URL is %s, as text %s", to.url, to.urlText)

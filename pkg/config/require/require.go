@@ -15,6 +15,7 @@ import (
 
 // Bounds returns the errors of the members of x, a pointer to a struct, that are outside of the bounds in their
 // tags. These are the bounds of the API; see package wire. Those of a member that omitempty leaves out do not count.
+// name is the member that x is; empty: x has members of the whole.
 func Bounds(name string, x any) error {
 	var errs []error
 	v := reflect.ValueOf(x).Elem()
@@ -27,12 +28,16 @@ func Bounds(name string, x any) error {
 		if options == "omitempty" && at.IsZero() {
 			continue
 		}
-		member = name + "." + member
+		if name != "" {
+			member = name + "." + member
+		}
 		bound := func(keyword string) float64 {
 			n, _ := strconv.ParseFloat(tag.Get(keyword), 64)
 			return n
 		}
 		switch at.Kind() {
+		case reflect.Struct:
+			errs = append(errs, Bounds(member, at.Addr().Interface()))
 		case reflect.Int:
 			errs = append(errs, Range(member, int(at.Int()), int(bound("minimum")), int(bound("maximum"))))
 		case reflect.Float64:
@@ -54,6 +59,23 @@ func Bounds(name string, x any) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Preset sets the members of x, a pointer to a struct, to the values in their tags preset.
+func Preset(x any) {
+	v := reflect.ValueOf(x).Elem()
+	for i := range v.NumField() {
+		text := v.Type().Field(i).Tag.Get("preset")
+		switch at := v.Field(i); at.Kind() {
+		case reflect.Bool:
+			at.SetBool(text == "true")
+		case reflect.Int:
+			n, _ := strconv.Atoi(text)
+			at.SetInt(int64(n))
+		case reflect.String:
+			at.SetString(text)
+		}
+	}
 }
 
 // Range returns an error unless lo <= n <= hi.
