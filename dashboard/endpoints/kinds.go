@@ -152,7 +152,7 @@ func nameOf(f reflect.StructField) string {
 
 func newSettingField(group string, f reflect.StructField) settingField {
 	x := settingField{Name: strings.TrimPrefix(group+"."+nameOf(f), "."), Label: f.Tag.Get("label"),
-		Hint: cmp.Or(f.Tag.Get("hint"), hintOf(f.Tag.Get("description"))),
+		Hint:    cmp.Or(f.Tag.Get("hint"), hintOf(f.Tag.Get("description"))),
 		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText,
 		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
 			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all

@@ -2547,8 +2547,10 @@ type EndpointCreate struct {
 	// Enabled `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
 	Enabled     *bool              `json:"enabled,omitempty"`
 	IngestLimit *IngestLimitCreate `json:"ingest_limit,omitempty"`
-	KeepMethod  *KeepMethod        `json:"keep_method,omitempty"`
-	Metadata    *MetadataInput     `json:"metadata,omitempty"`
+
+	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+	KeepMethod *bool          `json:"keep_method,omitempty"`
+	Metadata   *MetadataInput `json:"metadata,omitempty"`
 
 	// Name Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
 	Name *string `json:"name,omitempty"`
@@ -2670,8 +2672,10 @@ type EndpointUpdate struct {
 	// Enabled `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
 	Enabled     *bool              `json:"enabled,omitempty"`
 	IngestLimit *IngestLimitChange `json:"ingest_limit,omitempty"`
-	KeepMethod  *KeepMethod        `json:"keep_method,omitempty"`
-	Metadata    *MetadataInput     `json:"metadata,omitempty"`
+
+	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+	KeepMethod *bool          `json:"keep_method,omitempty"`
+	Metadata   *MetadataInput `json:"metadata,omitempty"`
 
 	// Name Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
 	Name *string `json:"name,omitempty"`
@@ -3839,9 +3843,6 @@ type KafkaSourceInputSasl string
 
 // KafkaSourceInputStart Where to begin if the group has no position: with the oldest record, or with those that come. Default latest.
 type KafkaSourceInputStart string
-
-// KeepMethod defines model for KeepMethod.
-type KeepMethod = bool
 
 // KeptTransformationVersion KeptTransformationVersion is a version with its operations. Sent back as the transformation of the endpoint, they become its newest version.
 type KeptTransformationVersion struct {

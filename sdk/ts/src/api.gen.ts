@@ -1200,6 +1200,78 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dsns": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List DSNs */
+        get: operations["listDSNs"];
+        put?: never;
+        /**
+         * Create a DSN
+         * @description Creates a DSN. Give its `dsn` to an application with the SDK, which then reports where it would have logged a
+         *     secret. It allows to send reports, and nothing else. Reports of browsers can be forged by everybody who opens
+         *     the page; what they name is unverified until another source has seen it. Reports of servers are believed.
+         */
+        post: operations["createDSN"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dsns/{dsn_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a DSN
+         * @description Shows whether reports arrive: a request is visible in `last_received_at` and the counters within five seconds.
+         */
+        get: operations["readDSN"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a DSN
+         * @description Reports with it are then answered with 401. Its findings stay.
+         */
+        delete: operations["deleteDSN"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a DSN
+         * @description Changes the members that are sent. `platform` cannot be changed. With `version` the change is refused
+         *     (`conflict`) if the DSN has been changed since it was read.
+         */
+        patch: operations["updateDSN"];
+        trace?: never;
+    };
+    "/v1/dsns/{dsn_id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate the key of a DSN
+         * @description Creates a new `dsn`. Reports with the previous one are answered with 401 from the response on.
+         */
+        post: operations["rotateDSN"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/scans": {
         parameters: {
             query?: never;
@@ -1339,59 +1411,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/dsns": {
+    "/v1/issues": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /** List DSNs */
-        get: operations["listDSNs"];
-        put?: never;
         /**
-         * Create a DSN
-         * @description Creates a DSN. Give its `dsn` to an application with the SDK, which then reports where it would have logged a
-         *     secret. It allows to send reports, and nothing else. Reports of browsers can be forged by everybody who opens
-         *     the page; what they name is unverified until another source has seen it. Reports of servers are believed.
+         * List issues
+         * @description Failures of a destination with the same cause are one issue, for 30 days after the last one. It exists after five
+         *     failed requests, or one delivery that failed for good.
          */
-        post: operations["createDSN"];
+        get: operations["listIssues"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
         patch?: never;
         trace?: never;
     };
-    "/v1/dsns/{dsn_id}": {
+    "/v1/issues/{issue_id}": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /**
-         * Read a DSN
-         * @description Shows whether reports arrive: a request is visible in `last_received_at` and the counters within five seconds.
-         */
-        get: operations["readDSN"];
+        /** Read an issue */
+        get: operations["readIssue"];
         put?: never;
         post?: never;
-        /**
-         * Delete a DSN
-         * @description Reports with it are then answered with 401. Its findings stay.
-         */
-        delete: operations["deleteDSN"];
+        delete?: never;
         options?: never;
         head?: never;
         /**
-         * Change a DSN
-         * @description Changes the members that are sent. `platform` cannot be changed. With `version` the change is refused
-         *     (`conflict`) if the DSN has been changed since it was read.
+         * Change an issue
+         * @description Changes the members that are sent.
          */
-        patch: operations["updateDSN"];
+        patch: operations["updateIssue"];
         trace?: never;
     };
-    "/v1/dsns/{dsn_id}/rotate": {
+    "/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the alert settings */
+        get: operations["readAlerts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Change the alert settings
+         * @description Changes the settings by JSON merge. `null` removes a channel; a mask leaves the value unchanged.
+         */
+        patch: operations["updateAlerts"];
+        trace?: never;
+    };
+    "/v1/alerts/test": {
         parameters: {
             query?: never;
             header?: never;
@@ -1401,10 +1484,34 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Rotate the key of a DSN
-         * @description Creates a new `dsn`. Reports with the previous one are answered with 401 from the response on.
+         * Send a test alert to every channel
+         * @description Sends a test message to every enabled channel and waits for the results. One test runs at a time. An account may
+         *     run 6 tests per minute and send 20 test mails per hour, one for each recipient; beyond that the answer is 429
+         *     with `Retry-After`.
          */
-        post: operations["rotateDSN"];
+        post: operations["testAlerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List alerts
+         * @description The alerts that fire now, and those that were resolved in the last 25 hours, newest first by when each fired for
+         *     the first time. An alert that fires again is the same alert with a new `fired_at`. Findings have no alerts here:
+         *     see `GET /v1/findings`.
+         */
+        get: operations["listAlerts"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1625,113 +1732,6 @@ export interface paths {
          *     changed since it was read.
          */
         patch: operations["updateFixture"];
-        trace?: never;
-    };
-    "/v1/issues": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List issues
-         * @description Failures of a destination with the same cause are one issue, for 30 days after the last one. It exists after five
-         *     failed requests, or one delivery that failed for good.
-         */
-        get: operations["listIssues"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/issues/{issue_id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Read an issue */
-        get: operations["readIssue"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        /**
-         * Change an issue
-         * @description Changes the members that are sent.
-         */
-        patch: operations["updateIssue"];
-        trace?: never;
-    };
-    "/v1/alerts": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Read the alert settings */
-        get: operations["readAlerts"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        /**
-         * Change the alert settings
-         * @description Changes the settings by JSON merge. `null` removes a channel; a mask leaves the value unchanged.
-         */
-        patch: operations["updateAlerts"];
-        trace?: never;
-    };
-    "/v1/alerts/test": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * Send a test alert to every channel
-         * @description Sends a test message to every enabled channel and waits for the results. One test runs at a time. An account may
-         *     run 6 tests per minute and send 20 test mails per hour, one for each recipient; beyond that the answer is 429
-         *     with `Retry-After`.
-         */
-        post: operations["testAlerts"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/alerts/history": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * List alerts
-         * @description The alerts that fire now, and those that were resolved in the last 25 hours, newest first by when each fired for
-         *     the first time. An alert that fires again is the same alert with a new `fired_at`. Findings have no alerts here:
-         *     see `GET /v1/findings`.
-         */
-        get: operations["listAlerts"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
         trace?: never;
     };
     "/v1/overview": {
@@ -2086,12 +2086,12 @@ export interface components {
             enabled?: boolean;
             /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
             paused?: boolean;
-            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
-            scan_payloads?: components["schemas"]["ScanPayloads"];
             /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
-            keep_method?: components["schemas"]["KeepMethod"];
+            keep_method?: boolean;
             /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
             allow_headers?: string[] | null;
+            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
+            scan_payloads?: components["schemas"]["ScanPayloads"];
             /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
             validate?: components["schemas"]["EventValidation"];
             metadata?: components["schemas"]["MetadataInput"];
@@ -2134,12 +2134,12 @@ export interface components {
             enabled?: boolean;
             /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
             paused?: boolean;
-            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
-            scan_payloads?: components["schemas"]["ScanPayloads"];
             /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
-            keep_method?: components["schemas"]["KeepMethod"];
+            keep_method?: boolean;
             /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
             allow_headers?: string[] | null;
+            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
+            scan_payloads?: components["schemas"]["ScanPayloads"];
             /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
             validate?: components["schemas"]["EventValidation"];
             metadata?: components["schemas"]["MetadataInput"];
@@ -2216,8 +2216,6 @@ export interface components {
         };
         /** @default true */
         ScanPayloads: boolean;
-        /** @default false */
-        KeepMethod: boolean;
         /**
          * @default off
          * @enum {string}
@@ -2578,6 +2576,81 @@ export interface components {
              */
             method?: "dns" | "http";
         };
+        AlertValue: string | number | null;
+        /** @description The channels; `null` for one that is not configured. */
+        AlertChannels: {
+            email: components["schemas"]["AlertEmail"] | null;
+            slack: components["schemas"]["AlertSlack"] | null;
+            webhook: components["schemas"]["AlertWebhook"] | null;
+        };
+        AlertEmail: {
+            enabled: boolean;
+            to: string[];
+        };
+        AlertSlack: {
+            enabled: boolean;
+            /** @description Masked: `https://hooks.slack.com/****a1b2`. */
+            webhook_url: string;
+        };
+        AlertWebhook: {
+            enabled: boolean;
+            /** @description Masked. */
+            url: string;
+            secret_set: boolean;
+            /** @description Secret that signs the messages. Only in the response that created it. */
+            secret?: string;
+        };
+        /** @description AlertSettings says what alerts are about, and where they go. */
+        AlertSettingsInput: {
+            /** @description Short for `channels.email.to`. */
+            email?: components["schemas"]["AlertAddresses"] | null;
+            /** @description Short for `channels.slack.webhook_url`. */
+            slack_webhook_url?: components["schemas"]["AlertURL"] | null;
+            /** @description Short for `channels.webhook.url`. */
+            webhook_url?: components["schemas"]["AlertURL"] | null;
+            /** @description Every kind; null where none is configured. */
+            channels?: components["schemas"]["AlertChannelsInput"];
+            /** @description Merged rule by rule; `null` resets one rule, or all of them, to the defaults. */
+            rules?: components["schemas"]["AlertRulesInput"] | null;
+            /** @description Shortest time between two messages about the same subject, in seconds. */
+            cooldown_seconds?: number | null;
+        };
+        /** @description `null` removes one channel, or all of them. */
+        AlertChannelsInput: {
+            email?: {
+                /** @description Default `true`. */
+                enabled?: boolean;
+                /** @description Required if the channel does not exist yet. */
+                to?: components["schemas"]["AlertAddresses"];
+            } | null;
+            slack?: {
+                /** @description Default `true`. */
+                enabled?: boolean;
+                /** @description Required if the channel does not exist yet. */
+                webhook_url?: components["schemas"]["AlertURL"];
+            } | null;
+            webhook?: {
+                /** @description Default `true`. */
+                enabled?: boolean;
+                /** @description Required if the channel does not exist yet. */
+                url?: components["schemas"]["AlertURL"];
+                /** @description `whsec_` and the base64 of 24 to 64 bytes. Default: a generated secret. */
+                secret?: string;
+                /** @description `true` generates a new secret. Default `false`. */
+                rotate_secret?: boolean;
+            } | null;
+        } | null;
+        AlertAddresses: components["schemas"]["AlertAddress"] | components["schemas"]["AlertAddress"][];
+        /**
+         * Format: email
+         * @example ops@example.com
+         */
+        AlertAddress: string;
+        /**
+         * Format: https-url
+         * @description An https URL. Its mask leaves it unchanged.
+         */
+        AlertURL: string;
         /** @example fnd_6c8m2v0x4ktq1zj5n7rbw3ye9d */
         FindingId: string;
         FindingSource: string;
@@ -2705,81 +2778,6 @@ export interface components {
                 };
             }[];
         };
-        AlertValue: string | number | null;
-        /** @description The channels; `null` for one that is not configured. */
-        AlertChannels: {
-            email: components["schemas"]["AlertEmail"] | null;
-            slack: components["schemas"]["AlertSlack"] | null;
-            webhook: components["schemas"]["AlertWebhook"] | null;
-        };
-        AlertEmail: {
-            enabled: boolean;
-            to: string[];
-        };
-        AlertSlack: {
-            enabled: boolean;
-            /** @description Masked: `https://hooks.slack.com/****a1b2`. */
-            webhook_url: string;
-        };
-        AlertWebhook: {
-            enabled: boolean;
-            /** @description Masked. */
-            url: string;
-            secret_set: boolean;
-            /** @description Secret that signs the messages. Only in the response that created it. */
-            secret?: string;
-        };
-        /** @description AlertSettings says what alerts are about, and where they go. */
-        AlertSettingsInput: {
-            /** @description Short for `channels.email.to`. */
-            email?: components["schemas"]["AlertAddresses"] | null;
-            /** @description Short for `channels.slack.webhook_url`. */
-            slack_webhook_url?: components["schemas"]["AlertURL"] | null;
-            /** @description Short for `channels.webhook.url`. */
-            webhook_url?: components["schemas"]["AlertURL"] | null;
-            /** @description Every kind; null where none is configured. */
-            channels?: components["schemas"]["AlertChannelsInput"];
-            /** @description Merged rule by rule; `null` resets one rule, or all of them, to the defaults. */
-            rules?: components["schemas"]["AlertRulesInput"] | null;
-            /** @description Shortest time between two messages about the same subject, in seconds. */
-            cooldown_seconds?: number | null;
-        };
-        /** @description `null` removes one channel, or all of them. */
-        AlertChannelsInput: {
-            email?: {
-                /** @description Default `true`. */
-                enabled?: boolean;
-                /** @description Required if the channel does not exist yet. */
-                to?: components["schemas"]["AlertAddresses"];
-            } | null;
-            slack?: {
-                /** @description Default `true`. */
-                enabled?: boolean;
-                /** @description Required if the channel does not exist yet. */
-                webhook_url?: components["schemas"]["AlertURL"];
-            } | null;
-            webhook?: {
-                /** @description Default `true`. */
-                enabled?: boolean;
-                /** @description Required if the channel does not exist yet. */
-                url?: components["schemas"]["AlertURL"];
-                /** @description `whsec_` and the base64 of 24 to 64 bytes. Default: a generated secret. */
-                secret?: string;
-                /** @description `true` generates a new secret. Default `false`. */
-                rotate_secret?: boolean;
-            } | null;
-        } | null;
-        AlertAddresses: components["schemas"]["AlertAddress"] | components["schemas"]["AlertAddress"][];
-        /**
-         * Format: email
-         * @example ops@example.com
-         */
-        AlertAddress: string;
-        /**
-         * Format: https-url
-         * @description An https URL. Its mask leaves it unchanged.
-         */
-        AlertURL: string;
         KeySet: {
             keys: {
                 /** @constant */
@@ -3512,13 +3510,13 @@ export interface components {
             paused: boolean;
             /** @description Time limit of one attempt, in seconds. Default `15`. */
             timeout_seconds: number;
+            /** @description Maximum number of concurrent requests. Default `64`. */
+            max_in_flight: number;
             /** @description Headers that are added to each delivery. Credentials are masked. */
             headers: {
                 [key: string]: string;
             };
             rate_limit: components["schemas"]["RateLimit"] | null;
-            /** @description Maximum number of concurrent requests. Default `64`. */
-            max_in_flight: number;
             filter: components["schemas"]["Filter"] | null;
             signing: components["schemas"]["Signing"];
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
@@ -3551,11 +3549,11 @@ export interface components {
             paused?: boolean;
             /** @description Time limit of one attempt, in seconds. Default `15`. */
             timeout_seconds?: number;
+            /** @description Maximum number of concurrent requests. Default `64`. */
+            max_in_flight?: number;
             /** @description Headers that are added to each delivery. Credentials are masked. */
             headers?: components["schemas"]["DestinationHeadersInput"];
             rate_limit?: components["schemas"]["RateLimitInput"] | null;
-            /** @description Maximum number of concurrent requests. Default `64`. */
-            max_in_flight?: number;
             filter?: components["schemas"]["FilterInput"];
             signing?: components["schemas"]["SigningInput"];
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
@@ -3839,12 +3837,12 @@ export interface components {
             enabled: boolean;
             /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
             paused: boolean;
-            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
-            scan_payloads: boolean;
             /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
             keep_method: boolean;
             /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
             allow_headers: string[];
+            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
+            scan_payloads: boolean;
             /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
             validate: string;
             metadata: {
@@ -9282,6 +9280,247 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
+    listDSNs: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of rows on a page. Values above 100 count as 100. */
+                limit?: components["parameters"]["Limit"];
+                /** @description `next_cursor` of the previous page. Send the same filters with it. */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of DSNs, newest first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DSNList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    createDSN: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe: a repeat of this call within 24 hours has no further effect. It gets the response of the
+                 *     first call, or for a sent event its current state, with `Idempotent-Replayed: true`. There are two
+                 *     exceptions: with another API key, secrets in the response are masked; and if the fixture that the first call
+                 *     made was deleted or has expired, or its event was erased, the repeat is answered with 404. 1 to 255 printable
+                 *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
+                 *
+                 *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["DSNInput"];
+            };
+        };
+        responses: {
+            /** @description The DSN. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    "Idempotency-Status": components["headers"]["Idempotency-Status"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DSN"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    readDSN: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dsn_id: components["schemas"]["DSNId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The DSN. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DSN"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    deleteDSN: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dsn_id: components["schemas"]["DSNId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deleted"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    updateDSN: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dsn_id: components["schemas"]["DSNId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["DSNUpdate"];
+            };
+        };
+        responses: {
+            /** @description The changed DSN. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DSN"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    rotateDSN: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe: a repeat of this call within 24 hours has no further effect. It gets the response of the
+                 *     first call, or for a sent event its current state, with `Idempotent-Replayed: true`. There are two
+                 *     exceptions: with another API key, secrets in the response are masked; and if the fixture that the first call
+                 *     made was deleted or has expired, or its event was erased, the repeat is answered with 404. 1 to 255 printable
+                 *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
+                 *
+                 *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                dsn_id: components["schemas"]["DSNId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The DSN with its new `dsn`. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    "Idempotency-Status": components["headers"]["Idempotency-Status"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DSN"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
     listScans: {
         parameters: {
             query?: {
@@ -9657,9 +9896,15 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
-    listDSNs: {
+    listIssues: {
         parameters: {
             query?: {
+                /** @description Only issues with one of these statuses, repeated or separated by commas. */
+                status?: ("open" | "acknowledged" | "resolved")[];
+                /** @description Only issues of these endpoints. */
+                endpoint_id?: components["schemas"]["EndpointId"][];
+                /** @description Only issues of these destinations. */
+                destination_id?: components["schemas"]["DestinationId"][];
                 /** @description Maximum number of rows on a page. Values above 100 count as 100. */
                 limit?: components["parameters"]["Limit"];
                 /** @description `next_cursor` of the previous page. Send the same filters with it. */
@@ -9671,7 +9916,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of DSNs, newest first. */
+            /** @description A page of issues, newest first. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9681,7 +9926,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DSNList"];
+                    "application/json": components["schemas"]["IssueList"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -9693,7 +9938,145 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
-    createDSN: {
+    readIssue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                issue_id: components["schemas"]["IssueId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The issue. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Issue"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    updateIssue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                issue_id: components["schemas"]["IssueId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["IssueInput"];
+            };
+        };
+        responses: {
+            /** @description The changed issue. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Issue"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    readAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The settings. Webhook URLs are masked. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertSettings"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    updateAlerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["AlertSettingsInput"];
+            };
+        };
+        responses: {
+            /** @description The settings after the change. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertSettings"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    testAlerts: {
         parameters: {
             query?: never;
             header?: {
@@ -9713,167 +10096,9 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["DSNInput"];
-            };
-        };
-        responses: {
-            /** @description The DSN. */
-            201: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                    "Idempotency-Status": components["headers"]["Idempotency-Status"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DSN"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    readDSN: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                dsn_id: components["schemas"]["DSNId"];
-            };
-            cookie?: never;
-        };
         requestBody?: never;
         responses: {
-            /** @description The DSN. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DSN"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    deleteDSN: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                dsn_id: components["schemas"]["DSNId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description It is deleted. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Deleted"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    updateDSN: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                dsn_id: components["schemas"]["DSNId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["DSNUpdate"];
-            };
-        };
-        responses: {
-            /** @description The changed DSN. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["DSN"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    rotateDSN: {
-        parameters: {
-            query?: never;
-            header?: {
-                /**
-                 * @description Makes retries safe: a repeat of this call within 24 hours has no further effect. It gets the response of the
-                 *     first call, or for a sent event its current state, with `Idempotent-Replayed: true`. There are two
-                 *     exceptions: with another API key, secrets in the response are masked; and if the fixture that the first call
-                 *     made was deleted or has expired, or its event was erased, the repeat is answered with 404. 1 to 255 printable
-                 *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
-                 *
-                 *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
-                 *     inside keeps them in a file. Keys of other calls are durable.
-                 */
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
-            path: {
-                dsn_id: components["schemas"]["DSNId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The DSN with its new `dsn`. */
+            /** @description One result for each channel. */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -9885,13 +10110,53 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DSN"];
+                    "application/json": components["schemas"]["AlertTestResult"];
                 };
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    listAlerts: {
+        parameters: {
+            query?: {
+                state?: ("firing" | "resolved")[];
+                rule?: ("delivery_failed" | "consecutive_failures" | "failure_rate" | "backlog_age" | "destination_state" | "verification_failed" | "usage" | "recovery" | "processing_missing" | "source_failing")[];
+                /** @description Also: `endpoint`. */
+                endpoint_id?: components["schemas"]["FilterValues"];
+                /** @description Alerts of the endpoints of these tenants. */
+                tenant?: components["schemas"]["FilterValues"];
+                /** @description Maximum number of rows on a page. Values above 100 count as 100. */
+                limit?: components["parameters"]["Limit"];
+                /** @description `next_cursor` of the previous page. Send the same filters with it. */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of alerts. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -10442,273 +10707,6 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    listIssues: {
-        parameters: {
-            query?: {
-                /** @description Only issues with one of these statuses, repeated or separated by commas. */
-                status?: ("open" | "acknowledged" | "resolved")[];
-                /** @description Only issues of these endpoints. */
-                endpoint_id?: components["schemas"]["EndpointId"][];
-                /** @description Only issues of these destinations. */
-                destination_id?: components["schemas"]["DestinationId"][];
-                /** @description Maximum number of rows on a page. Values above 100 count as 100. */
-                limit?: components["parameters"]["Limit"];
-                /** @description `next_cursor` of the previous page. Send the same filters with it. */
-                cursor?: components["parameters"]["Cursor"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of issues, newest first. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["IssueList"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    readIssue: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                issue_id: components["schemas"]["IssueId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The issue. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Issue"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    updateIssue: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                issue_id: components["schemas"]["IssueId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["IssueInput"];
-            };
-        };
-        responses: {
-            /** @description The changed issue. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Issue"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    readAlerts: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description The settings. Webhook URLs are masked. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AlertSettings"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    updateAlerts: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["AlertSettingsInput"];
-            };
-        };
-        responses: {
-            /** @description The settings after the change. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AlertSettings"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    testAlerts: {
-        parameters: {
-            query?: never;
-            header?: {
-                /**
-                 * @description Makes retries safe: a repeat of this call within 24 hours has no further effect. It gets the response of the
-                 *     first call, or for a sent event its current state, with `Idempotent-Replayed: true`. There are two
-                 *     exceptions: with another API key, secrets in the response are masked; and if the fixture that the first call
-                 *     made was deleted or has expired, or its event was erased, the repeat is answered with 404. 1 to 255 printable
-                 *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
-                 *
-                 *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
-                 *     inside keeps them in a file. Keys of other calls are durable.
-                 */
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description One result for each channel. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                    "Idempotency-Status": components["headers"]["Idempotency-Status"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AlertTestResult"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    listAlerts: {
-        parameters: {
-            query?: {
-                state?: ("firing" | "resolved")[];
-                rule?: ("delivery_failed" | "consecutive_failures" | "failure_rate" | "backlog_age" | "destination_state" | "verification_failed" | "usage" | "recovery" | "processing_missing" | "source_failing")[];
-                /** @description Also: `endpoint`. */
-                endpoint_id?: components["schemas"]["FilterValues"];
-                /** @description Alerts of the endpoints of these tenants. */
-                tenant?: components["schemas"]["FilterValues"];
-                /** @description Maximum number of rows on a page. Values above 100 count as 100. */
-                limit?: components["parameters"]["Limit"];
-                /** @description `next_cursor` of the previous page. Send the same filters with it. */
-                cursor?: components["parameters"]["Cursor"];
-            };
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of alerts. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["AlertList"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -1417,9 +1417,6 @@ class KafkaSourceInput(TypedDict):
     """
 
 
-KeepMethod: TypeAlias = bool
-
-
 KeyId: TypeAlias = str
 
 
@@ -5103,7 +5100,10 @@ class EndpointCreate(TypedDict):
     `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
     """
     ingest_limit: NotRequired[IngestLimitCreate | None]
-    keep_method: NotRequired[KeepMethod]
+    keep_method: NotRequired[bool]
+    """
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+    """
     metadata: NotRequired[MetadataInput | None]
     name: NotRequired[str]
     """
@@ -5241,7 +5241,10 @@ class EndpointUpdate(TypedDict):
     `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
     """
     ingest_limit: NotRequired[IngestLimitChange | None]
-    keep_method: NotRequired[KeepMethod]
+    keep_method: NotRequired[bool]
+    """
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+    """
     metadata: NotRequired[MetadataInput | None]
     name: NotRequired[str]
     """
