@@ -1,8 +1,6 @@
 package command
 
 import (
-	"github.com/eventrelay/relay/command/cli"
-
 	"bytes"
 	"io/fs"
 	"os"
@@ -16,7 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -67,7 +66,7 @@ func TestComposeImagesAndPorts(t *testing.T) {
 // have a name and a volume of their own, and nothing else that they can write.
 func TestComposeSettings(t *testing.T) {
 	settings := map[string]bool{} // by variable: whether it is a secret
-	eachSetting(&node.Config{}, func(f setting) { settings[f.env] = f.secret })
+	eachSetting(&nodeconfig.Config{}, func(f setting) { settings[f.env] = f.secret })
 	dir := writeSecrets(t)
 	used, nodes := map[string]bool{}, 0
 	for name, s := range readCompose(t) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/segment"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -77,7 +77,7 @@ func TestConvertLog(t *testing.T) {
 	t.Parallel()
 	quiet := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
-	s := settings{Config: node.Config{DataDir: dir, TopicPrefix: "relay.", Fsync: true}}
+	s := settings{Config: nodeconfig.Config{DataDir: dir, TopicPrefix: "relay.", Fsync: true}}
 	old := filepath.Join(dir, kafkaDir)
 	want := keptByKafka(t, old)
 
@@ -185,7 +185,7 @@ func TestLostParts(t *testing.T) {
 		"has no log":     {{masterKeysFile, store}, {masterKeysFile, claimsFile, logDir + "/lost+found"}},
 	} {
 		for _, names := range dirs {
-			s := settings{Config: node.Config{DataDir: t.TempDir(), Embedded: true}}
+			s := settings{Config: nodeconfig.Config{DataDir: t.TempDir(), Embedded: true}}
 			for _, name := range names {
 				must.Do(t, os.MkdirAll(filepath.Join(s.DataDir, name), 0o700))
 			}

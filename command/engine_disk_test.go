@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -51,7 +51,7 @@ func TestDoctorNamesMissingRecords(t *testing.T) {
 	must.Do(t, <-ended)
 	examine := func() (string, error) {
 		var out bytes.Buffer
-		s := settings{Config: node.Config{DataDir: dir, Fsync: true}}
+		s := settings{Config: nodeconfig.Config{DataDir: dir, Fsync: true}}
 		err := runDoctor(t.Context(), s, call{Call: cli.Call{Stdout: &out, Stderr: &out}}, false)
 		return out.String(), err
 	}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 )
 
 // Bounds of one health check: /readyz is answered from memory, with a few checks of less than 100 bytes each.
@@ -28,7 +28,7 @@ const (
 // cli.ExitDone if the node is ready (or runs), and cli.ExitRefused if it is not or nothing answers, so that containers
 // without a shell have a health check.
 func readyCommand(ctx context.Context, c call) int {
-	var s node.Config
+	var s nodeconfig.Config
 	flags := flag.NewFlagSet("relay ready", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the node's answer as JSON")
 	alive := flags.Bool("alive", false, "ask only whether the node runs (/healthz), as it does without Kafka")
@@ -56,7 +56,7 @@ func readyCommand(ctx context.Context, c call) int {
 }
 
 // askNode returns the status and the body of a node's answer.
-func askNode(ctx context.Context, s node.Config, path string) (status int, body []byte, err error) {
+func askNode(ctx context.Context, s nodeconfig.Config, path string) (status int, body []byte, err error) {
 	scheme, name := "http", ""
 	if s.TLSCertFile != "" || len(s.ACMEHosts) > 0 {
 		scheme = "https"
@@ -89,7 +89,7 @@ func askNode(ctx context.Context, s node.Config, path string) (status int, body 
 }
 
 // askHealth prints whether the node runs.
-func askHealth(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
+func askHealth(ctx context.Context, s nodeconfig.Config, asJSON bool, out io.Writer) error {
 	status, raw, err := askNode(ctx, s, "/healthz")
 	switch {
 	case err != nil:
@@ -105,7 +105,7 @@ func askHealth(ctx context.Context, s node.Config, asJSON bool, out io.Writer) e
 }
 
 // askReadiness prints whether the node is ready, and returns an error that names what is missing if it is not.
-func askReadiness(ctx context.Context, s node.Config, asJSON bool, out io.Writer) error {
+func askReadiness(ctx context.Context, s nodeconfig.Config, asJSON bool, out io.Writer) error {
 	status, raw, err := askNode(ctx, s, "/readyz")
 	if err != nil {
 		return fmt.Errorf("not ready: %w", err)

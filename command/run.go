@@ -30,6 +30,7 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/nearest"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/store/schema"
 )
@@ -119,7 +120,7 @@ type subcommand struct {
 // call is one call of a subcommand of the core.
 type call struct {
 	cli.Call
-	waits node.Waits
+	waits nodeconfig.Waits
 }
 
 // subcommands lists all subcommands in the order of the help, with those of features.
@@ -177,7 +178,7 @@ func writeHelp(w io.Writer) {
 // Program is a binary with all subcommands: what it decides, and no setting can.
 type Program struct {
 	Version string
-	Waits   node.Waits // of the nodes that it runs
+	Waits   nodeconfig.Waits // of the nodes that it runs
 }
 
 // Run runs a command line and returns the exit code of the process. It is main without os.Exit.
@@ -331,7 +332,7 @@ func listFlags(w io.Writer, fs *flag.FlagSet) {
 // programs.
 func warnMisspelt(log *slog.Logger, environ []string) {
 	known := []string{engineKeyEnv, cli.APIKeyEnv, cli.APIKeyFileEnv}
-	eachSetting(&node.Config{}, func(f setting) {
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
 		known = append(known, f.env)
 		if f.secret {
 			known = append(known, f.env+"_FILE")

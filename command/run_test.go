@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -245,6 +246,6 @@ func TestCommandsOfFeatures(t *testing.T) {
 			is.Equal(t, helpOf(c.After) != "" && helpOf(c.Name) == c.Help, true, c.Name+" after "+c.After)
 		}
 	}
-	s := settings{Config: node.Config{BootstrapKey: "short"}}
+	s := settings{Config: nodeconfig.Config{BootstrapKey: "short"}}
 	is.Has(t, s.Validate("dev").Error(), "RELAY_BOOTSTRAP_KEY: must be at least 16 printable characters", "a short key")
 }

@@ -16,10 +16,10 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/pkg/roles"
@@ -28,7 +28,7 @@ import (
 
 // settings is the configuration of a node, read from flags and the environment.
 type settings struct {
-	node.Config
+	nodeconfig.Config
 	secretFlags   []string   // flags that gave secrets
 	readableFiles []string   // files with secrets that other users can read or change
 	ignored       []string   // settings that are set and that the command does not use
@@ -61,8 +61,9 @@ func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value,
 // loadSettings reads settings: a flag wins over the environment, which wins over the default.
 func loadSettings(name string, args []string, getenv func(string) string, stdout io.Writer, more ...toggle) (
 	settings, error) {
-	s := settings{Config: node.Config{
-		APIRateRead: node.Unset, APIRateWrite: node.Unset, APIRateSend: node.Unset, ShutdownDelay: node.Unset,
+	s := settings{Config: nodeconfig.Config{
+		APIRateRead: nodeconfig.Unset, APIRateWrite: nodeconfig.Unset, APIRateSend: nodeconfig.Unset,
+		ShutdownDelay: nodeconfig.Unset,
 	}}
 	fs := flag.NewFlagSet("relay "+name, flag.ContinueOnError)
 	var errs []error
@@ -152,8 +153,8 @@ func (s *settings) addFlags(fs *flag.FlagSet, f setting, fault func(name string,
 	}
 }
 
-// setting is one field of node.Config. If it has no default value, unset says what holds without it. section is set for
-// the first setting of a section only.
+// setting is one field of nodeconfig.Config. If it has no default value, unset says what holds without it. section is
+// set for the first setting of a section only.
 type setting struct {
 	flag, env, help, defaultValue, unset, section string
 	secret                                        bool
@@ -180,12 +181,12 @@ func (f setting) set(text string) error {
 		}
 		f.value.SetInt(int64(n))
 	case reflect.Slice:
-		f.value.Set(reflect.ValueOf(node.SplitList(text)))
+		f.value.Set(reflect.ValueOf(nodeconfig.SplitList(text)))
 	}
 	return nil
 }
 
-func eachSetting(s *node.Config, f func(setting)) {
+func eachSetting(s *nodeconfig.Config, f func(setting)) {
 	v := reflect.ValueOf(s).Elem()
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
@@ -203,7 +204,7 @@ func eachSetting(s *node.Config, f func(setting)) {
 
 // writeSettings prints the help text of all settings, by section.
 func writeSettings(w io.Writer) {
-	eachSetting(&node.Config{}, func(f setting) {
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
 		if f.section != "" {
 			fmt.Fprintf(w, "\n%s\n", f.section)
 		}
@@ -231,15 +232,15 @@ func (s settings) Validate(name string) error {
 			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(roles.All(), ", "))
 		}
 	}
-	if _, err := node.Prefixes(s.EgressAllow); err != nil {
+	if _, err := nodeconfig.Prefixes(s.EgressAllow); err != nil {
 		fault("RELAY_EGRESS_ALLOW", "%w", err)
 	}
-	if deny, err := node.Prefixes(s.EgressDeny); err != nil {
+	if deny, err := nodeconfig.Prefixes(s.EgressDeny); err != nil {
 		fault("RELAY_EGRESS_DENY", "%w", err)
 	} else if i := slices.IndexFunc(deny, func(p netip.Prefix) bool { return p.Addr().Is4In6() }); i >= 0 {
 		fault("RELAY_EGRESS_DENY", "%s would block no IPv4 address; write the network as 10.0.0.0/8", deny[i])
 	}
-	if _, err := node.Prefixes(s.TrustedProxies); err != nil {
+	if _, err := nodeconfig.Prefixes(s.TrustedProxies); err != nil {
 		fault("RELAY_TRUSTED_PROXIES", "%w", err)
 	}
 	s.validateHosts(fault)
@@ -279,11 +280,11 @@ func (s settings) Validate(name string) error {
 	}
 	for env, rate := range map[string]int{
 		"RELAY_API_RATE_READ": s.APIRateRead, "RELAY_API_RATE_WRITE": s.APIRateWrite, "RELAY_API_RATE_SEND": s.APIRateSend} {
-		if rate < 0 && rate != node.Unset {
+		if rate < 0 && rate != nodeconfig.Unset {
 			fault(env, "must be 0 or more; 0 means no limit")
 		}
 	}
-	if d := s.ShutdownDelay; d != node.Unset && (d < 0 || d > 60) {
+	if d := s.ShutdownDelay; d != nodeconfig.Unset && (d < 0 || d > 60) {
 		fault("RELAY_SHUTDOWN_DELAY_SECONDS", "must be from 0 to 60")
 	}
 	s.validateRequired(name, fault)

@@ -24,6 +24,7 @@ import (
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -46,7 +47,7 @@ func TestSecretsFromFiles(t *testing.T) {
 	good, empty, large := write("good", "  the secret\n"), write("empty", "\n"),
 		write("large", strings.Repeat("x", cli.MaxSecretFile+1))
 	secrets := 0
-	eachSetting(&node.Config{}, func(f setting) {
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
 		file := f.env + "_FILE"
 		if !f.secret {
 			return
@@ -247,7 +248,7 @@ func TestAdminSettings(t *testing.T) {
 
 // Every number has bounds: -2 is valid for no setting.
 func TestNumbersHaveBounds(t *testing.T) {
-	eachSetting(&node.Config{}, func(f setting) {
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
 		if f.value.Kind() != reflect.Int {
 			return
 		}
@@ -258,10 +259,11 @@ func TestNumbersHaveBounds(t *testing.T) {
 	})
 }
 
-// Package node or a command reads every setting. A setting that is parsed and validated but never read has no effect.
+// Package node, a feature or a command reads every setting. A setting that is parsed and validated but never read has
+// no effect.
 func TestSettingsAreRead(t *testing.T) {
 	read := map[string]bool{}
-	for _, pattern := range []string{"*.go", "../node/*.go"} {
+	for _, pattern := range []string{"*.go", "../node/*.go", "../pkg/nodeconfig/*.go", "../features/*/*.go"} {
 		files := must.Get(filepath.Glob(pattern))(t)
 		for _, path := range files {
 			if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "settings") {
@@ -271,7 +273,7 @@ func TestSettingsAreRead(t *testing.T) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if x, ok := n.(*ast.SelectorExpr); ok {
 					switch types.ExprString(x.X) {
-					case "s", "settings", "n.settings":
+					case "s", "settings", "n.settings", "h.Settings":
 						read[x.Sel.Name] = true
 					}
 				}
@@ -279,7 +281,7 @@ func TestSettingsAreRead(t *testing.T) {
 			})
 		}
 	}
-	for f := range reflect.TypeFor[node.Config]().Fields() {
+	for f := range reflect.TypeFor[nodeconfig.Config]().Fields() {
 		if f.Tag.Get("flag") != "" && !read[f.Name] {
 			t.Errorf("nothing reads the setting %s", f.Name)
 		}
@@ -370,7 +372,7 @@ func TestSettingsTables(t *testing.T) {
 // settingsTable returns the tables of settings, one for each section.
 func settingsTable() string {
 	var b strings.Builder
-	eachSetting(&node.Config{}, func(f setting) {
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
 		if f.section != "" {
 			fmt.Fprintf(&b, "\n## %s\n\n| variable | meaning | default |\n|---|---|---|\n", f.section)
 		}
@@ -386,7 +388,7 @@ func settingsTable() string {
 // Every setting explains itself in whole sentences and says what holds when it is not given.
 func TestSettingsExplainThemselves(t *testing.T) {
 	sections := 0
-	eachSetting(&node.Config{}, func(f setting) {
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
 		if f.section != "" {
 			sections++
 		}
@@ -510,7 +512,7 @@ func TestMakeFindsTheCommit(t *testing.T) {
 // TestReleasedSettingsExist: every setting of a release is one of this version, by its variable and its flag.
 func TestReleasedSettingsExist(t *testing.T) {
 	var lines []string
-	eachSetting(&node.Config{}, func(f setting) { lines = append(lines, f.env+" --"+f.flag) })
+	eachSetting(&nodeconfig.Config{}, func(f setting) { lines = append(lines, f.env+" --"+f.flag) })
 	slices.Sort(lines)
 	now := []byte(strings.Join(lines, "\n") + "\n")
 	kit.Freeze(t, "settings.txt", func() []byte { return now })

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/features"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/is"
@@ -85,7 +86,7 @@ func TestAdminBeyondLoopback(t *testing.T) {
 // A node checks what its roles need: only the role api needs the store.
 func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
-		n := &Node{settings: Config{Roles: []string{role}}, Host: features.Host{Reader: new(read.Reader)}}
+		n := &Node{settings: nodeconfig.Config{Roles: []string{role}}, Host: features.Host{Reader: new(read.Reader)}}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		is.Equal(t, store, want, "a node with the role %s checks the store", role)
 	}
@@ -103,7 +104,7 @@ func TestAdminServerStartsBeforeRequests(t *testing.T) {
 
 // A damaged store fails a check that takes no node out of the load balancer.
 func TestDamageFailsItsCheck(t *testing.T) {
-	n := &Node{settings: Config{Roles: []string{roles.API}}, Host: features.Host{Reader: new(read.Reader)}}
+	n := &Node{settings: nodeconfig.Config{Roles: []string{roles.API}}, Host: features.Host{Reader: new(read.Reader)}}
 	checks := n.checks()
 	i := slices.IndexFunc(checks, func(c api.Check) bool { return c.Name == "stored data" })
 	must.Equal(t, i >= 0 && checks[i].Optional, true, "stored data")

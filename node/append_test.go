@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -172,7 +173,7 @@ func TestAwaitLog(t *testing.T) {
 	must.Get(stream.Migrate(t.Context(), c, 3, 1))(t)
 	c.DialFunc = dialer
 	var log strings.Builder
-	n := &Node{settings: Config{Replication: 1},
+	n := &Node{settings: nodeconfig.Config{Replication: 1},
 		Host: features.Host{Stream: c, Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	cut.Store(5)
 	ctx, stop := context.WithTimeout(t.Context(), kit.BusyFactor*20*time.Second)
@@ -197,7 +198,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s needs the role %q, which no node can have", c.name, c.role)
 		}
 	}
-	field, _ := reflect.TypeFor[Config]().FieldByName("Roles")
+	field, _ := reflect.TypeFor[nodeconfig.Config]().FieldByName("Roles")
 	if got, want := field.Tag.Get("default"), strings.Join(roles.All(), ","); got != want {
 		t.Errorf("the default of RELAY_ROLES is %q, want %q", got, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 )
 
 // errNotAlone refuses a backup of engines that are elsewhere.
@@ -32,7 +33,7 @@ func RecordBackup(dataDir string, started time.Time) error {
 }
 
 // backedUp returns when the last backup began; zero: there is none.
-func (s Config) backedUp() (t time.Time, err error) {
+func backedUp(s nodeconfig.Config) (t time.Time, err error) {
 	text, err := os.ReadFile(filepath.Join(s.DataDir, lastBackup))
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -123,7 +124,7 @@ type certificateFile struct {
 }
 
 // certificateFiles are the files with certificates that this node uses.
-func (s Config) certificateFiles() (files []certificateFile) {
+func certificateFiles(s nodeconfig.Config) (files []certificateFile) {
 	add := func(setting, path string, roots bool) {
 		if path != "" && path != "system" {
 			files = append(files, certificateFile{setting, path, roots})
@@ -131,7 +132,7 @@ func (s Config) certificateFiles() (files []certificateFile) {
 	}
 	add("RELAY_TLS_CERT_FILE", s.TLSCertFile, false)
 	for _, host := range s.ACMEHosts {
-		add("RELAY_ACME_HOSTS "+host, filepath.Join(s.DataDir, acmeDir, host), false)
+		add("RELAY_ACME_HOSTS "+host, filepath.Join(s.DataDir, nodeconfig.ACMEDir, host), false)
 	}
 	add("RELAY_KAFKA_TLS", s.KafkaTLS, true)
 	add("RELAY_KAFKA_CERT_FILE", s.KafkaCertFile, false)
@@ -139,14 +140,6 @@ func (s Config) certificateFiles() (files []certificateFile) {
 	add("RELAY_REDIS_CERT_FILE", s.RedisCertFile, false)
 	add("RELAY_EGRESS_CA_FILE", s.EgressCAFile, true)
 	return files
-}
-
-// servedCertificate is the file with the certificate that HTTPS serves, or the first of them; empty without HTTPS.
-func (s Config) servedCertificate() string {
-	if len(s.ACMEHosts) > 0 {
-		return filepath.Join(s.DataDir, acmeDir, s.ACMEHosts[0])
-	}
-	return s.TLSCertFile
 }
 
 // certificateExpiry is a collector that reads the files at each scrape, because they are replaced while nodes run.
@@ -192,9 +185,6 @@ func (f certificateFile) expiry() (at time.Time, err error) {
 	return at, nil
 }
 
-// acmeDir is the directory of the account key and the certificates, in the data directory.
-const acmeDir = "acme"
-
 // checkCertificates is how often each certificate is checked. autocert renews one 30 days before it expires.
 const checkCertificates = 12 * time.Hour
 
@@ -214,8 +204,8 @@ type acmeCertificates struct {
 // up the CA's limit of failures for the name.
 var errNoCertificate = errors.New("there is no certificate for this name yet")
 
-func newACME(s *Config, log *slog.Logger) (*acmeCertificates, error) {
-	dir := filepath.Join(s.DataDir, acmeDir)
+func newACME(s *nodeconfig.Config, log *slog.Logger) (*acmeCertificates, error) {
+	dir := filepath.Join(s.DataDir, nodeconfig.ACMEDir)
 	if err := private.EnsureDir(dir, ""); err != nil {
 		return nil, fmt.Errorf("directory of the certificates: %w", err)
 	}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -175,9 +176,9 @@ func TestCertificateExpiry(t *testing.T) {
 	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("no certificate")})
 	write(key, pemUntil(t, late), pemUntil(t, early))
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(certificateExpiry(Config{
+	registry.MustRegister(certificateExpiry(certificateFiles(nodeconfig.Config{
 		TLSCertFile: path, KafkaTLS: path, EgressCAFile: filepath.Join(dir, "missing"),
-	}.certificateFiles()))
+	})))
 	is := func(when string, want map[string]time.Time) {
 		t.Helper()
 		families, err := registry.Gather()
@@ -200,14 +201,14 @@ func TestCertificateExpiry(t *testing.T) {
 	write(key)
 	is("with a key alone", map[string]time.Time{
 		"RELAY_TLS_CERT_FILE": unread, "RELAY_KAFKA_TLS": unread, "RELAY_EGRESS_CA_FILE": unread})
-	if files := (Config{KafkaTLS: "system"}).certificateFiles(); len(files) != 0 {
+	if files := certificateFiles(nodeconfig.Config{KafkaTLS: "system"}); len(files) != 0 {
 		t.Errorf("%v", files)
 	}
 }
 
 // Every setting with certificates is watched.
 func TestEveryCertificateSettingIsWatched(t *testing.T) {
-	var s Config
+	var s nodeconfig.Config
 	want := map[string]bool{}
 	settings := reflect.ValueOf(&s).Elem()
 	for i := range settings.NumField() {
@@ -217,7 +218,7 @@ func TestEveryCertificateSettingIsWatched(t *testing.T) {
 			want["RELAY_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))] = true
 		}
 	}
-	for _, file := range s.certificateFiles() {
+	for _, file := range certificateFiles(s) {
 		delete(want, file.setting)
 	}
 	if len(want) > 0 {

@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
@@ -47,14 +48,15 @@ func (n *Node) doctor(ctx context.Context) (doctor.Report, error) {
 	}
 	return doctor.Examine(ctx, doctor.Target{
 		BackedUp: backedUp, Memory: memory, FreeBefore: n.disk.before,
-		Stream: n.Stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.hasRole(roles.Dispatch),
+		Stream: n.Stream, ReplicationFactor: n.settings.Copies(), Trims: n.settings.HasRole(roles.Dispatch),
 		Config: n.Control, Node: n.settings.NodeName, Keyring: n.keyring,
-		Store: n.Reader.Check, StoreDamage: n.Reader.Damage, StoreRights: n.settings.missingStoreRights,
-		Redis: n.settings.pingRedis(), Ledger: auditLedger(n.Stream, n.Now), DataDir: n.settings.DataDir,
-		BaseURL: n.PublicURL, WeakKeys: n.settings.WeakKeys(), Now: n.Now, Retention: n.settings.retention(),
-		RedisSettings: n.settings.redisSettings(), OpenFiles: openFiles(), WantFiles: fewFiles,
-		CertFile: n.settings.servedCertificate(), DroppedHits: n.DroppedHits, Endpoints: n.settings.endpoints(),
-		Issuer: n.settings.checkIssuer(n.PublicURL), Missing: n.missingRecords(),
+		Store: n.Reader.Check, StoreDamage: n.Reader.Damage,
+		StoreRights: func(ctx context.Context) ([]string, error) { return missingStoreRights(ctx, n.settings) },
+		Redis:       pingRedis(n.settings), Ledger: auditLedger(n.Stream, n.Now), DataDir: n.settings.DataDir,
+		BaseURL: n.PublicURL, WeakKeys: n.settings.WeakKeys(), Now: n.Now, Retention: n.settings.Retention(),
+		RedisSettings: redisSettings(n.settings), OpenFiles: openFiles(), WantFiles: fewFiles,
+		CertFile: n.settings.ServedCertificate(), DroppedHits: n.DroppedHits, Endpoints: endpoints(n.settings),
+		Issuer: checkIssuer(n.settings, n.PublicURL), Missing: n.missingRecords(),
 	})
 }
 
@@ -69,15 +71,15 @@ func (n *Node) missingRecords() (all []string) {
 }
 
 // ExamineEngines examines the engines without a running node; checks that need one are left out.
-func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
+func ExamineEngines(ctx context.Context, s nodeconfig.Config) (doctor.Report, error) {
 	now := crash.Clock()
 	p := doctor.Target{
-		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.hasRole(roles.Dispatch),
-		Redis: s.pingRedis(), Ledger: auditLedger(s.Stream(), now),
+		Stream: s.Stream(), ReplicationFactor: s.Copies(), Trims: s.HasRole(roles.Dispatch),
+		Redis: pingRedis(s), Ledger: auditLedger(s.Stream(), now),
 		DataDir:  s.DataDir,
 		BaseURL:  s.BaseURL,
-		WeakKeys: s.WeakKeys(), Now: now, Retention: s.retention(), RedisSettings: s.redisSettings(),
-		CertFile: s.servedCertificate(), Endpoints: s.endpoints(), Issuer: s.checkIssuer(s.BaseURL),
+		WeakKeys: s.WeakKeys(), Now: now, Retention: s.Retention(), RedisSettings: redisSettings(s),
+		CertFile: s.ServedCertificate(), Endpoints: endpoints(s), Issuer: checkIssuer(s, s.BaseURL),
 	}
 	if s.ClickHouseURL != "" {
 		reader, err := read.NewReader(
@@ -87,7 +89,8 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 			return doctor.Report{}, err
 		}
 		defer reader.Close()
-		p.Store, p.StoreDamage, p.StoreRights = reader.Check, reader.Damage, s.missingStoreRights
+		p.Store, p.StoreDamage = reader.Check, reader.Damage
+		p.StoreRights = func(ctx context.Context) ([]string, error) { return missingStoreRights(ctx, s) }
 	}
 	p.Config, p.Keyring, p.ConfigErr = Inspect(ctx, s)
 	if p.Config != nil {
@@ -98,7 +101,7 @@ func ExamineEngines(ctx context.Context, s Config) (doctor.Report, error) {
 
 // Inspect reads the configuration log within InspectTime. Without RELAY_MASTER_KEYS it can neither open secrets nor
 // authenticate records; it still shows which entities there are and which master keys sealed them.
-func Inspect(ctx context.Context, s Config) (*config.Control, *seal.Keyring, error) {
+func Inspect(ctx context.Context, s nodeconfig.Config) (*config.Control, *seal.Keyring, error) {
 	cfg, deps, err := Inspection(s)
 	if err != nil {
 		return nil, nil, err
@@ -113,7 +116,7 @@ func Inspect(ctx context.Context, s Config) (*config.Control, *seal.Keyring, err
 }
 
 // Inspection returns what [config.Inspect] needs to read the configuration log without a node.
-func Inspection(s Config) (config.Config, config.Deps, error) {
+func Inspection(s nodeconfig.Config) (config.Config, config.Deps, error) {
 	spec := s.MasterKeys
 	if spec == "" {
 		spec = seal.GenerateKey("doctor")
@@ -127,7 +130,7 @@ func Inspection(s Config) (config.Config, config.Deps, error) {
 }
 
 // missingStoreRights returns what the users of ClickHouse lack, with the setting that names the user.
-func (s Config) missingStoreRights(ctx context.Context) (missing []string, err error) {
+func missingStoreRights(ctx context.Context, s nodeconfig.Config) (missing []string, err error) {
 	for _, user := range []struct{ setting, url, role string }{
 		{"RELAY_CLICKHOUSE_URL", s.ClickHouseURL, schema.RoleWrite}, {"RELAY_READ_URL", s.ReadURL, schema.RoleRead},
 		{"RELAY_SEARCH_URL", s.SearchURL, schema.RoleSearch},
@@ -147,7 +150,7 @@ func (s Config) missingStoreRights(ctx context.Context) (missing []string, err e
 }
 
 // endpoints returns where ClickHouse and Redis use TLS, each once.
-func (s Config) endpoints() (all []doctor.Endpoint) {
+func endpoints(s nodeconfig.Config) (all []doctor.Endpoint) {
 	seen := make(map[string]bool)
 	add := func(engine string, e certfile.Endpoint) {
 		if !seen[e.Addr] {
@@ -170,7 +173,7 @@ func (s Config) endpoints() (all []doctor.Endpoint) {
 	return all
 }
 
-func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
+func pingRedis(s nodeconfig.Config) func(context.Context) (time.Duration, error) {
 	if s.RedisURL == "" {
 		return nil
 	}
@@ -181,7 +184,7 @@ func (s Config) pingRedis() func(context.Context) (time.Duration, error) {
 	}
 }
 
-func (s Config) redisSettings() func(context.Context) (limit.Settings, error) {
+func redisSettings(s nodeconfig.Config) func(context.Context) (limit.Settings, error) {
 	if s.RedisURL == "" {
 		return nil
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -36,7 +37,7 @@ import (
 // newIngest creates ingest, whose handler newServer serves.
 func newIngest(n *Node) (runFunc, error) {
 	var err error
-	if n.proxies, err = Prefixes(n.settings.TrustedProxies); err != nil {
+	if n.proxies, err = nodeconfig.Prefixes(n.settings.TrustedProxies); err != nil {
 		return nil, err
 	}
 	transport, err := egress.NewTransport(n.outbound())
@@ -70,9 +71,9 @@ func newAPI(n *Node) (runFunc, error) {
 		Style:        dashboard.Style,
 		Portal:       api.Portal{URL: n.portalURL(), Origins: n.settings.PortalOrigins},
 		Pages:        n.PublicPages,
-		RateRead:     n.settings.rate(n.settings.APIRateRead, 500),
-		RateWrite:    n.settings.rate(n.settings.APIRateWrite, 200),
-		RateSend:     n.settings.rate(n.settings.APIRateSend, 5000),
+		RateRead:     n.settings.Rate(n.settings.APIRateRead, 500),
+		RateWrite:    n.settings.Rate(n.settings.APIRateWrite, 200),
+		RateSend:     n.settings.Rate(n.settings.APIRateSend, 5000),
 		ClaimLife:    n.settings.Waits.ClaimLife, RunProgressTimeout: n.settings.Waits.RunProgress,
 		SendTakeOver: n.settings.Waits.PendingClaim,
 	}
@@ -89,7 +90,7 @@ func newAPI(n *Node) (runFunc, error) {
 			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
 			Sample: n.ingest.Sample,
 		})
-	if err != nil || !n.settings.hasRole(roles.API) {
+	if err != nil || !n.settings.HasRole(roles.API) {
 		return nil, err
 	}
 	return n.api.Run, nil
@@ -116,7 +117,7 @@ func newDashboard(n *Node) (runFunc, error) {
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
 	}
-	issuer, err := oidc.New(n.settings.OIDC(n.PublicURL), n.Control.Now)
+	issuer, err := oidc.New(n.settings.OIDC(n.dashboardURL()+dashboard.IssuerCallback), n.Control.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ const FirstUser = "dev@localhost"
 // DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
 // link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
 func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
-	if !n.settings.hasRole(roles.API) {
+	if !n.settings.HasRole(roles.API) {
 		return "", false, nil
 	}
 	token, err := n.Control.FirstLink(ctx, FirstUser)
@@ -239,9 +240,9 @@ func newServer(n *Node) (runFunc, error) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case isIngest && n.settings.hasRole(roles.Ingest):
+		case isIngest && n.settings.HasRole(roles.Ingest):
 			ingestHandler.ServeHTTP(w, r)
-		case isIngest || v1 && !n.settings.hasRole(roles.API):
+		case isIngest || v1 && !n.settings.HasRole(roles.API):
 			notServed.ServeHTTP(w, r)
 		case mcp.Serves(r.URL.Path):
 			agents.ServeHTTP(w, r)
@@ -298,7 +299,7 @@ func newFeed(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	n.feed, err = feed.New(feed.Deps{
-		Log: n.Log, Topic: topic, Store: n.Reader, Now: n.Now, Retention: n.settings.retention(),
+		Log: n.Log, Topic: topic, Store: n.Reader, Now: n.Now, Retention: n.settings.Retention(),
 		Erased: n.Control.Erased,
 	})
 	if err != nil {
@@ -325,7 +326,7 @@ func (n *Node) Rounds() uint64 { return n.readiness.Rounds() }
 // of a component it returns at once: others serve better. No context ends the wait: it begins when the context
 // of the server has ended.
 func (n *Node) awaitLeaving() {
-	delay := n.settings.shutdownDelay()
+	delay := n.settings.StopDelay()
 	if delay == 0 || n.stack.Failed() {
 		return
 	}
@@ -382,7 +383,7 @@ func (n *Node) checks() []api.Check {
 		}
 		return nil
 	}}, idCheck(n.ids))
-	if n.settings.hasRole(roles.API) {
+	if n.settings.HasRole(roles.API) {
 		checks = append(checks, api.Check{Name: "store", Func: n.Reader.Ping, Optional: true, Every: storeCheckEvery},
 			api.Check{Name: "stored data", Func: n.damage.err, Optional: true})
 	}

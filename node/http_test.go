@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -182,15 +183,15 @@ func TestFailedServerEndsAtOnce(t *testing.T) {
 // A node that is told to stop waits for load balancers only if a person stops it, and relay dev does not by itself.
 func TestShutdownDelay(t *testing.T) {
 	for _, c := range []struct {
-		config Config
+		config nodeconfig.Config
 		want   time.Duration
 	}{
-		{Config{ShutdownDelay: Unset}, 5 * time.Second},
-		{Config{ShutdownDelay: Unset, Embedded: true}, 0},
-		{Config{ShutdownDelay: 0}, 0},
-		{Config{ShutdownDelay: 20, Embedded: true}, 20 * time.Second},
+		{nodeconfig.Config{ShutdownDelay: nodeconfig.Unset}, 5 * time.Second},
+		{nodeconfig.Config{ShutdownDelay: nodeconfig.Unset, Embedded: true}, 0},
+		{nodeconfig.Config{ShutdownDelay: 0}, 0},
+		{nodeconfig.Config{ShutdownDelay: 20, Embedded: true}, 20 * time.Second},
 	} {
-		is.Equal(t, c.config.shutdownDelay(), c.want, "%d, embedded %t", c.config.ShutdownDelay, c.config.Embedded)
+		is.Equal(t, c.config.StopDelay(), c.want, "%d, embedded %t", c.config.ShutdownDelay, c.config.Embedded)
 	}
 	st := NewStack(t.Context(), slog.New(slog.DiscardHandler))
 	st.Start("works", func(ctx context.Context) error {
@@ -281,7 +282,7 @@ func TestConnectionsOfAnAddressAreBounded(t *testing.T) {
 
 // A stranger orders no certificate, also if it pretends to be the CA.
 func TestHandshakeOrdersNoCertificate(t *testing.T) {
-	c := must.Get(newACME(&Config{DataDir: t.TempDir(), ACMEHosts: []string{"relay.example"},
+	c := must.Get(newACME(&nodeconfig.Config{DataDir: t.TempDir(), ACMEHosts: []string{"relay.example"},
 		ACMEURL: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler)))(t)
 	for _, protocols := range [][]string{nil, {"h2"}, {acme.ALPNProto, "h2"}, {"h2", acme.ALPNProto}} {
 		_, err := c.config().GetCertificate(&tls.ClientHelloInfo{ServerName: "relay.example", SupportedProtos: protocols})
@@ -316,7 +317,7 @@ func TestAddressInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	defer func() { _ = taken.Close() }()
-	n := &Node{settings: Config{Listen: taken.Addr().String()}}
+	n := &Node{settings: nodeconfig.Config{Listen: taken.Addr().String()}}
 	if _, err = newListener(n); err == nil {
 		_ = n.listener.Close()
 		t.Fatal("listens at an address that is in use")
@@ -435,7 +436,7 @@ func TestRefusedRequestHasAnID(t *testing.T) {
 // Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready,
 // also with a damaged one. No other check is optional.
 func TestStoreIsNotRequired(t *testing.T) {
-	n := &Node{settings: Config{Roles: []string{"api"}}, Host: features.Host{Reader: &read.Reader{}}}
+	n := &Node{settings: nodeconfig.Config{Roles: []string{"api"}}, Host: features.Host{Reader: &read.Reader{}}}
 	found := false
 	for _, c := range n.checks() {
 		found = found || c.Name == "store"
@@ -444,7 +445,7 @@ func TestStoreIsNotRequired(t *testing.T) {
 	if !found {
 		t.Error("the store is not checked")
 	}
-	for _, c := range (&Node{settings: Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
+	for _, c := range (&Node{settings: nodeconfig.Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
 		if c.Name == "store" {
 			t.Error("a node without the role api does not read the store")
 		}

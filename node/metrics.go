@@ -4,11 +4,11 @@ import (
 	"math"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/pkg/spans"
 )
@@ -21,21 +21,21 @@ type Metrics interface {
 }
 
 // nodeMetrics returns what tells nodes apart, and when their certificates expire.
-func nodeMetrics(s Config) []prometheus.Collector {
+func nodeMetrics(s nodeconfig.Config) []prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "relay_node_info", Help: "Always 1; the labels are the node's name, version and roles.",
 		ConstLabels: prometheus.Labels{"node": s.NodeName, "version": s.Version, "roles": strings.Join(s.Roles, ",")},
 	})
 	info.Set(1)
-	backedUp := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relay_last_backup_timestamp_seconds",
+	lastBackup := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relay_last_backup_timestamp_seconds",
 		Help: "Unix time at which the last successful relay backup began; NaN if there is none."}, func() float64 {
-		t, err := s.backedUp()
+		t, err := backedUp(s)
 		if err != nil || t.IsZero() {
 			return math.NaN()
 		}
 		return float64(t.Unix())
 	})
-	return []prometheus.Collector{info, certificateExpiry(s.certificateFiles()), backedUp}
+	return []prometheus.Collector{info, certificateExpiry(certificateFiles(s)), lastBackup}
 }
 
 // processMetrics returns the metrics of the Go runtime and of the process, and the size and free space of the file
@@ -58,26 +58,6 @@ func processMetrics(dir string) []prometheus.Collector {
 		gauge("relay_data_dir_size_bytes", "Size in bytes of the file system that holds the data directory.",
 			func(fs *syscall.Statfs_t) uint64 { return fs.Blocks }),
 	}
-}
-
-// Traces returns how traces are recorded and exported.
-func (s Config) Traces() spans.Config {
-	return spans.Config{
-		URL: s.TracesURL, Headers: s.TracesHeaders, Sample: s.TracesSample, Node: s.NodeName, Version: s.Version,
-		CAFile: s.EgressCAFile, DNSServer: s.DNSServer,
-	}
-}
-
-// OTLP returns how metrics and log lines are exported.
-func (s Config) OTLP() otlp.Config {
-	return otlp.Config{
-		Metrics: s.collector(s.MetricsURL, s.MetricsHeaders), Logs: s.collector(s.LogsURL, s.LogsHeaders),
-		Every: time.Duration(s.MetricsSeconds) * time.Second, Node: s.NodeName, Version: s.Version,
-	}
-}
-
-func (s Config) collector(url, headers string) otlp.Collector {
-	return otlp.Collector{URL: url, Headers: headers, CAFile: s.EgressCAFile, DNSServer: s.DNSServer}
 }
 
 // newTraces creates the recorder of traces. Without RELAY_TRACES_URL it is nil, which its users accept.

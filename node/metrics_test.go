@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -141,7 +142,7 @@ func startRole(t *testing.T, broker stream.Config, keys, role string) *recorder 
 	stack, metrics := NewStack(t.Context(), log), &recorder{Registry: prometheus.NewRegistry()}
 	metrics.MustRegister(must.Get(otlp.NewLogs(otlp.Config{Logs: otlp.Collector{URL: "http://127.0.0.1:1"}},
 		log.Handler()))(t)) // the command does so
-	_, err = Start(stack, Config{
+	_, err = Start(stack, nodeconfig.Config{
 		Listen: "127.0.0.1:0", NodeName: "node-" + role, Roles: []string{role}, DataDir: dir, MaxBody: 1 << 20,
 		TakeoverSeconds: 30, EmbeddedLog: broker.Embedded, TopicPrefix: broker.Prefix, Replication: 1, LogKeepMinutes: 15,
 		RetentionDays: 30, LedgerSeconds: 60, MasterKeys: keys,

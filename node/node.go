@@ -1,9 +1,9 @@
 // Package node wires and starts one relay process. Begin with [Node] and starts: one list of all components in
 // the order in which they start; they stop in reverse, which drains the process.
 //
-// Config holds every setting, NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without
-// one. The rest serves the process itself: HTTP with TLS and a bound on connections, the reloading of certificate
-// files, readiness, metrics and pprof, the command socket, and how often the garbage collector runs.
+// NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without one. The rest serves the
+// process itself: HTTP with TLS and a bound on connections, the reloading of certificate files, readiness, metrics and
+// pprof, the command socket, and how often the garbage collector runs.
 //
 // Start returns when the node takes requests. A component that ends by itself ends the whole process, and no component
 // stops before those that use it have ended.
@@ -47,6 +47,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/pull"
 	"github.com/eventrelay/relay/pkg/roles"
@@ -76,7 +77,7 @@ const (
 // creates.
 type Node struct {
 	features.Host
-	settings Config
+	settings nodeconfig.Config
 	stack    *Stack
 	registry Metrics
 	keyring  *seal.Keyring
@@ -187,15 +188,15 @@ var starts = []start{
 
 // Start starts the components that the roles ask for, in their order, and returns when the node takes requests. After
 // an error the caller stops the stack.
-func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*Node, error) {
+func Start(stack *Stack, settings nodeconfig.Config, log *slog.Logger, registry Metrics) (*Node, error) {
 	keyring, err := seal.NewKeyring(settings.MasterKeys)
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
 	n := &Node{settings: settings, stack: stack, registry: registry, keyring: keyring, Host: features.Host{
-		NodeName: settings.NodeName, InstanceID: settings.instanceID(), Version: settings.Version,
+		NodeName: settings.NodeName, InstanceID: settings.InstanceID(), Version: settings.Version,
 		DNSServer: settings.DNSServer, ScanInterval: settings.Waits.ScanInterval,
-		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.egressPolicy(),
+		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.EgressPolicy(),
 	}}
 	n.Outbound = n.outbound
 	for _, f := range Features {
@@ -208,7 +209,7 @@ func Start(stack *Stack, settings Config, log *slog.Logger, registry Metrics) (*
 	n.registry.MustRegister(nodeMetrics(settings)...)
 	n.Stream.Log = log
 	for _, c := range starts {
-		if c.role != "" && !settings.hasRole(c.role) {
+		if c.role != "" && !settings.HasRole(c.role) {
 			continue
 		}
 		run, err := c.new(n)
@@ -233,7 +234,7 @@ func startFeatures(of func(*features.Parts) []features.Start) func(*Node) (runFu
 	return func(n *Node) (runFunc, error) {
 		for i := range n.features {
 			for _, c := range of(&n.features[i]) {
-				if c.Role != "" && !n.settings.hasRole(c.Role) {
+				if c.Role != "" && !n.settings.HasRole(c.Role) {
 					continue
 				}
 				run, err := c.New()
@@ -259,7 +260,7 @@ func newListener(n *Node) (runFunc, error) {
 		}
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
-	n.PublicURL = n.settings.baseURL(n.listener.Addr().String())
+	n.PublicURL = n.settings.URL(n.listener.Addr().String())
 	own := slices.Clone(n.settings.AllowedHosts)
 	if n.settings.DashboardHost != "" {
 		own = append(own, n.settings.DashboardHost)
@@ -508,15 +509,6 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 	if n.recovery != nil {
 		n.recovery.SetOwned(partitions)
 	}
-}
-
-// instanceID returns the id for static group membership, with which a restart within the session timeout moves no
-// partition. It is empty for a node that is alone: static membership would only delay its restart.
-func (s Config) instanceID() string {
-	if s.Embedded {
-		return ""
-	}
-	return s.NodeName
 }
 
 // recoverClaims bounds the search for the events of the claims that a crash left pending. There are as many as requests

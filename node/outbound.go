@@ -3,10 +3,7 @@ package node
 import (
 	"context"
 	"log/slog"
-	"net"
-	"net/url"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/eventrelay/relay/dispatcher"
@@ -76,7 +73,7 @@ func newOwn(n *Node) (runFunc, error) {
 			n.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list the Kafka brokers: deliveries to some of them are not refused",
 				slog.Any("error", err))
 		}
-		hosts := append(n.settings.engineHosts(), brokers...)
+		hosts := append(n.settings.EngineHosts(), brokers...)
 		slices.Sort(hosts)
 		return slices.Compact(hosts)
 	})
@@ -85,21 +82,4 @@ func newOwn(n *Node) (runFunc, error) {
 	}
 	n.Policy.OwnAddrs = own
 	return own.Run, nil
-}
-
-// engineHosts returns the hosts of Kafka, ClickHouse and Redis that the settings name.
-func (s Config) engineHosts() []string {
-	var hosts []string
-	for _, broker := range s.KafkaBrokers {
-		if host, _, err := net.SplitHostPort(broker); err == nil {
-			hosts = append(hosts, host)
-		}
-	}
-	urls := slices.Concat(SplitList(s.ClickHouseURL), SplitList(s.ReadURL), SplitList(s.SearchURL), []string{s.RedisURL})
-	for _, text := range urls {
-		if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Hostname() != "" {
-			hosts = append(hosts, u.Hostname())
-		}
-	}
-	return hosts
 }

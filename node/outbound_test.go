@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -27,38 +28,38 @@ func TestOpenFilesAreRaised(t *testing.T) {
 	is.Equal(t, openFiles(), int(min(uint64(limit.Max), maxFiles)), "open files, the hard limit is %d", limit.Max)
 }
 
-// engineHosts finds the hosts of the engines in every form of address that the settings allow.
+// EngineHosts finds the hosts of the engines in every form of address that the settings allow.
 func TestEngineHosts(t *testing.T) {
-	s := Config{
+	s := nodeconfig.Config{
 		KafkaBrokers:  []string{"kafka-1.example:9092", "[2001:db8::1]:9092"},
 		ClickHouseURL: "https://user:secret@ch-1.example:8443/relay,clickhouse://ch-2.example:9000/relay",
 		SearchURL:     "http://search.example/relay", RedisURL: "rediss://:secret@redis.example:6380",
 	}
 	want := []string{"kafka-1.example", "2001:db8::1", "ch-1.example", "ch-2.example", "search.example", "redis.example"}
-	is.List(t, s.engineHosts(), want)
-	if got := (Config{RedisURL: "unix:///run/redis.sock"}).engineHosts(); len(got) != 0 {
+	is.List(t, s.EngineHosts(), want)
+	if got := (nodeconfig.Config{RedisURL: "unix:///run/redis.sock"}).EngineHosts(); len(got) != 0 {
 		t.Errorf("a unix socket gave the hosts %v", got)
 	}
 }
 
 // Clients can connect to the base URL, also if the node listens on all addresses.
 func TestBaseURLIsCallable(t *testing.T) {
-	f := func(s Config, listening, want string) {
+	f := func(s nodeconfig.Config, listening, want string) {
 		t.Helper()
-		is.Equal(t, s.baseURL(listening), want, listening)
+		is.Equal(t, s.URL(listening), want, listening)
 	}
-	f(Config{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
-	f(Config{}, "0.0.0.0:8080", "http://localhost:8080")
-	f(Config{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
-	f(Config{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
+	f(nodeconfig.Config{}, "127.0.0.1:8080", "http://127.0.0.1:8080")
+	f(nodeconfig.Config{}, "0.0.0.0:8080", "http://localhost:8080")
+	f(nodeconfig.Config{TLSCertFile: "c"}, "[::]:443", "https://localhost:443")
+	f(nodeconfig.Config{BaseURL: "https://relay.example/"}, "[::]:443", "https://relay.example")
 }
 
 // The doctor asks every server of ClickHouse and Redis that uses TLS, each once.
 func TestEndpointsOfEngines(t *testing.T) {
-	s := Config{ClickHouseURL: "https://a.example:8443,b.example:8443/relay,http://plain.example:8123/relay",
+	s := nodeconfig.Config{ClickHouseURL: "https://a.example:8443,b.example:8443/relay,http://plain.example:8123/relay",
 		ReadURL: "https://a.example:8443/relay,https://c.example:8443/relay", RedisURL: "rediss://redis.example:6380"}
 	var got []string
-	for _, e := range s.endpoints() {
+	for _, e := range endpoints(s) {
 		if e.TLS == nil {
 			t.Errorf("%s has no TLS", e.Addr)
 		}
@@ -67,14 +68,14 @@ func TestEndpointsOfEngines(t *testing.T) {
 	want := []string{"ClickHouse a.example:8443", "ClickHouse b.example:8443", "ClickHouse c.example:8443",
 		"Redis redis.example:6380"}
 	is.List(t, got, want)
-	if got := (Config{RedisURL: "redis://redis.example"}).endpoints(); len(got) != 0 {
+	if got := endpoints(nodeconfig.Config{RedisURL: "redis://redis.example"}); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
 // Requests to customers' addresses do not reach this machine and the engines, which the node learns while it starts.
 func TestOutboundRefusesOwnAddresses(t *testing.T) {
-	n := &Node{stack: NewStack(t.Context(), slog.New(slog.DiscardHandler)), settings: Config{Embedded: true}}
+	n := &Node{stack: NewStack(t.Context(), slog.New(slog.DiscardHandler)), settings: nodeconfig.Config{Embedded: true}}
 	n.Log = slog.New(slog.DiscardHandler)
 	if _, err := newOwn(n); err != nil || n.outbound().Policy.OwnAddrs == nil {
 		t.Errorf("%v, %+v", err, n.outbound())

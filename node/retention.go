@@ -30,15 +30,12 @@ func newTrimmer(n *Node) (runFunc, error) {
 	return n.trimmer.Run, nil
 }
 
-// retention returns how long events are kept.
-func (s Config) retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
-
 // newGuard creates the guard, which compares the age of the oldest unprocessed record of each consumer group with
 // retention.
 func newGuard(n *Node) (runFunc, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
-		Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Control.Now, Retention: n.settings.retention(),
+		Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Control.Now, Retention: n.settings.Retention(),
 	})
 	if err != nil {
 		return nil, err

@@ -61,10 +61,10 @@ func TestChartHasTheAlertRules(t *testing.T) {
 	compare(t, "../../deploy/chart/eventrelay/files/alerts.yml", read(t, "../../deploy/prometheus/alerts.yml"))
 }
 
-// settings returns the schemas of the plain settings and of the secret ones, from the tags of node.Config.
+// settings returns the schemas of the plain settings and of the secret ones, from the tags of nodeconfig.Config.
 func settings(t *testing.T) (plain, secret map[string]any) {
 	t.Helper()
-	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../node/settings.go", nil, 0))(t)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "../../pkg/nodeconfig/nodeconfig.go", nil, 0))(t)
 	plain, secret = map[string]any{}, map[string]any{}
 	ast.Inspect(file, func(n ast.Node) bool {
 		field, ok := n.(*ast.Field)

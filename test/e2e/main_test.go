@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command"
-	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/crash"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kafka"
 	"github.com/eventrelay/relay/test/kit"
@@ -67,12 +67,12 @@ const shortWaits = "RELAY_TEST_SHORT_WAITS"
 // waits let a leak scan send 50 requests a second instead of 5, and give up what a dead node has begun after seconds
 // instead of 30: a call with an Idempotency-Key, the replay run that it queued, and the deduplication key of an event
 // that it received.
-func waits(getenv func(string) string) node.Waits {
+func waits(getenv func(string) string) nodeconfig.Waits {
 	if getenv(shortWaits) == "" {
-		return node.Waits{}
+		return nodeconfig.Waits{}
 	}
 	const short = 5 * time.Second
-	return node.Waits{ScanInterval: 20 * time.Millisecond, ClaimLife: short, RunProgress: short, PendingClaim: short}
+	return nodeconfig.Waits{ScanInterval: 20 * time.Millisecond, ClaimLife: short, RunProgress: short, PendingClaim: short}
 }
 
 // withBuilt runs the tests with a directory for the binaries that they build and the processes that they share.

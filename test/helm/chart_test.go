@@ -45,11 +45,11 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// known are the environment variables of node.Config, those of the Go runtime that the program leaves alone, and
+// known are the environment variables of nodeconfig.Config, those of the Go runtime that the program leaves alone, and
 // whether each is a secret.
 func known(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile("../../node/settings.go")
+	text, err := os.ReadFile("../../pkg/nodeconfig/nodeconfig.go")
 	if err != nil {
 		t.Fatal(err)
 	}

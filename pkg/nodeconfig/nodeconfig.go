@@ -1,4 +1,6 @@
-package node
+// Package nodeconfig is the configuration of a process of the relay: what an operator sets, and what follows from it.
+// Package command reads it.
+package nodeconfig
 
 import (
 	"context"
@@ -6,6 +8,8 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +18,9 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/oidc"
+	"github.com/eventrelay/relay/pkg/otlp"
+	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -142,8 +149,8 @@ func (s Config) Copies() int {
 	return s.Replication
 }
 
-// rate returns the given limit, or if it is Unset the default: defaultRate in serve, and 0, no limit, in dev.
-func (s Config) rate(given, defaultRate int) int {
+// Rate returns the given limit, or if it is Unset the default: defaultRate in serve, and 0, no limit, in dev.
+func (s Config) Rate(given, defaultRate int) int {
 	switch {
 	case given != Unset:
 		return given
@@ -156,8 +163,8 @@ func (s Config) rate(given, defaultRate int) int {
 // defaultShutdownDelay is enough for a load balancer that asks /readyz each second and believes the second failure.
 const defaultShutdownDelay = 5 * time.Second
 
-// shutdownDelay returns how long a node that is asked to stop still takes requests.
-func (s Config) shutdownDelay() time.Duration {
+// StopDelay returns how long a node that is asked to stop still takes requests.
+func (s Config) StopDelay() time.Duration {
 	switch {
 	case s.ShutdownDelay != Unset:
 		return time.Duration(s.ShutdownDelay) * time.Second
@@ -167,9 +174,11 @@ func (s Config) shutdownDelay() time.Duration {
 	return defaultShutdownDelay
 }
 
-func (s Config) hasRole(role string) bool { return slices.Contains(s.Roles, role) }
+// HasRole reports whether the node has this role.
+func (s Config) HasRole(role string) bool { return slices.Contains(s.Roles, role) }
 
-func (s Config) egressPolicy() egress.Policy {
+// EgressPolicy returns which addresses of customers requests may reach.
+func (s Config) EgressPolicy() egress.Policy {
 	allow, _ := Prefixes(s.EgressAllow) // Validate has checked it
 	deny, _ := Prefixes(s.EgressDeny)
 	return egress.Policy{Allow: allow, Deny: deny, AllowHTTP: s.EgressAllowHTTP}
@@ -205,8 +214,8 @@ func (s Config) Limit() limit.Config {
 	return cfg
 }
 
-// baseURL returns the public address without a trailing slash. listening is the address of the listener.
-func (s Config) baseURL(listening string) string {
+// URL returns the public address without a trailing slash. listening is the address of the listener.
+func (s Config) URL(listening string) string {
 	if s.BaseURL != "" {
 		return strings.TrimRight(s.BaseURL, "/")
 	}
@@ -248,4 +257,73 @@ func (s Config) WeakKeys() (names []string) {
 		names = append(names, "RELAY_BOOTSTRAP_READ_KEY")
 	}
 	return names
+}
+
+// InstanceID returns the id for static group membership, with which a restart within the session timeout moves no
+// partition. It is empty for a node that is alone: static membership would only delay its restart.
+func (s Config) InstanceID() string {
+	if s.Embedded {
+		return ""
+	}
+	return s.NodeName
+}
+
+// Retention returns how long events are kept.
+func (s Config) Retention() time.Duration { return time.Duration(s.RetentionDays) * 24 * time.Hour }
+
+// ServedCertificate is the file with the certificate that HTTPS serves, or the first of them; empty without HTTPS.
+func (s Config) ServedCertificate() string {
+	if len(s.ACMEHosts) > 0 {
+		return filepath.Join(s.DataDir, ACMEDir, s.ACMEHosts[0])
+	}
+	return s.TLSCertFile
+}
+
+// ACMEDir is the directory of the account key and the certificates, in the data directory.
+const ACMEDir = "acme"
+
+// EngineHosts returns the hosts of Kafka, ClickHouse and Redis that the settings name.
+func (s Config) EngineHosts() []string {
+	var hosts []string
+	for _, broker := range s.KafkaBrokers {
+		if host, _, err := net.SplitHostPort(broker); err == nil {
+			hosts = append(hosts, host)
+		}
+	}
+	urls := slices.Concat(SplitList(s.ClickHouseURL), SplitList(s.ReadURL), SplitList(s.SearchURL), []string{s.RedisURL})
+	for _, text := range urls {
+		if u, err := url.Parse(strings.TrimSpace(text)); err == nil && u.Hostname() != "" {
+			hosts = append(hosts, u.Hostname())
+		}
+	}
+	return hosts
+}
+
+// Traces returns how traces are recorded and exported.
+func (s Config) Traces() spans.Config {
+	return spans.Config{
+		URL: s.TracesURL, Headers: s.TracesHeaders, Sample: s.TracesSample, Node: s.NodeName, Version: s.Version,
+		CAFile: s.EgressCAFile, DNSServer: s.DNSServer,
+	}
+}
+
+// OTLP returns how metrics and log lines are exported.
+func (s Config) OTLP() otlp.Config {
+	return otlp.Config{
+		Metrics: s.collector(s.MetricsURL, s.MetricsHeaders), Logs: s.collector(s.LogsURL, s.LogsHeaders),
+		Every: time.Duration(s.MetricsSeconds) * time.Second, Node: s.NodeName, Version: s.Version,
+	}
+}
+
+func (s Config) collector(url, headers string) otlp.Collector {
+	return otlp.Collector{URL: url, Headers: headers, CAFile: s.EgressCAFile, DNSServer: s.DNSServer}
+}
+
+// OIDC returns how people sign in by an OpenID Connect issuer. redirectURL is where it sends them back.
+func (s Config) OIDC(redirectURL string) oidc.Config {
+	return oidc.Config{
+		Issuer: s.OIDCIssuer, ClientID: s.OIDCClientID, ClientSecret: s.OIDCClientSecret, Scopes: s.OIDCScopes,
+		GroupsClaim: s.OIDCGroupsClaim, VerifiedClaim: s.OIDCVerifiedClaim, ReadGroups: s.OIDCReadGroups,
+		WriteGroups: s.OIDCWriteGroups, RedirectURL: redirectURL, CAFile: s.EgressCAFile, DNSServer: s.DNSServer,
+	}
 }
