@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/backup"
@@ -66,7 +67,7 @@ func backupCommand(ctx context.Context, c call) int {
 			"are not in the backup, and nothing can be restored without them: keep a copy of RELAY_MASTER_KEYS, or of %s, "+
 			"elsewhere\n", s.argument, done.Files, done.Bytes, done.Copied, filepath.Join(s.DataDir, masterKeysFile))
 		return nil
-	}, jsonToggle(&asJSON))(ctx, c)
+	}, cli.JSON(&asJSON))(ctx, c)
 }
 
 // writeBackup lets the running process write a backup into the directory of the argument.
@@ -78,7 +79,7 @@ func writeBackup(ctx context.Context, s settings, c call) (done admin.BackupDone
 	if err != nil {
 		return done, err
 	}
-	return done, newClient(s.DataDir, false, c).callWithProgress(ctx, "/backup", ask,
+	return done, c.Client(s.DataDir, false).CallWithProgress(ctx, "/backup", ask,
 		func(line []byte) error { return json.Unmarshal(line, &done) })
 }
 
@@ -126,8 +127,8 @@ func restoreCommand(ctx context.Context, c call) int {
 	var anyone bool
 	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
 		return runRestore(ctx, s, log, c, anyone)
-	}, toggle{"unauthenticated", "take a backup of version 0.2 or earlier, whose manifest is not authenticated", &anyone,
-		false})(ctx, c)
+	}, cli.Toggle{"unauthenticated", "take a backup of version 0.2 or earlier, whose manifest is not authenticated",
+		&anyone, false})(ctx, c)
 }
 
 // runRestore restores a backup into an empty data directory, which is empty again after an error. With the address of

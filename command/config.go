@@ -50,26 +50,26 @@ endpoints that the document does not have as paused, and nothing else.
 
 func exportConfig(flags *flag.FlagSet) action {
 	file := flags.String("file", "", "file to write; empty = standard output")
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
-		resp, err := c.request(ctx, http.MethodGet, "/config", nil)
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
+		resp, err := c.Request(ctx, http.MethodGet, "/config", nil)
 		if err != nil {
 			return err
 		}
 		defer resp.Body.Close()
 		if *file == "" {
-			fmt.Fprintln(c.err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file writes a "+
+			fmt.Fprintln(c.Err, "warning: the output holds hashes of keys and passwords, and sealed secrets; --file writes a "+
 				"file that only you can read")
-			_, err := document.Read(io.TeeReader(resp.Body, c.out), func(string, json.RawMessage) error { return nil })
+			_, err := document.Read(io.TeeReader(resp.Body, c.Out), func(string, json.RawMessage) error { return nil })
 			return err
 		}
 		head, err := writeExport(*file, resp.Body)
 		if err != nil {
 			return err
 		}
-		if c.asJSON {
-			return json.NewEncoder(c.out).Encode(Exported{*file, head.Account, head.Entities, head.MasterKeys})
+		if c.AsJSON {
+			return json.NewEncoder(c.Out).Encode(Exported{*file, head.Account, head.Entities, head.MasterKeys})
 		}
-		fmt.Fprintf(c.out, "%d entities of %s are in %s; an import needs the master keys %v\n", head.Entities,
+		fmt.Fprintf(c.Out, "%d entities of %s are in %s; an import needs the master keys %v\n", head.Entities,
 			head.Account, *file, head.MasterKeys)
 		return nil
 	}}
@@ -99,7 +99,7 @@ func importConfig(flags *flag.FlagSet) action {
 	paused := flags.Bool("paused", false, "pause all endpoints of the document until relay config resume")
 	return action{
 		misuse: oneDocument("import"),
-		do: func(ctx context.Context, c *client, arguments []string) error {
+		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			from, err := openDocument(arguments[0])
 			if err != nil {
 				return err
@@ -107,27 +107,27 @@ func importConfig(flags *flag.FlagSet) action {
 			defer from.Close()
 			path := fmt.Sprintf("/config?replace=%t&unsigned=%t&paused=%t", *replace, *unsigned, *paused)
 			var im admin.Import
-			err = c.callWithProgress(ctx, path, from, func(line []byte) error {
+			err = c.CallWithProgress(ctx, path, from, func(line []byte) error {
 				im = admin.Import{}
 				if err := json.Unmarshal(line, &im); err != nil {
 					return err
 				}
 				if im.Done < im.Entities {
-					fmt.Fprintf(c.out, "%d of %d entities\n", im.Done, im.Entities)
+					fmt.Fprintf(c.Out, "%d of %d entities\n", im.Done, im.Entities)
 				}
 				return nil
 			})
-			if err != nil || c.asJSON {
+			if err != nil || c.AsJSON {
 				return err
 			}
 			for _, w := range im.Warnings {
-				fmt.Fprintln(c.out, "warning:", w)
+				fmt.Fprintln(c.Out, "warning:", w)
 			}
 			if im.Changed+im.Removed == 0 {
-				fmt.Fprintf(c.out, "nothing has changed: all %d entities of the document exist already\n", im.Entities)
+				fmt.Fprintf(c.Out, "nothing has changed: all %d entities of the document exist already\n", im.Entities)
 				return nil
 			}
-			fmt.Fprintf(c.out, "imported %d entities, removed %d that were there before\n", im.Done, im.Removed)
+			fmt.Fprintf(c.Out, "imported %d entities, removed %d that were there before\n", im.Done, im.Removed)
 			return nil
 		},
 	}
@@ -155,19 +155,19 @@ func resumeConfig(flags *flag.FlagSet) action {
 	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
 	return action{
 		misuse: oneDocument("resume"),
-		do: func(ctx context.Context, c *client, arguments []string) error {
+		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			from, err := openDocument(arguments[0])
 			if err != nil {
 				return err
 			}
 			defer from.Close()
 			path := fmt.Sprintf("/resume?unsigned=%t", *unsigned)
-			return c.callWithProgress(ctx, path, from, func(line []byte) error {
+			return c.CallWithProgress(ctx, path, from, func(line []byte) error {
 				var r admin.Resumed
 				if err := json.Unmarshal(line, &r); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(c.out, "resumed %d endpoints\n", r.Resumed)
+				_, err := fmt.Fprintf(c.Out, "resumed %d endpoints\n", r.Resumed)
 				return err
 			})
 		},

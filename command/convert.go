@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Directories in the data directory of dev that hold a log.
 const (
-	logDir    = backup.Log
+	logDir    = nodeconfig.LogDir
 	newLogDir = "log.new"   // a copy; all of it if oldKafka exists
 	kafkaDir  = "kafka"     // of versions that ran an embedded Kafka
 	oldKafka  = "kafka.old" // one that was copied

@@ -44,22 +44,22 @@ func listDead(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *client, _ []string) error {
+		do: func(ctx context.Context, c *cli.Client, _ []string) error {
 			query := url.Values{"limit": {strconv.Itoa(*limit)}, "topic": {*topic}, "body": {strconv.FormatBool(*body)}}
 			var records []admin.DeadRecord
-			return c.call(ctx, http.MethodGet, "/dead?"+query.Encode(), nil, &records, func() {
-				c.printDead(records, *limit)
+			return c.Call(ctx, http.MethodGet, "/dead?"+query.Encode(), nil, &records, func() {
+				printDead(c, records, *limit)
 			})
 		},
 	}
 }
 
-func (c *client) printDead(records []admin.DeadRecord, limit int) {
+func printDead(c *cli.Client, records []admin.DeadRecord, limit int) {
 	if len(records) == 0 {
-		fmt.Fprintln(c.out, "no dead letters")
+		fmt.Fprintln(c.Out, "no dead letters")
 		return
 	}
-	tw := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	tw := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "ID\tTIME\tREAD FROM\tBY\tBYTES\tEVENT\tERROR")
 	for _, r := range records {
 		fmt.Fprintf(tw, "%s\t%s\t%s[%d]@%d\t%s\t%d\t%s\t%s\n", r.ID, r.At.Format(time.RFC3339), cli.Printable(r.Topic),
@@ -78,7 +78,7 @@ func (c *client) printDead(records []admin.DeadRecord, limit int) {
 	}
 	tw.Flush()
 	if len(records) == limit {
-		fmt.Fprintln(c.out, "there may be more: --limit shows up to", admin.MaxDeadList)
+		fmt.Fprintln(c.Out, "there may be more: --limit shows up to", admin.MaxDeadList)
 	}
 }
 
@@ -102,20 +102,20 @@ func retryDead(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *client, arguments []string) error {
+		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			ask := admin.RetryDead{All: *all, Topic: *topic}
 			if !*all {
 				ask.ID = arguments[0]
 			}
-			return c.callWithProgress(ctx, "/dead/retry", ask, func(raw []byte) error {
+			return c.CallWithProgress(ctx, "/dead/retry", ask, func(raw []byte) error {
 				var r admin.RetriedDead
 				if err := json.Unmarshal(raw, &r); err != nil {
 					return err
 				}
 				if r.Refused != "" {
-					fmt.Fprintf(c.out, "%s\trefused: %s\n", r.ID, cli.Printable(r.Refused))
+					fmt.Fprintf(c.Out, "%s\trefused: %s\n", r.ID, cli.Printable(r.Refused))
 				} else {
-					fmt.Fprintf(c.out, "%s\tput back\n", r.ID)
+					fmt.Fprintf(c.Out, "%s\tput back\n", r.ID)
 				}
 				return nil
 			})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node/admin"
 )
 
@@ -45,13 +46,13 @@ func moveEndpoint(flags *flag.FlagSet) action {
 			m.Endpoint = arguments[0]
 			return ""
 		},
-		do: func(ctx context.Context, c *client, _ []string) error {
-			return c.callWithProgress(ctx, "/move", m, func(line []byte) error {
+		do: func(ctx context.Context, c *cli.Client, _ []string) error {
+			return c.CallWithProgress(ctx, "/move", m, func(line []byte) error {
 				var s admin.MoveStep
 				if err := json.Unmarshal(line, &s); err != nil {
 					return err
 				}
-				fmt.Fprintln(c.out, s)
+				fmt.Fprintln(c.Out, s)
 				return nil
 			})
 		},

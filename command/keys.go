@@ -65,21 +65,21 @@ rewrap seals every secret of the configuration with the first master key. To cha
 }
 
 func rewrapKeys(*flag.FlagSet) action {
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var r admin.Rewrap
-		err := c.callWithProgress(ctx, "/keys/rewrap", nil, func(line []byte) error {
+		err := c.CallWithProgress(ctx, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
 				return err
 			}
 			if r.Rewrapped < r.Entities {
-				fmt.Fprintf(c.out, "%d of %d entities\n", r.Rewrapped, r.Entities)
+				fmt.Fprintf(c.Out, "%d of %d entities\n", r.Rewrapped, r.Entities)
 			}
 			return nil
 		})
-		if err != nil || c.asJSON {
+		if err != nil || c.AsJSON {
 			return err
 		}
-		fmt.Fprintf(c.out, "%d secrets of %d entities were sealed with the first master key; none is left under another\n",
+		fmt.Fprintf(c.Out, "%d secrets of %d entities were sealed with the first master key; none is left under another\n",
 			r.Secrets, r.Rewrapped)
 		return nil
 	}}
@@ -107,19 +107,19 @@ func createKey(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *client, _ []string) error {
+		do: func(ctx context.Context, c *cli.Client, _ []string) error {
 			var created admin.Key
-			return c.call(ctx, http.MethodPost, "/keys", k, &created, func() {
-				fmt.Fprintf(c.out, "%s\n%s\n%s\n", created.ID, created.Scope, created.Key)
+			return c.Call(ctx, http.MethodPost, "/keys", k, &created, func() {
+				fmt.Fprintf(c.Out, "%s\n%s\n%s\n", created.ID, created.Scope, created.Key)
 			})
 		},
 	}
 }
 
 func listKeys(*flag.FlagSet) action {
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var keys []admin.Key
-		return c.call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
+		return c.Call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 			for _, k := range keys {
 				state := "active"
 				switch {
@@ -130,7 +130,7 @@ func listKeys(*flag.FlagSet) action {
 				case k.NotSet:
 					state = "not_set"
 				}
-				fmt.Fprintf(c.out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4,
+				fmt.Fprintf(c.Out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4,
 					k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)
 			}
 		})
@@ -145,10 +145,10 @@ func revokeKey(*flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *client, arguments []string) error {
+		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			var answer struct{}
-			return c.call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(arguments[0]), nil, &answer, func() {
-				fmt.Fprintln(c.out, "revoked", arguments[0])
+			return c.Call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(arguments[0]), nil, &answer, func() {
+				fmt.Fprintln(c.Out, "revoked", arguments[0])
 			})
 		},
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/schema"
 )
@@ -103,7 +103,7 @@ func runMigrate(ctx context.Context, s settings, fix, finalize, asJSON bool, std
 // older versions need. Without raise it does so only in a new service, whose log is empty (level 0): nodes of an older
 // version, which need them, may run at the newest level too.
 func (m *migration) finalize(ctx context.Context, s settings, raise bool) error {
-	c, _, err := node.Inspect(ctx, s.Config)
+	c, _, err := s.Inspect(ctx)
 	if err != nil {
 		return fmt.Errorf("read the configuration log: %w", err)
 	}
@@ -121,11 +121,11 @@ func (m *migration) finalize(ctx context.Context, s settings, raise bool) error 
 		if s.MasterKeys == "" {
 			return errors.New("RELAY_MASTER_KEYS must be set: the record that raises the level is authenticated by them")
 		}
-		cfg, deps, err := node.Inspection(s.Config)
+		cfg, deps, err := s.Inspection()
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, node.InspectTime)
+		ctx, cancel := context.WithTimeout(ctx, nodeconfig.InspectTime)
 		defer cancel()
 		if _, err := config.Finalize(ctx, cfg, deps); err != nil {
 			return err

@@ -20,7 +20,6 @@ import (
 	"maps"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -28,7 +27,6 @@ import (
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
@@ -52,7 +50,7 @@ type verb func(*flag.FlagSet) action
 type action struct {
 	// misuse returns what is wrong with the arguments or flags; "" = nothing.
 	misuse func(arguments []string) string
-	do     func(ctx context.Context, c *client, arguments []string) error
+	do     func(ctx context.Context, c *cli.Client, arguments []string) error
 }
 
 const exitCodes = `
@@ -94,7 +92,7 @@ func (g group) run(ctx context.Context, c call) int {
 	if fault := act.misuse(arguments); fault != "" {
 		return misused(fault)
 	}
-	to := newClient(*dir, *asJSON, c)
+	to := c.Client(*dir, *asJSON)
 	return cli.ExitCode(act.do(ctx, to, arguments), c.Stderr)
 }
 
@@ -103,12 +101,6 @@ func withDefault(s, def string) string {
 		return def
 	}
 	return s
-}
-
-// newClient returns a client of the process with this data directory, which prints to the output of the call. It
-// connects with the first request.
-func newClient(dir string, asJSON bool, c call) *client {
-	return &client{path: filepath.Join(dir, admin.SocketFile), asJSON: asJSON, out: c.Stdout, err: c.Stderr}
 }
 
 // subcommand is chosen by the first argument of the command line.
@@ -130,6 +122,11 @@ func subcommands() []subcommand {
 		for _, c := range f.Commands {
 			after := slices.IndexFunc(all, func(s subcommand) bool { return s.name == c.After })
 			all = slices.Insert(all, after+1, subcommand{c.Name, c.Help, func(ctx context.Context, of call) int {
+				of.WithSettings = func(do func(nodeconfig.Config, *slog.Logger) error, more ...cli.Toggle) int {
+					return withSettings(func(_ context.Context, _ call, s settings, log *slog.Logger) error {
+						return do(s.Config, log)
+					}, more...)(ctx, of)
+				}
 				return c.Run(ctx, of.Call)
 			}})
 		}
@@ -150,7 +147,6 @@ func coreCommands() []subcommand {
 				})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
-		{"doctor", "check the running process and its engines, and say what to do next", doctorCommand},
 		{"backup", "write a backup of a node that has its engines inside, while it runs", backupCommand},
 		{"restore", "restore a backup into an empty data directory", restoreCommand},
 		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
@@ -241,27 +237,20 @@ func migrateCommand(ctx context.Context, c call) int {
 			return printStatements(s, c.Stdout, schema.Grants)
 		}
 		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
-	}, toggle{"fix", "correct topic settings that differ, where that moves no data", &fix, false},
-		toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
+	}, cli.Toggle{"fix", "correct topic settings that differ, where that moves no data", &fix, false},
+		cli.Toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
 			"node runs",
 			&finalize, false},
-		toggle{"print", "print the statements that create the tables (with --cluster, the replicated ones) and do " +
+		cli.Toggle{"print", "print the statements that create the tables (with --cluster, the replicated ones) and do " +
 			"nothing else", &ddl, true},
-		toggle{"print-grants", "print the statements that create a ClickHouse role for each kind of user, with the rights " +
-			"that it needs, and do nothing else", &grants, true},
-		jsonToggle(&asJSON))(ctx, c)
-}
-
-func doctorCommand(ctx context.Context, c call) int {
-	var asJSON bool
-	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
-		return runDoctor(ctx, s, c, asJSON)
-	}, jsonToggle(&asJSON))(ctx, c)
+		cli.Toggle{"print-grants", "print the statements that create a ClickHouse role for each kind of user, with the " +
+			"rights that it needs, and do nothing else", &grants, true},
+		cli.JSON(&asJSON))(ctx, c)
 }
 
 // withSettings makes a subcommand that reads and validates its settings first, and reports all faults at once.
-func withSettings(do func(context.Context, call, settings, *slog.Logger) error, more ...toggle) func(context.Context,
-	call) int {
+func withSettings(
+	do func(context.Context, call, settings, *slog.Logger) error, more ...cli.Toggle) func(context.Context, call) int {
 	return func(ctx context.Context, c call) int {
 		s, log, err := readSettings(c, more...)
 		if err == nil {
@@ -273,7 +262,7 @@ func withSettings(do func(context.Context, call, settings, *slog.Logger) error, 
 	}
 }
 
-func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
+func readSettings(c call, more ...cli.Toggle) (settings, *slog.Logger, error) {
 	s, err := loadSettings(c.Name, c.Args, c.Getenv, c.Stdout, more...)
 	if _, misused := errors.AsType[cli.UsageError](err); misused || errors.Is(err, flag.ErrHelp) {
 		return s, nil, err
@@ -283,8 +272,8 @@ func readSettings(c call, more ...toggle) (settings, *slog.Logger, error) {
 	}
 	needs := c.Name
 	for _, t := range more {
-		if t.alone && *t.value {
-			needs = c.Name + " --" + t.flag
+		if t.Alone && *t.Value {
+			needs = c.Name + " --" + t.Flag
 		}
 	}
 	if err = errors.Join(err, s.Validate(needs)); err != nil {

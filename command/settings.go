@@ -49,17 +49,8 @@ var argumentOf = map[string]string{"backup": backupArgument, "restore": backupAr
 
 const backupArgument = " DIRECTORY|s3://BUCKET/PREFIX"
 
-// toggle is a boolean flag of one command; it is no setting and has no environment variable.
-type toggle struct {
-	flag, help string
-	value      *bool
-	alone      bool // the command then does nothing else, and needs only the settings of "<command> --<flag>"
-}
-
-func jsonToggle(value *bool) toggle { return toggle{"json", "print JSON", value, false} }
-
 // loadSettings reads settings: a flag wins over the environment, which wins over the default.
-func loadSettings(name string, args []string, getenv func(string) string, stdout io.Writer, more ...toggle) (
+func loadSettings(name string, args []string, getenv func(string) string, stdout io.Writer, more ...cli.Toggle) (
 	settings, error) {
 	s := settings{Config: nodeconfig.Config{
 		APIRateRead: nodeconfig.Unset, APIRateWrite: nodeconfig.Unset, APIRateSend: nodeconfig.Unset,
@@ -94,12 +85,12 @@ func loadSettings(name string, args []string, getenv func(string) string, stdout
 		fs.StringVar(&s.previous, "previous", "", "previous backup: what it has too is linked, not copied")
 	}
 	for _, t := range more {
-		fs.BoolVar(t.value, t.flag, *t.value, t.help)
+		fs.BoolVar(t.Value, t.Flag, *t.Value, t.Help)
 	}
 	usage := func() {
 		fmt.Fprintf(stdout, "Usage: relay %s [flags]%s\n\n%s\n", name, argumentOf[name], helpOf(name))
 		for _, t := range more {
-			fmt.Fprintf(stdout, "\n  --%s\n        %s\n", t.flag, t.help)
+			fmt.Fprintf(stdout, "\n  --%s\n        %s\n", t.Flag, t.Help)
 		}
 		fmt.Fprint(stdout, "\nEvery setting has an environment variable: --kafka-brokers is RELAY_KAFKA_BROKERS.\n")
 		writeSettings(stdout)

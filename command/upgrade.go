@@ -46,8 +46,8 @@ func upgradeCommand(ctx context.Context, c call) int {
 		}
 		u.print(c.Stdout)
 		return nil
-	}, toggle{"check", "say what the first start would do with the data directory of a running node, and change nothing",
-		&check, false}, jsonToggle(&asJSON))(ctx, c)
+	}, cli.Toggle{"check", "say what the first start would do with the data directory of a running node, and change " +
+		"nothing", &check, false}, cli.JSON(&asJSON))(ctx, c)
 }
 
 // checkUpgrade asks the store of the running node, and reads copies of the other files.
@@ -103,7 +103,7 @@ func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger
 	st := node.NewStack(ctx, log)
 	st.Start("log", embedded.Run)
 	s.EmbeddedLog = embedded
-	control, _, err := node.Inspect(st.Context(), s.Config)
+	control, _, err := s.Inspect(st.Context())
 	if err == nil {
 		u.Level, u.Newest = control.Level()
 		for _, n := range control.Nodes() {

@@ -40,7 +40,7 @@ func exactlyOneEmail(arguments []string) string {
 
 func addUser(flags *flag.FlagSet) action {
 	scope := flags.String("scope", "read_write", "read or read_write")
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *client, arguments []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		return printLink(ctx, c, "/users", admin.ScopedUser{Email: arguments[0], Scope: *scope})
 	}}
 }
@@ -52,33 +52,33 @@ func scopeUser(*flag.FlagSet) action {
 		}
 		return ""
 	}
-	return action{misuse: misuse, do: func(ctx context.Context, c *client, arguments []string) error {
+	return action{misuse: misuse, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		var u admin.User
 		body := admin.ScopedUser{Email: arguments[0], Scope: arguments[1]}
-		return c.call(ctx, http.MethodPost, "/users/scope", body, &u, func() {
-			fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Scope)
+		return c.Call(ctx, http.MethodPost, "/users/scope", body, &u, func() {
+			fmt.Fprintf(c.Out, "%s\n%s\n%s\n", u.ID, u.Email, u.Scope)
 		})
 	}}
 }
 
 func resetUser(*flag.FlagSet) action {
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *client, arguments []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		return printLink(ctx, c, "/users/reset", admin.Email{Email: arguments[0]})
 	}}
 }
 
 // printLink sends a command that is answered with a user and a new link.
-func printLink(ctx context.Context, c *client, path string, body any) error {
+func printLink(ctx context.Context, c *cli.Client, path string, body any) error {
 	var u admin.User
-	return c.call(ctx, http.MethodPost, path, body, &u, func() {
-		fmt.Fprintf(c.out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
+	return c.Call(ctx, http.MethodPost, path, body, &u, func() {
+		fmt.Fprintf(c.Out, "%s\n%s\n%s\n", u.ID, u.Email, u.Link)
 	})
 }
 
 func listUsers(*flag.FlagSet) action {
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *client, _ []string) error {
+	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var users []admin.User
-		return c.call(ctx, http.MethodGet, "/users", nil, &users, func() {
+		return c.Call(ctx, http.MethodGet, "/users", nil, &users, func() {
 			for _, u := range users {
 				state := "has a password"
 				switch {
@@ -94,7 +94,7 @@ func listUsers(*flag.FlagSet) action {
 				if u.LastSignInAt != nil {
 					signedIn = "signed in " + u.LastSignInAt.Format(time.RFC3339)
 				}
-				fmt.Fprintf(c.out, "%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Scope,
+				fmt.Fprintf(c.Out, "%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Scope,
 					u.CreatedAt.Format(time.RFC3339), signedIn, state)
 			}
 		})
@@ -102,10 +102,10 @@ func listUsers(*flag.FlagSet) action {
 }
 
 func removeUser(*flag.FlagSet) action {
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *client, arguments []string) error {
+	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		var answer struct{}
-		return c.call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: arguments[0]}, &answer, func() {
-			fmt.Fprintln(c.out, "removed", arguments[0])
+		return c.Call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: arguments[0]}, &answer, func() {
+			fmt.Fprintln(c.Out, "removed", arguments[0])
 		})
 	}}
 }

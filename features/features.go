@@ -17,9 +17,11 @@ import (
 	dashboard "github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/read"
@@ -43,6 +45,8 @@ type Parts struct {
 	Stages []Start // components that start after ingest
 	// API returns its routes under /v1. It is called once, after all stages are created.
 	API func(*api.AreaDeps) api.Area
+	// Answers are its commands on the command socket that are answered with one value, by pattern.
+	Answers map[string]func(*http.Request) (any, error)
 	// Serve returns the handler of a path outside of /v1, /app and /in, nil for a path of others. notServed answers on
 	// nodes whose roles leave the path out.
 	Serve func(path string, notServed http.Handler) http.Handler
@@ -66,12 +70,16 @@ type Host struct {
 	ScanInterval time.Duration // pause between the requests of a leak scan; 0 = the default. Tests shorten it.
 	Log          *slog.Logger
 	Metrics      prometheus.Registerer
+	Settings     *nodeconfig.Config
+	Keyring      *seal.Keyring
 	Stream       stream.Config
 	Now          func() time.Time
 	Policy       egress.Policy // complete once all components before ingest are created
 	// Outbound returns the settings of requests to addresses of customers. Ask when a component is created: the addresses
 	// that it refuses are complete only then.
 	Outbound func() egress.Config
+	// OpenFiles returns how many files this process may open, and how many it should.
+	OpenFiles func() (most, want int)
 
 	PublicURL  string
 	Control    *config.Control
@@ -102,6 +110,10 @@ type Hooks struct {
 	Scan func() (func(context.Context, []*event.Event) error, error)
 	// DroppedHits counts the hits that made no finding, for relay doctor.
 	DroppedHits func() int64
+	// BackedUp returns when the last backup of this node began, zero if there is none; nil: its engines are elsewhere.
+	BackedUp func() (time.Time, error)
+	// Examine examines this node and its engines, for up to half a minute, for a page.
+	Examine func(context.Context) ([]dashboard.Check, error)
 	// PublicPages are HTML pages, by path.
 	PublicPages map[string][]byte
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -127,7 +128,7 @@ func newSocket(n *Node) (runFunc, error) {
 	}
 	handler, err := admin.New(admin.Deps{
 		Log: n.Log, Keys: n.Control, Uses: n.Reader, Users: n.Control, Config: n.Control, Producer: n.Producer,
-		Endpoints: n.Control, Doctor: n.doctor, Backup: n.backup, BaseURL: n.dashboardURL(), Now: n.Now,
+		Endpoints: n.Control, Backup: n.backup, Answers: n.answers(), BaseURL: n.dashboardURL(), Now: n.Now,
 		CheckURL: func(text string) error {
 			_, err := n.Policy.CheckURL(text)
 			return err
@@ -142,6 +143,15 @@ func newSocket(n *Node) (runFunc, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return (&server{listener: listener, handler: handler, log: n.Log, drain: operatorDrain}).Run, nil
+}
+
+// answers returns the commands that features answer with one value.
+func (n *Node) answers() map[string]func(*http.Request) (any, error) {
+	all := map[string]func(*http.Request) (any, error){}
+	for i := range n.features {
+		maps.Copy(all, n.features[i].Answers)
+	}
+	return all
 }
 
 // partitions reads the log for the move of an endpoint.

@@ -93,5 +93,5 @@ func (n *Node) backup(ctx context.Context, dir, previous string) (m backup.Manif
 	}); err != nil {
 		return m, err
 	}
-	return w.Finish(n.keyring)
+	return w.Finish(n.Keyring)
 }

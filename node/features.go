@@ -6,10 +6,12 @@ import (
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/features/apply"
 	"github.com/eventrelay/relay/features/demo"
+	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/features/leaks"
 	"github.com/eventrelay/relay/features/listen"
 	"github.com/eventrelay/relay/features/plan"
 )
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
-var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature}
+var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
+	doctor.Feature}

@@ -48,7 +48,7 @@ func newIngest(n *Node) (runFunc, error) {
 	n.ingest = ingest.New(ingest.Config{
 		BaseURL: n.PublicURL, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
 	}, ingest.Deps{
-		Metrics: n.registry, Endpoints: n.Control, Keyring: n.keyring, Producer: n.Producer, IDs: n.ids, Now: n.Now,
+		Metrics: n.registry, Endpoints: n.Control, Keyring: n.Keyring, Producer: n.Producer, IDs: n.ids, Now: n.Now,
 		ClockSkew: n.Control.ClockSkew, Claims: n.claims, Limits: n.Limiter, HasEvent: n.Reader.HasEvent,
 		Rejected:      n.Limiter.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: n.guard.Refusal, Tripwires: n.Tripwires, Front: n.Front, Spans: n.spans,
@@ -79,7 +79,7 @@ func newAPI(n *Node) (runFunc, error) {
 	}
 	n.api, err = api.New(cfg,
 		api.Deps{
-			Log: n.Log, Config: n.Control, Keyring: n.keyring, Events: n.Reader,
+			Log: n.Log, Config: n.Control, Keyring: n.Keyring, Events: n.Reader,
 			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.Producer},
 			Receipts: receipts{n.Reader, n.Producer}, Erasures: n.Control, Usage: n.usage, Traffic: n.Reader,
 			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.claims, n.Limiter}, Notifier: n.notifier,
@@ -131,7 +131,7 @@ func newDashboard(n *Node) (runFunc, error) {
 		SignInLimit: n.Limiter.NewSignIns(),
 		Members:     n.Control, Keys: n.Control, KeyUses: n.Reader, AgentActions: n.confirmer, Waiting: n.Control,
 		Endpoints: n.Control, Portal: n.Control, OIDC: issuer,
-		Doctor: n.dashboardChecks,
+		Doctor: n.Examine,
 	}, site)
 	return nil, err
 }
@@ -173,16 +173,6 @@ func newAgentServer(n *Node) (runFunc, error) {
 		Producer: n.Producer, Now: n.Now, Metrics: n.registry,
 	})
 	return nil, err
-}
-
-// dashboardChecks are the checks of relay doctor.
-func (n *Node) dashboardChecks(ctx context.Context) ([]dashboard.Check, error) {
-	r, err := n.doctor(ctx)
-	checks := make([]dashboard.Check, len(r.Checks))
-	for i, c := range r.Checks {
-		checks[i] = dashboard.Check(c)
-	}
-	return checks, err
 }
 
 // dashboardURL returns the address of the dashboard, which links to its pages begin with.

@@ -1,9 +1,9 @@
 // Package node wires and starts one relay process. Begin with [Node] and starts: one list of all components in
 // the order in which they start; they stop in reverse, which drains the process.
 //
-// NewStack and [Start] run a node, ExamineEngines and Inspect look at the engines without one. The rest serves the
-// process itself: HTTP with TLS and a bound on connections, the reloading of certificate files, readiness, metrics and
-// pprof, the command socket, and how often the garbage collector runs.
+// NewStack and [Start] run a node. The rest serves the process itself: HTTP with TLS and a bound on connections, the
+// reloading of certificate files, readiness, metrics and pprof, the command socket, and how often the garbage collector
+// runs.
 //
 // Start returns when the node takes requests. A component that ends by itself ends the whole process, and no component
 // stops before those that use it have ended.
@@ -80,15 +80,13 @@ type Node struct {
 	settings nodeconfig.Config
 	stack    *Stack
 	registry Metrics
-	keyring  *seal.Keyring
 	ids      *id.Generator
 
 	listener     net.Listener
 	spans        *spans.Recorder // nil without traces
 	pulls        *pull.Router
 	claims       claim.Store
-	backingUp    sync.Mutex // held by backup
-	disk         *diskHistory
+	backingUp    sync.Mutex        // held by backup
 	certificates certificates      // nil: plain HTTP
 	acme         *autocert.Manager // nil: without ACME
 	writer       *write.Writer
@@ -132,7 +130,6 @@ type start struct {
 // starts are the components of a node, each on those above it. They stop in reverse.
 var starts = []start{
 	{name: "heap", new: newHeap},
-	{name: "disk history", new: newDiskHistory},
 	{name: "listener", new: newListener},
 	{
 		name: "configuration", new: newControl,
@@ -193,12 +190,16 @@ func Start(stack *Stack, settings nodeconfig.Config, log *slog.Logger, registry 
 	if err != nil {
 		return nil, fmt.Errorf("RELAY_MASTER_KEYS: %w", err)
 	}
-	n := &Node{settings: settings, stack: stack, registry: registry, keyring: keyring, Host: features.Host{
-		NodeName: settings.NodeName, InstanceID: settings.InstanceID(), Version: settings.Version,
+	n := &Node{settings: settings, stack: stack, registry: registry, Host: features.Host{
+		NodeName: settings.NodeName, InstanceID: settings.InstanceID(), Version: settings.Version, Keyring: keyring,
 		DNSServer: settings.DNSServer, ScanInterval: settings.Waits.ScanInterval,
 		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.EgressPolicy(),
 	}}
-	n.Outbound = n.outbound
+	n.Outbound, n.Settings = n.outbound, &n.settings
+	n.OpenFiles = func() (most, want int) { return openFiles(), fewFiles }
+	if settings.BackUpStore != nil && !settings.Dev {
+		n.BackedUp = func() (time.Time, error) { return backedUp(settings) }
+	}
 	for _, f := range Features {
 		if f.New != nil {
 			n.features = append(n.features, f.New(&n.Host))
@@ -290,7 +291,7 @@ func newControl(n *Node) (runFunc, error) {
 		SingleNode:       n.settings.Embedded, RetentionDays: n.settings.RetentionDays,
 		AdminEmail: n.settings.AdminEmail, AdminPassword: n.settings.AdminPassword,
 		RunProgressTimeout: n.settings.Waits.RunProgress,
-	}, config.Deps{Log: n.Log, Stream: n.Stream, Keyring: n.keyring, Now: n.Now, Metrics: n.registry})
+	}, config.Deps{Log: n.Log, Stream: n.Stream, Keyring: n.Keyring, Now: n.Now, Metrics: n.registry})
 	if err != nil {
 		return nil, err
 	}
@@ -424,7 +425,7 @@ func newDispatcher(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	d, err := dispatcher.New(cfg, dispatcher.Deps{
-		Log: n.Log, Stream: n.Stream, Producer: n.Producer, Config: n.Control, Updater: n.Control, Keyring: n.keyring,
+		Log: n.Log, Stream: n.Stream, Producer: n.Producer, Config: n.Control, Updater: n.Control, Keyring: n.Keyring,
 		Transport: transport, IDs: n.ids, Now: n.Control.Now, Metrics: n.registry, OnOwned: n.setOwnedPartitions,
 		Limiter: n.Limiter,
 		Held:    n.Limiter, Erased: n.Control.Erased, UseHit: n.UseHit, Spans: n.spans,
@@ -475,7 +476,7 @@ func newAlerts(n *Node) (runFunc, error) {
 		alert.Deps{
 			Log: n.Log, Stream: n.Stream, Config: n.Control, Notices: n.Control, History: n.Control,
 			Issues:  n.Control,
-			Keyring: n.keyring, Sender: n.notifier, Now: n.Control.Now, Metrics: n.registry,
+			Keyring: n.Keyring, Sender: n.notifier, Now: n.Control.Now, Metrics: n.registry,
 			Usage: allowance{n.usage, n.Control}, Events: n.Reader, Sources: n.sources,
 		})
 	if err != nil {

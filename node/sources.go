@@ -37,7 +37,7 @@ func newSources(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	return source.New(source.Deps{
-		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.keyring, Dial: transport.Dial,
+		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.Keyring, Dial: transport.Dial,
 		Take: n.ingest.Take, MaxBody: n.ingest.MaxBody(), Now: n.Now, Metrics: n.registry,
 		Show: func(endpoint string, s source.Status) {
 			text, _ := json.Marshal(s)
@@ -53,7 +53,7 @@ func newReconciliation(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	return reconcile.New(reconcile.Deps{
-		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.keyring, HTTP: transport,
+		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.Keyring, HTTP: transport,
 		Take: n.ingest.TakeFetched, MaxBody: n.ingest.MaxBody(), Metrics: n.registry,
 		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
 			text, _ := json.Marshal(s)

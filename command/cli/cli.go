@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"unicode"
@@ -15,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/eventrelay/relay/pkg/nearest"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 )
 
 // Command is a subcommand, which the first argument of the command line chooses.
@@ -32,7 +34,20 @@ type Call struct {
 	Args           []string
 	Getenv         func(string) string
 	Stdout, Stderr io.Writer
+	// WithSettings reads the settings of a node, and these flags, runs do with them and returns the exit code. Package
+	// command sets it.
+	WithSettings func(do func(nodeconfig.Config, *slog.Logger) error, more ...Toggle) int
 }
+
+// Toggle is a boolean flag of one command; it is no setting and has no environment variable.
+type Toggle struct {
+	Flag, Help string
+	Value      *bool
+	Alone      bool // the command then does nothing else, and needs only the settings of "<command> --<flag>"
+}
+
+// JSON returns the flag --json.
+func JSON(value *bool) Toggle { return Toggle{"json", "print JSON", value, false} }
 
 // ErrNoProcess means that no running process answers on the command socket.
 var ErrNoProcess = errors.New("no running process answers")

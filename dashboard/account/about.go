@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 const (
@@ -25,13 +26,14 @@ type aboutPage struct {
 	Checks     []frame.Check
 	ExaminedAt time.Time
 	Busy       bool // another examination is running on this node
+	Examines   bool // this program can examine
 }
 
 func newAboutPage(v *frame.Visit) aboutPage {
 	return aboutPage{
 		Version: v.Config.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		BaseURL: v.Config.BaseURL, DashboardURL: frame.URL(v.Config.BaseURL, v.Config.Host), Account: v.Person.Account,
-		BaseURLIsDefault: v.Config.BaseURLIsDefault,
+		BaseURLIsDefault: v.Config.BaseURLIsDefault, Examines: v.Deps.Doctor != nil,
 	}
 }
 
@@ -44,6 +46,9 @@ type examiner struct{ running sync.Mutex }
 
 func (x *examiner) examine(v *frame.Visit) error {
 	p := newAboutPage(v)
+	if !p.Examines {
+		return web.Missing("There is no such page.")
+	}
 	if !x.running.TryLock() {
 		p.Busy = true
 		return v.Page("about", p)

@@ -153,7 +153,7 @@ type Deps struct {
 	Endpoints    Endpoints
 	Portal       Portal
 	OIDC         *oidc.Client // nil: no issuer signs people in
-	// Doctor examines this node and its engines, for up to half a minute.
+	// Doctor examines this node and its engines, for up to half a minute; nil: nothing does.
 	Doctor func(ctx context.Context) ([]Check, error)
 }
 

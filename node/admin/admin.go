@@ -1,5 +1,5 @@
-// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, doctor,
-// backup) on its command socket. Package command is the client; the types of requests and answers stand here beside
+// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, backup,
+// and those of features) on its command socket. Package command is the client; the types of requests and answers stand here beside
 // their handlers, one file for each command.
 //
 // The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config"
@@ -42,10 +41,10 @@ type Deps struct {
 	Producer   Producer
 	Endpoints  Endpoints
 	Partitions func() (Partitions, error)
-	Doctor     func(context.Context) (doctor.Report, error)
 	Backup     func(ctx context.Context, dir, previous string) (backup.Manifest, error)
 	BaseURL    string
 	Now        func() time.Time
+	Answers    map[string]func(*http.Request) (any, error) // of features, by pattern
 }
 
 // validate reports every dependency that is missing.
@@ -54,8 +53,8 @@ func (d Deps) validate() error {
 	for name, isSet := range map[string]bool{
 		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
 		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "Endpoints": d.Endpoints != nil,
-		"Partitions": d.Partitions != nil, "Doctor": d.Doctor != nil, "Backup": d.Backup != nil,
-		"BaseURL": d.BaseURL != "", "Now": d.Now != nil,
+		"Partitions": d.Partitions != nil, "Backup": d.Backup != nil,
+		"BaseURL": d.BaseURL != "", "Now": d.Now != nil, "Answers": d.Answers != nil,
 	} {
 		if !isSet {
 			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
@@ -83,7 +82,6 @@ func New(d Deps) (http.Handler, error) {
 		"POST /backup":       s.handleWithProgress(d.backUp),
 		"GET /dead":          s.handle(dead.list),
 		"POST /dead/retry":   s.handleWithProgress(dead.retry),
-		"GET /doctor":        s.handle(func(r *http.Request) (any, error) { return d.Doctor(r.Context()) }),
 		"POST /move":         s.handleWithProgress(moves.move),
 		"GET /keys":          s.handle(keys.list),
 		"POST /keys":         s.handle(keys.create),
@@ -99,6 +97,9 @@ func New(d Deps) (http.Handler, error) {
 		"POST /resume":       s.handleWithProgressUpTo(maxImport, configurations.resumeEndpoints),
 	} {
 		mux.HandleFunc(pattern, handler)
+	}
+	for pattern, f := range d.Answers {
+		mux.HandleFunc(pattern, s.handle(f))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: audit.Operator})))

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
-	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -70,7 +69,7 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 		CheckURL:   func(string) error { return nil },
 		Dead:       func() (DeadLetters, error) { return nil, nil },
 		Partitions: func() (Partitions, error) { return nil, nil },
-		Doctor:     func(context.Context) (doctor.Report, error) { return doctor.Report{}, nil },
+		Answers:    map[string]func(*http.Request) (any, error){},
 		Backup:     func(context.Context, string, string) (backup.Manifest, error) { return backup.Manifest{}, nil },
 	}
 	some(&d)

@@ -279,8 +279,11 @@ func (s Config) ServedCertificate() string {
 	return s.TLSCertFile
 }
 
-// ACMEDir is the directory of the account key and the certificates, in the data directory.
-const ACMEDir = "acme"
+// Names in the data directory.
+const (
+	ACMEDir = "acme" // the account key and the certificates
+	LogDir  = "log"
+)
 
 // EngineHosts returns the hosts of Kafka, ClickHouse and Redis that the settings name.
 func (s Config) EngineHosts() []string {

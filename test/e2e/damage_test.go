@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/test/must"
 )
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"

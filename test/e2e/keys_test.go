@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/node/doctor"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"

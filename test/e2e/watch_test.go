@@ -21,7 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/features/demo"
-	"github.com/eventrelay/relay/node/doctor"
+	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"

@@ -163,7 +163,7 @@ func (c *code) readFile(s source) {
 				c.addFlag(n.Args)
 			}
 		case *ast.CompositeLit:
-			if typeName, ok := n.Type.(*ast.Ident); ok && typeName.Name == "toggle" {
+			if typeName, ok := n.Type.(*ast.SelectorExpr); ok && typeName.Sel.Name == "Toggle" {
 				c.addFlag(n.Elts)
 			}
 		case *ast.ValueSpec:

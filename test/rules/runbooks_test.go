@@ -14,7 +14,7 @@ import (
 // looks for commands, flags, settings and metrics, and deploy/prometheus reads the queries.
 func TestRunbooksQuoteTheCode(t *testing.T) {
 	c := readCode(t)
-	source := must.Get(os.ReadFile("node/doctor/doctor.go"))(t)
+	source := must.Get(os.ReadFile("features/doctor/doctor.go"))(t)
 	var checks []string
 	for _, m := range regexp.MustCompile(`\{"([\w ]+)", (?:x\.|single\()`).FindAllSubmatch(source, -1) {
 		checks = append(checks, string(m[1]))

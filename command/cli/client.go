@@ -1,4 +1,4 @@
-package command
+package cli
 
 import (
 	"bufio"
@@ -11,17 +11,24 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"path/filepath"
 	"time"
 
-	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/private"
 )
 
-// client sends commands to the running process over its command socket.
-type client struct {
+// Client sends commands to the running process over its command socket.
+type Client struct {
+	AsJSON   bool
+	Out, Err io.Writer
 	path     string
-	asJSON   bool
-	out, err io.Writer
+}
+
+// Client returns a client of the process with this data directory, which prints to the output of the call. It connects
+// with the first request.
+func (c Call) Client(dataDir string, asJSON bool) *Client {
+	return &Client{AsJSON: asJSON, Out: c.Stdout, Err: c.Stderr, path: filepath.Join(dataDir, admin.SocketFile)}
 }
 
 // Bounds of a call: a healthy process answers within callTimeout, and a list of all keys fits into maxAnswer bytes.
@@ -33,17 +40,17 @@ const (
 type noProcessError struct{ path string }
 
 func (e noProcessError) Error() string {
-	return cli.ErrNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
+	return ErrNoProcess.Error() + " on " + e.path + "; start one, or name its data directory with --data-dir"
 }
 
-func (e noProcessError) Is(target error) bool { return target == cli.ErrNoProcess }
+func (e noProcessError) Is(target error) bool { return target == ErrNoProcess }
 
-// call sends one request, with body as JSON unless it is nil, and decodes the answer into the value into. With --json
+// Call sends one request, with body as JSON unless it is nil, and decodes the answer into the value into. With --json
 // it prints the answer unchanged, else it calls print.
-func (c *client) call(ctx context.Context, method, path string, body, into any, print func()) error {
+func (c *Client) Call(ctx context.Context, method, path string, body, into any, print func()) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	resp, err := c.request(ctx, method, path, body)
+	resp, err := c.Request(ctx, method, path, body)
 	if err != nil {
 		return err
 	}
@@ -55,19 +62,19 @@ func (c *client) call(ctx context.Context, method, path string, body, into any, 
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
-	if c.asJSON {
-		_, err := c.out.Write(raw)
+	if c.AsJSON {
+		_, err := c.Out.Write(raw)
 		return err
 	}
 	print()
 	return nil
 }
 
-// callWithProgress posts a long command. The answer is a line of JSON for each step; show gets each, or with --json
+// CallWithProgress posts a long command. The answer is a line of JSON for each step; show gets each, or with --json
 // they are printed unchanged. The last line is {"finished":true} or {"error":"…"}; an answer that ends without either
 // was cut off.
-func (c *client) callWithProgress(ctx context.Context, path string, body any, show func(line []byte) error) error {
-	resp, err := c.request(ctx, http.MethodPost, path, body)
+func (c *Client) CallWithProgress(ctx context.Context, path string, body any, show func(line []byte) error) error {
+	resp, err := c.Request(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return err
 	}
@@ -82,15 +89,15 @@ func (c *client) callWithProgress(ctx context.Context, path string, body any, sh
 		if err := json.Unmarshal(lines.Bytes(), &end); err != nil {
 			return fmt.Errorf("read answer: %w", err)
 		}
-		if c.asJSON {
-			fmt.Fprintf(c.out, "%s\n", lines.Bytes())
+		if c.AsJSON {
+			fmt.Fprintf(c.Out, "%s\n", lines.Bytes())
 		}
 		switch {
 		case end.Error != "":
 			return errors.New("refused: " + end.Error)
 		case end.Finished:
 			return nil
-		case c.asJSON:
+		case c.AsJSON:
 		default:
 			if err := show(lines.Bytes()); err != nil {
 				return fmt.Errorf("read answer: %w", err)
@@ -101,8 +108,8 @@ func (c *client) callWithProgress(ctx context.Context, path string, body any, sh
 		"the answer was cut off, and the command may have stopped; run it again"), lines.Err())
 }
 
-// request sends a request, with body as JSON unless it is a reader or nil, and returns a refusal as an error.
-func (c *client) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+// Request sends a request, with body as JSON unless it is a reader or nil, and returns a refusal as an error.
+func (c *Client) Request(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	send, isReader := body.(io.Reader)
 	if !isReader {
 		var raw []byte
@@ -139,7 +146,7 @@ func (c *client) request(ctx context.Context, method, path string, body any) (*h
 	return nil, errors.New("refused: " + refusal.Error.Message)
 }
 
-func (c *client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (c *Client) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := private.DialOwner(ctx, c.path)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, private.ErrOtherUser) {
 		return nil, fmt.Errorf("%s belongs to another user; run the command as the user of the running process: sudo "+

@@ -1,4 +1,4 @@
-package node
+package doctor
 
 import (
 	"context"
@@ -27,13 +27,12 @@ type diskSample struct {
 	free uint64
 }
 
-func newDiskHistory(n *Node) (runFunc, error) {
-	n.disk = &diskHistory{now: n.Now, free: func() (uint64, error) {
+func newDiskHistory(dataDir string, now func() time.Time) *diskHistory {
+	return &diskHistory{now: now, free: func() (uint64, error) {
 		var fs syscall.Statfs_t
-		err := syscall.Statfs(n.settings.DataDir, &fs)
+		err := syscall.Statfs(dataDir, &fs)
 		return uint64(fs.Bavail) * uint64(fs.Bsize), err // the types differ between systems
 	}}
-	return n.disk.Run, nil
 }
 
 // Run takes a sample every diskInterval until ctx ends.
