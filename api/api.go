@@ -233,12 +233,16 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	})
 	needs := []frame.AddNeeds{ofAccount.AddNeeds, x.jobs.AddNeeds}
 	var ofFeatures []frame.Route
+	var shown []frame.ShowEndpoint
 	for _, area := range deps.Areas {
 		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Erasures: deps.Erasures, Limits: deps.Limits,
-			Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL})
+			Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL, LimiterStore: deps.LimiterStore})
 		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
 		if a.AddNeeds != nil {
 			needs = append(needs, a.AddNeeds)
+		}
+		if a.ShowEndpoint != nil {
+			shown = append(shown, a.ShowEndpoint)
 		}
 	}
 	ofEndpoints := endpoints.Routes(&endpoints.Deps{
@@ -247,7 +251,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining,
 		Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
 		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
-		Needs: needs,
+		Needs: needs, Shown: shown,
 	})
 	x.catalogue = catalogue.New(c, deps.Config, deps.Events)
 	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), x.catalogue.Routes(),

@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/features/leaks/routes"
+	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -37,7 +38,7 @@ func newTestResources() (*areas, error) {
 		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes(), Document: routes.Document()}
 	}
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{ofLeaks}}, &frame.Core{Clock: time.Now})
+		Areas: []func(*frame.AreaDeps) frame.Area{ofLeaks, reconcile.API}}, &frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.

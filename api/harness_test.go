@@ -33,6 +33,7 @@ import (
 	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/features/leaks/routes"
+	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
@@ -504,7 +505,7 @@ func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
 		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
 			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
 		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}
-	}}
+	}, reconcile.API}
 }
 
 // newClient builds an API on the shared configuration; each setup may change its dependencies.

@@ -18,6 +18,7 @@ import (
 type operationText struct {
 	OperationID          string `yaml:"operationId"`
 	Tag                  string // default: that of the part
+	After                string // id of the operation that it follows; default: the one before it
 	Summary, Description string
 	Query                yaml.Node            // parameters by name
 	Parameters           []string             // names of more parameters
@@ -66,7 +67,11 @@ func (w *operationWriter) read(tag string, operations *yaml.Node) error {
 			return fmt.Errorf("%s: unknown fields %v", call, slices.Sorted(maps.Keys(op.Unknown)))
 		}
 		op.method, op.path, _ = strings.Cut(call, " ")
-		w.operations = append(w.operations, op)
+		at := len(w.operations)
+		if op.After != "" {
+			at = 1 + slices.IndexFunc(w.operations, func(x *operationText) bool { return x.OperationID == op.After })
+		}
+		w.operations = slices.Insert(w.operations, at, op)
 	}
 	return nil
 }

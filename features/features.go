@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/command/cli"
 	dashboard "github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/ingest/assigned"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -80,6 +81,8 @@ type Host struct {
 	Outbound func() egress.Config
 	// OpenFiles returns how many files this process may open, and how many it should.
 	OpenFiles func() (most, want int)
+	// Owned returns the partitions of events that this node dispatches.
+	Owned func() []int32
 
 	PublicURL  string
 	Control    *config.Control
@@ -88,6 +91,8 @@ type Host struct {
 	Producer   *stream.Producer
 	Reader     *read.Reader
 	Alerts     *alert.Alerts // nil without the role dispatch
+	Ingest     *ingest.Ingest
+	Assigned   assigned.Endpoints // those in the partitions that this node dispatches
 	Front      *web.Front
 	// OwnsFirstPartition says whether this node does what one node does for all.
 	OwnsFirstPartition atomic.Bool

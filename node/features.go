@@ -10,8 +10,9 @@ import (
 	"github.com/eventrelay/relay/features/leaks"
 	"github.com/eventrelay/relay/features/listen"
 	"github.com/eventrelay/relay/features/plan"
+	"github.com/eventrelay/relay/features/reconcile"
 )
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
-	doctor.Feature}
+	doctor.Feature, reconcile.Feature}

@@ -45,7 +45,7 @@ func newIngest(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	n.Front = &web.Front{Log: n.Log, Proxies: n.proxies, BaseURL: n.PublicURL}
-	n.ingest = ingest.New(ingest.Config{
+	n.Ingest = ingest.New(ingest.Config{
 		BaseURL: n.PublicURL, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
 	}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.Control, Keyring: n.Keyring, Producer: n.Producer, IDs: n.ids, Now: n.Now,
@@ -80,15 +80,15 @@ func newAPI(n *Node) (runFunc, error) {
 	n.api, err = api.New(cfg,
 		api.Deps{
 			Log: n.Log, Config: n.Control, Keyring: n.Keyring, Events: n.Reader,
-			Feed: n.feed, Accept: n.ingest.Acceptor(), Commands: commander{n.Producer},
+			Feed: n.feed, Accept: n.Ingest.Acceptor(), Commands: commander{n.Producer},
 			Receipts: receipts{n.Reader, n.Producer}, Erasures: n.Control, Usage: n.usage, Traffic: n.Reader,
 			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.claims, n.Limiter}, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.Reader, Runs: n.Control, Answers: n.Control},
 			Pulls:    n.pulls,
 			Recovery: n.Reader, Audit: auditLog{n.Reader, n.Control}, KeyUses: n.uses, Refusals: n.Tripwires,
 			Egress: n.Policy, Resolver: resolver, IDs: n.ids, Now: n.Now, Metrics: n.registry, Ready: n.readiness,
-			ValidateVerification: ingest.CheckVerification, Reverify: n.ingest.Reverify, Explain: n.ingest.Explain,
-			Sample: n.ingest.Sample,
+			ValidateVerification: ingest.CheckVerification, Reverify: n.Ingest.Reverify, Explain: n.Ingest.Explain,
+			Sample: n.Ingest.Sample,
 		})
 	if err != nil || !n.settings.HasRole(roles.API) {
 		return nil, err
@@ -214,7 +214,7 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 // newServer creates the HTTP server for ingest, log drains, reports and the API, with TLS if the settings name a
 // certificate.
 func newServer(n *Node) (runFunc, error) {
-	ingestHandler, apiHandler := n.ingest.Handler(), n.api.Handler()
+	ingestHandler, apiHandler := n.Ingest.Handler(), n.api.Handler()
 	notServed := n.Front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})

@@ -34,7 +34,6 @@ import (
 	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/features"
-	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/claim"
@@ -99,7 +98,6 @@ type Node struct {
 	notifier     *notify.Sender
 	guard        *stream.RetentionGuard
 	proxies      []netip.Prefix
-	ingest       *ingest.Ingest
 	features     []features.Parts // of Features
 	feed         *feed.Feed
 	readiness    *api.Readiness
@@ -163,7 +161,6 @@ var starts = []start{
 	{name: "guard of the log", new: newGuard},
 	{name: "ingest", new: newIngest},
 	{name: "sources", role: roles.Dispatch, new: newSources},
-	{name: "reconciliation", role: roles.Dispatch, new: newReconciliation},
 	{name: "stages of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Stages })},
 	{name: "event feed", new: newFeed},
 	{name: "search for damage of the store", role: roles.API, new: newDamage},
@@ -196,6 +193,7 @@ func Start(stack *Stack, settings nodeconfig.Config, log *slog.Logger, registry 
 		Log: log, Metrics: registry, Stream: settings.Stream(), Now: crash.Clock(), Policy: settings.EgressPolicy(),
 	}}
 	n.Outbound, n.Settings = n.outbound, &n.settings
+	n.Owned = n.ownedPartitions
 	n.OpenFiles = func() (most, want int) { return openFiles(), fewFiles }
 	if settings.BackUpStore != nil && !settings.Dev {
 		n.BackedUp = func() (time.Time, error) { return backedUp(settings) }
@@ -295,6 +293,7 @@ func newControl(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, err
 	}
+	n.Assigned = ownEndpoints{n.Control, n.Owned}
 	return n.Control.Run, nil
 }
 
@@ -510,6 +509,14 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 	if n.recovery != nil {
 		n.recovery.SetOwned(partitions)
 	}
+}
+
+// ownedPartitions is features.Host.Owned.
+func (n *Node) ownedPartitions() []int32 {
+	if owned := n.owned.Load(); owned != nil {
+		return *owned
+	}
+	return nil
 }
 
 // recoverClaims bounds the search for the events of the claims that a crash left pending. There are as many as requests

@@ -1,17 +1,10 @@
 package node
 
-import (
-	"github.com/eventrelay/relay/pkg/pull"
-)
+import "github.com/eventrelay/relay/pkg/pull"
 
 // newRouter creates what passes pulls to the nodes that own the partitions. local is nil without the role dispatch.
 func (n *Node) newRouter(local pull.Owner) *pull.Router {
-	deps := pull.RouterDeps{Local: local, Key: n.Control.PullKey, Owned: func() []int32 {
-		if owned := n.owned.Load(); owned != nil {
-			return *owned
-		}
-		return nil
-	}}
+	deps := pull.RouterDeps{Local: local, Key: n.Control.PullKey, Owned: n.Owned}
 	if bus := n.settings.Limit().NewBus(); bus != nil && !n.settings.Embedded {
 		deps.Bus = bus
 	}

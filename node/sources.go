@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/eventrelay/relay/ingest/reconcile"
 	"github.com/eventrelay/relay/ingest/source"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
@@ -22,12 +21,11 @@ const statusLife = 2 * time.Minute
 // ownEndpoints implements assigned.Endpoints.
 type ownEndpoints struct {
 	*config.Control
-	owned func() *[]int32
+	owned func() []int32
 }
 
 func (o ownEndpoints) OwnsPartition(partition int32) bool {
-	owned := o.owned()
-	return owned != nil && slices.Contains(*owned, partition)
+	return slices.Contains(o.owned(), partition)
 }
 
 // newSources creates the reader of the sources of endpoints in the partitions that this node dispatches.
@@ -37,27 +35,11 @@ func newSources(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	return source.New(source.Deps{
-		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.Keyring, Dial: transport.Dial,
-		Take: n.ingest.Take, MaxBody: n.ingest.MaxBody(), Now: n.Now, Metrics: n.registry,
+		Log: n.Log, Endpoints: n.Assigned, Keyring: n.Keyring, Dial: transport.Dial,
+		Take: n.Ingest.Take, MaxBody: n.Ingest.MaxBody(), Now: n.Now, Metrics: n.registry,
 		Show: func(endpoint string, s source.Status) {
 			text, _ := json.Marshal(s)
 			n.Limiter.SetSourceStatus(endpoint, string(text), statusLife)
-		},
-	}).Run, nil
-}
-
-// newReconciliation creates what asks providers for events that they could not deliver to the endpoints of this node.
-func newReconciliation(n *Node) (runFunc, error) {
-	transport, err := egress.NewTransport(n.outbound())
-	if err != nil {
-		return nil, err
-	}
-	return reconcile.New(reconcile.Deps{
-		Log: n.Log, Endpoints: ownEndpoints{n.Control, n.owned.Load}, Keyring: n.Keyring, HTTP: transport,
-		Take: n.ingest.TakeFetched, MaxBody: n.ingest.MaxBody(), Metrics: n.registry,
-		Show: func(endpoint string, s reconcile.Status, life time.Duration) {
-			text, _ := json.Marshal(s)
-			n.Limiter.SetSourceStatus(endpoint+kinds.ReconcileStatus, string(text), life)
 		},
 	}).Run, nil
 }

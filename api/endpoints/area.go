@@ -39,8 +39,10 @@ type Deps struct {
 	Portal       Portal
 	// ValidateVerification checks the signature settings of an endpoint; see Deps of package api.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
-	// Needs add to the overview what needs a person, rows renders events as in their list.
+	// Needs add to the overview what needs a person, Shown to an endpoint what features know of it, Rows renders events as
+	// in their list.
 	Needs []frame.AddNeeds
+	Shown []frame.ShowEndpoint
 	Rows  func([]event.Summary) []wire.EventRow
 }
 
@@ -56,8 +58,8 @@ func Routes(d *Deps) []frame.Route {
 	x := &endpoints{
 		Core: d.Core, config: d.Config, keyring: d.Keyring, limiterStore: d.LimiterStore, egress: d.Egress,
 		alertSettings: d.Config.AlertSettings, resolver: d.Resolver, baseURL: d.BaseURL,
-		validateVerification: d.ValidateVerification,
-		searching:            make(chan struct{}, maxSearches),
+		validateVerification: d.ValidateVerification, shown: d.Shown,
+		searching: make(chan struct{}, maxSearches),
 	}
 	dests, overviews := &destinations{Core: d.Core, endpoints: x, keyring: d.Keyring}, newOverviews(d)
 	previews := &previews{
@@ -97,7 +99,6 @@ func Routes(d *Deps) []frame.Route {
 		{Path: oneDestination + "/pull", Methods: frame.Methods{"GET": ofPulls.pull}, Leases: true},
 		{Path: oneDestination + "/ack", Methods: frame.Methods{"POST": ofPulls.acknowledge}, Computes: true},
 		{Path: oneDestination + "/consumers", Methods: frame.Methods{"GET": ofPulls.listConsumers}},
-		{Path: one + "/reconciliation", Methods: frame.Methods{"GET": x.readReconciliation}},
 		{Path: one + "/traffic", Methods: frame.Methods{"GET": overviews.readTraffic}},
 		{Path: "/v1/overview", Methods: frame.Methods{"GET": overviews.readOverview}},
 	}...)

@@ -45,6 +45,7 @@ type endpoints struct {
 	validateVerification func(v config.Verification, secrets []string) (param, message string)
 	baseURL              string
 	searching            chan struct{} // has one element for each search that runs
+	shown                []frame.ShowEndpoint
 }
 
 func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -108,8 +109,8 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	view.Warnings, view.SourceStatus = in.Warnings, a.sourceStatus(r.Context(), e)
-	if status := a.reconciliation(r.Context(), e); !time.Time(status.At).IsZero() {
-		view.Reconciliation = status
+	for _, show := range a.shown {
+		show(r.Context(), e, view)
 	}
 	w.Header().Set("ETag", frame.RevisionTag(e))
 	return web.Answer(w, status, view)

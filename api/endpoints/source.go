@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -38,32 +37,6 @@ func (a *endpoints) sourceStatus(ctx context.Context, e *config.Endpoint) *wire.
 		return nil
 	}
 	return &wire.SourceStatus{Lag: s.Lag, Error: frame.OrNull(s.Error), At: web.Time(s.At)}
-}
-
-// readReconciliation returns how the last look at the provider has ended.
-func (a *endpoints) readReconciliation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	a.CatchUp(r.Context())
-	e, err := a.EndpointInPath(r, key)
-	if err != nil {
-		return err
-	}
-	return web.Answer(w, http.StatusOK, a.reconciliation(r.Context(), e))
-}
-
-// reconciliation returns what the node that asks the provider says of it; all is zero if it says nothing.
-func (a *endpoints) reconciliation(ctx context.Context, e *config.Endpoint) *wire.Reconciliation {
-	var s struct {
-		At, Next, Since time.Time
-		Last, Total     wire.ReconcileCounts
-		Error           string
-		Failed          int
-	}
-	if e.Reconcile != nil {
-		_ = json.Unmarshal([]byte(a.limiterStore.SourceStatus(ctx, e.ID+kinds.ReconcileStatus)), &s)
-	}
-	return &wire.Reconciliation{Object: "reconciliation", EndpointID: e.ID, Provider: e.Provider,
-		At: web.Time(s.At), Next: web.Time(s.Next), Since: web.Time(s.Since), Last: s.Last, Total: s.Total,
-		Error: frame.OrNull(s.Error), FailedInARow: s.Failed}
 }
 
 // shownInbound is what a request is merged into: with masked secrets, in structs of its own.

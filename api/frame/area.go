@@ -1,7 +1,10 @@
 package frame
 
 import (
+	"context"
+
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -10,20 +13,25 @@ import (
 // AddNeeds adds what of an area needs a person.
 type AddNeeds = func(to *wire.OverviewNeeds, account string)
 
+// ShowEndpoint adds what an area knows of an endpoint to the answer that shows it.
+type ShowEndpoint = func(ctx context.Context, e *config.Endpoint, to *wire.Endpoint)
+
 // Area is what a feature adds to the API.
 type Area struct {
-	Routes   []Route
-	AddNeeds AddNeeds // nil: nothing
-	Document wire.Part
+	Routes       []Route
+	AddNeeds     AddNeeds     // nil: nothing
+	ShowEndpoint ShowEndpoint // nil: nothing
+	Document     wire.Part
 }
 
 // AreaDeps is what the API gives the area of a feature.
 type AreaDeps struct {
-	Core     *Core
-	Keyring  *seal.Keyring
-	Erasures Erasures
-	Limits   Limits
-	Egress   egress.Policy
-	Leaks    *secrets.Scanner // with the rules for leaks
-	BaseURL  string
+	Core         *Core
+	Keyring      *seal.Keyring
+	Erasures     Erasures
+	Limits       Limits
+	Egress       egress.Policy
+	Leaks        *secrets.Scanner // with the rules for leaks
+	BaseURL      string
+	LimiterStore LimiterStore
 }

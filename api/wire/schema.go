@@ -87,6 +87,9 @@ func Schemas(more []Part) (map[string]json.RawMessage, error) {
 	parts := append([]Part{{Sources: sources, Answers: answers, Requests: requests},
 		{Sources: config.FieldSources}}, more...)
 	for _, p := range parts {
+		if p.Sources == nil {
+			continue
+		}
 		if err := readComments(comments, p.Sources); err != nil {
 			return nil, err
 		}
