@@ -280,6 +280,11 @@ func readSettings(c call, more ...cli.Toggle) (settings, *slog.Logger, error) {
 		return s, nil, cli.UsageError{Err: fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
 	s.Version, s.Waits = c.Version, c.waits
+	for _, f := range node.Features {
+		if f.Check != nil {
+			s.Checks = append(s.Checks, f.Check)
+		}
+	}
 	if s.Dev = c.Name == "dev"; s.Dev || c.Name == "serve" && len(s.KafkaBrokers) == 0 {
 		s.alone()
 	}

@@ -36,6 +36,8 @@ type Feature struct {
 	New func(*Host) Parts
 	// Pages returns its pages of the dashboard; nil: none.
 	Pages func() dashboard.Area
+	// Check is its part of relay doctor; nil: none.
+	Check nodeconfig.CheckFunc
 	// Commands are its subcommands.
 	Commands []cli.Command
 }

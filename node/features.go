@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/features/demo"
 	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/features/leaks"
+	"github.com/eventrelay/relay/features/ledger"
 	"github.com/eventrelay/relay/features/listen"
 	"github.com/eventrelay/relay/features/plan"
 	"github.com/eventrelay/relay/features/reconcile"
@@ -15,4 +16,4 @@ import (
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
-	doctor.Feature, reconcile.Feature}
+	doctor.Feature, reconcile.Feature, ledger.Feature}

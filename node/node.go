@@ -31,7 +31,6 @@ import (
 	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/dispatcher"
-	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/audit"
@@ -91,7 +90,6 @@ type Node struct {
 	writer       *write.Writer
 	uses         *audit.Uses
 	usage        *usage.Usage
-	ledger       *ledger.Ledger          // nil when it is off
 	recovery     *recovery.Runner        // nil without the role dispatch
 	trimmer      *stream.Trimmer         // nil without the role dispatch
 	owned        atomic.Pointer[[]int32] // partitions that this node dispatches
@@ -143,7 +141,6 @@ var starts = []start{
 	{name: "store reader", new: newReader},
 	{name: "claims", new: newClaims},
 	{name: "usage", new: newUsage},
-	{name: "ledger", role: roles.Dispatch, new: newLedger},
 	{name: "recovery", role: roles.Dispatch, new: newRecovery},
 	{name: "trimming of the log", role: roles.Dispatch, new: newTrimmer},
 	{name: "eraser of payloads", role: roles.Dispatch, new: newEraser},
@@ -398,22 +395,6 @@ func newUsage(n *Node) (runFunc, error) {
 	return n.usage.Run, nil
 }
 
-// newLedger creates the ledger, which reconciles the partitions that this node dispatches.
-func newLedger(n *Node) (runFunc, error) {
-	if n.settings.LedgerSeconds == 0 {
-		return nil, nil
-	}
-	cfg := ledger.DefaultConfig()
-	cfg.Every = time.Duration(n.settings.LedgerSeconds) * time.Second
-	cfg.Window = max(cfg.Window, cfg.Every)
-	var err error
-	if n.ledger, err = ledger.New(
-		cfg, ledger.Deps{Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Now}); err != nil {
-		return nil, err
-	}
-	return n.ledger.Run, nil
-}
-
 func newDispatcher(n *Node) (runFunc, error) {
 	cfg := dispatcher.DefaultConfig()
 	cfg.MaxTransformedBody = 2 * n.settings.MaxBody
@@ -503,9 +484,6 @@ func (n *Node) setOwnedPartitions(partitions []int32) {
 	n.OwnsFirstPartition.Store(slices.Contains(partitions, 0))
 	n.Control.SetOwner(n.OwnsFirstPartition.Load())
 	n.trimmer.SetOwner(n.OwnsFirstPartition.Load())
-	if n.ledger != nil {
-		n.ledger.SetPartitions(partitions)
-	}
 	if n.recovery != nil {
 		n.recovery.SetOwned(partitions)
 	}

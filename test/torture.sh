@@ -42,7 +42,7 @@ parts=(
 	"feed ./api/feed EachEventOnce"
 	"engines ./test/kit KafkaClusterSurvives"
 	"limits ./pkg/limit MinuteOfTraffic"
-	"ledger ./dispatcher/ledger RandomHistories"
+	"ledger ./features/ledger RandomHistories"
 	"kinds test/kinds/moto.sh"
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"

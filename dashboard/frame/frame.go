@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -157,14 +158,8 @@ type Deps struct {
 	Doctor func(ctx context.Context) ([]Check, error)
 }
 
-// Check is the result of one check of an engine, of the configuration or of the ledger.
-type Check struct {
-	Name    string
-	State   string // ok, warn (needs attention within a day) or fail
-	Text    string
-	Advice  string // what to do next; may be empty
-	Details []string
-}
+// Check is the result of one check.
+type Check = nodeconfig.Check
 
 // Waiting counts what waits for a person, in memory and fast enough for the menu of every page.
 type Waiting interface {

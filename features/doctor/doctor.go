@@ -27,6 +27,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -65,8 +66,8 @@ type Target struct {
 	CertFile string
 	// Endpoints are where ClickHouse and Redis use TLS; the doctor asks Kafka for its own.
 	Endpoints []Endpoint
-	// Ledger reconciles accepted events with their deliveries; nil = skip this check.
-	Ledger func(context.Context) Check
+	// Checks are those of features.
+	Checks []nodeconfig.CheckFunc
 	// DroppedHits returns how many hits of leaked secrets have no finding since the node's start; nil = skip this.
 	DroppedHits func() int64
 	// Missing are the records of the embedded log that were lost and are not trimmed yet.
@@ -142,8 +143,10 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	if target.Issuer != nil {
 		groups = append(groups, checkGroup{"sign-in", single(x.issuer)})
 	}
-	if target.Ledger != nil {
-		groups = append(groups, checkGroup{"ledger", single(target.Ledger)})
+	for _, check := range target.Checks {
+		groups = append(groups, checkGroup{"", single(func(ctx context.Context) Check {
+			return check(ctx, target.Stream, target.Now)
+		})})
 	}
 	results := make([][]Check, len(groups))
 	var all sync.WaitGroup
@@ -307,19 +310,13 @@ func (x *checker) issuer(ctx context.Context) Check {
 
 // States of a check.
 const (
-	StateOK   = "ok"
-	StateWarn = "warn" // needs attention within a day
-	StateFail = "fail" // something does not work, or events may be lost
+	StateOK   = nodeconfig.StateOK
+	StateWarn = nodeconfig.StateWarn
+	StateFail = nodeconfig.StateFail
 )
 
 // Check is the result of one check.
-type Check struct {
-	Name    string   `json:"name"`
-	State   string   `json:"state"`
-	Text    string   `json:"text"`
-	Advice  string   `json:"advice,omitempty"` // what to do next
-	Details []string `json:"details,omitempty"`
-}
+type Check = nodeconfig.Check
 
 // Report is the result of relay doctor.
 type Report struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -64,7 +65,10 @@ func TestEveryCheckFailsWhenNothingAnswers(t *testing.T) {
 		},
 		Redis:   func(context.Context) (time.Duration, error) { return 0, unavailable },
 		DataDir: "/nowhere", Now: time.Now,
-		Ledger: func(ctx context.Context) Check { <-ctx.Done(); return Check{State: StateWarn} },
+		Checks: []nodeconfig.CheckFunc{func(ctx context.Context, _ stream.Config, _ func() time.Time) Check {
+			<-ctx.Done()
+			return Check{Name: "ledger", State: StateWarn}
+		}},
 	})
 	is.ErrorIs(t, err, context.DeadlineExceeded, "ended with")
 	for _, c := range report.Checks {

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dashboard"
-	"github.com/eventrelay/relay/dispatcher/ledger"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/certfile"
 	"github.com/eventrelay/relay/pkg/crash"
@@ -24,15 +22,9 @@ import (
 	"github.com/eventrelay/relay/store/schema"
 )
 
-const (
-	// redisTime bounds a PING. It is longer than the limiter's timeout, so that the doctor measures a slow Redis and does
-	// not report it as unavailable.
-	redisTime = 2 * time.Second
-	// ledgerSpan is how far back the doctor reconciles events. ledgerRecordsPerSecond bounds how fast it reads, so that
-	// deliveries have the disk.
-	ledgerSpan             = time.Hour
-	ledgerRecordsPerSecond = 200_000
-)
+// redisTime bounds a PING. It is longer than the limiter's timeout, so that the doctor measures a slow Redis and does
+// not report it as unavailable.
+const redisTime = 2 * time.Second
 
 // node is the doctor of one node.
 type node struct {
@@ -42,13 +34,9 @@ type node struct {
 
 func newParts(h *features.Host) features.Parts {
 	n := &node{Host: h, disk: newDiskHistory(h.Settings.DataDir, h.Now)}
-	h.Examine = func(ctx context.Context) ([]dashboard.Check, error) {
+	h.Examine = func(ctx context.Context) ([]Check, error) {
 		r, err := n.examine(ctx)
-		checks := make([]dashboard.Check, len(r.Checks))
-		for i, c := range r.Checks {
-			checks[i] = dashboard.Check(c)
-		}
-		return checks, err
+		return r.Checks, err
 	}
 	return features.Parts{
 		Hooks: []features.Start{{Name: "disk history",
@@ -81,7 +69,7 @@ func (n *node) examine(ctx context.Context) (Report, error) {
 func newTarget(s nodeconfig.Config, log stream.Config, baseURL string, now func() time.Time) Target {
 	return Target{
 		Stream: log, ReplicationFactor: s.Copies(), Trims: s.HasRole(roles.Dispatch),
-		Redis: pingRedis(s), Ledger: auditLedger(log, now),
+		Redis: pingRedis(s), Checks: s.Checks,
 		DataDir:  s.DataDir,
 		BaseURL:  baseURL,
 		WeakKeys: s.WeakKeys(), Now: now, Retention: s.Retention(), RedisSettings: redisSettings(s),
@@ -178,30 +166,6 @@ func redisSettings(s nodeconfig.Config) func(context.Context) (limit.Settings, e
 		cfg := s.Limit()
 		cfg.Timeout = redisTime
 		return limit.ReadSettings(ctx, cfg)
-	}
-}
-
-// auditLedger returns the check that reconciles the events of the last hour.
-func auditLedger(conf stream.Config, now func() time.Time) func(context.Context) Check {
-	return func(ctx context.Context) Check {
-		r, err := ledger.Audit(ctx, conf, ledger.Span{Since: now().Add(-ledgerSpan), PerSecond: ledgerRecordsPerSecond})
-		switch {
-		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrTooMany):
-			return Check{State: StateOK,
-				Text: fmt.Sprintf("the last %v has too many events to reconcile here; the metrics relay_ledger_* cover all of "+
-					"them", ledgerSpan)}
-		case err != nil:
-			return Check{State: StateWarn, Text: err.Error(), Advice: "run relay doctor again"}
-		}
-		c := Check{State: StateOK, Text: r.Counts.String()}
-		for _, l := range r.Losses {
-			c.Details = append(c.Details, l.String())
-		}
-		if r.Lost > 0 {
-			c.State, c.Advice = StateFail, "deliveries are lost: keep the log as it is, and replay the events of "+
-				"these deliveries"
-		}
-		return c
 	}
 }
 

@@ -124,6 +124,7 @@ type Config struct {
 	SyncTables func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
 	// BackUpStore lets use copy a backup of the store from a directory; nil: the store is elsewhere.
 	BackUpStore func(ctx context.Context, use func(dir string) error) error
+	Checks      []CheckFunc // of features, for relay doctor
 	Waits       Waits
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dispatcher/ledger"
+	"github.com/eventrelay/relay/features/ledger"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"

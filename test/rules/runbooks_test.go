@@ -14,10 +14,11 @@ import (
 // looks for commands, flags, settings and metrics, and deploy/prometheus reads the queries.
 func TestRunbooksQuoteTheCode(t *testing.T) {
 	c := readCode(t)
-	source := must.Get(os.ReadFile("features/doctor/doctor.go"))(t)
+	source := text(t, "features/doctor/doctor.go") + text(t, "features/ledger/feature.go")
 	var checks []string
-	for _, m := range regexp.MustCompile(`\{"([\w ]+)", (?:x\.|single\()`).FindAllSubmatch(source, -1) {
-		checks = append(checks, string(m[1]))
+	name := regexp.MustCompile(`\{(?:Name: )?"([\w ]+)", (?:x\.|single\(|State: )`)
+	for _, m := range name.FindAllStringSubmatch(source, -1) {
+		checks = append(checks, m[1])
 	}
 	all := documents(t)
 	runbooks := all[slices.IndexFunc(all, func(d document) bool { return d.name == "docs/operate/runbooks.md" })]

@@ -36,8 +36,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,9 +50,7 @@ type Ledger struct {
 	stream  stream.Config
 	now     func() time.Time
 	metrics *metrics
-
-	mu         sync.Mutex // guards partitions
-	partitions []int32
+	owned   func() []int32
 }
 
 // New validates its arguments. It connects to nothing.
@@ -62,17 +58,10 @@ func New(cfg Config, deps Deps) (*Ledger, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, log: deps.Log, stream: deps.Stream, now: deps.Now}
+	l := &Ledger{cfg: cfg, log: deps.Log, stream: deps.Stream, now: deps.Now, owned: deps.Owned}
 	var err error
 	l.metrics, err = newMetrics(deps.Metrics)
 	return l, err
-}
-
-// SetPartitions sets the partitions of events that this node dispatches. The next run follows these.
-func (l *Ledger) SetPartitions(partitions []int32) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.partitions = slices.Clone(partitions)
 }
 
 // Run reconciles the log every Config.Every until ctx ends. A run that fails is logged, counted and repeated:
@@ -98,14 +87,11 @@ func (l *Ledger) Run(ctx context.Context) error {
 
 // runOnce runs the followers once and returns the pause before the next run.
 func (l *Ledger) runOnce(ctx context.Context, f *followers) time.Duration {
-	l.mu.Lock()
-	partitions := l.partitions
-	l.mu.Unlock()
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, 3*l.cfg.Every+time.Minute) // longer than a throttled run takes
 	defer cancel()
 	unaudited := f.unaudited
-	found, err := f.run(limited, partitions)
+	found, err := f.run(limited, l.owned())
 	l.metrics.unaudited.Add(float64(f.unaudited - unaudited))
 	l.metrics.records.Add(float64(found.records))
 	switch {
@@ -177,11 +163,12 @@ type Deps struct {
 	Stream  stream.Config
 	Metrics prometheus.Registerer
 	Now     func() time.Time
+	Owned   func() []int32 // the partitions of events that this node dispatches
 }
 
 func (d Deps) validate() error {
-	if d.Log == nil || d.Metrics == nil || d.Now == nil {
-		return errors.New("ledger: Log, Metrics and Now are needed")
+	if d.Log == nil || d.Metrics == nil || d.Now == nil || d.Owned == nil {
+		return errors.New("ledger: Log, Metrics, Now and Owned are needed")
 	}
 	return d.Stream.Validate()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/eventrelay/relay/dispatcher/ledger"
+	"github.com/eventrelay/relay/features/ledger"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -159,11 +159,11 @@ func runShowsCounts(t *testing.T, b *logFixture) {
 	cfg.Every = time.Second
 	var errs kit.Buffer
 	l := must.Get(ledger.New(cfg,
-		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now}))(t)
+		ledger.Deps{Log: slog.New(slog.NewTextHandler(&errs, nil)), Stream: b.stream, Metrics: registry, Now: time.Now,
+			Owned: func() []int32 { return []int32{0} }}))(t)
 	before, waiting := b.accept(0, "a"), b.accept(0, "a", "b")
 	b.produceOutcome(before, "a", event.Delivered, time.Time{})
 	b.accept(1, "a") // followed by another node
-	l.SetPartitions([]int32{0})
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dispatcher/ledger"
+	"github.com/eventrelay/relay/features/ledger"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
