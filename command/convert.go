@@ -12,14 +12,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Directories in the data directory of dev that hold a log.
 const (
-	logDir    = nodeconfig.LogDir
 	newLogDir = "log.new"   // a copy; all of it if oldKafka exists
 	kafkaDir  = "kafka"     // of versions that ran an embedded Kafka
 	oldKafka  = "kafka.old" // one that was copied
@@ -39,20 +38,20 @@ func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 	if !exists(in(kafkaDir)) {
 		return nil
 	}
-	if exists(in(logDir)) {
+	if exists(in(nodeconfig.LogDir)) {
 		return fmt.Errorf("%s has two logs: an older version of relay ran after this one had converted its log to %s. "+
 			"Restore a copy of the data directory, or remove the directory %s, and with it what the older version accepted",
-			s.DataDir, in(logDir), in(kafkaDir))
+			s.DataDir, in(nodeconfig.LogDir), in(kafkaDir))
 	}
 	began := time.Now()
-	log.Info("converting the log of an older version", "from", in(kafkaDir), "to", in(logDir))
+	log.Info("converting the log of an older version", "from", in(kafkaDir), "to", in(nodeconfig.LogDir))
 	if err := removeAll(in(newLogDir)); err != nil {
 		return err
 	}
 	if err := copyKafka(ctx, s, in(kafkaDir), in(newLogDir), log); err != nil {
 		return fmt.Errorf("convert the log in %s: %w", in(kafkaDir), err)
 	}
-	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), backup.SyncDir(s.DataDir)); err != nil {
+	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), private.SyncDir(s.DataDir)); err != nil {
 		return fmt.Errorf("take the old log away: %w", err)
 	}
 	if err := switchLog(s.DataDir); err != nil {
@@ -64,9 +63,9 @@ func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 
 // switchLog makes the copy the log, unless it is, and removes what it was copied from.
 func switchLog(dir string) error {
-	to := filepath.Join(dir, logDir)
+	to := filepath.Join(dir, nodeconfig.LogDir)
 	if !exists(to) {
-		if err := errors.Join(os.Rename(filepath.Join(dir, newLogDir), to), backup.SyncDir(dir)); err != nil {
+		if err := errors.Join(os.Rename(filepath.Join(dir, newLogDir), to), private.SyncDir(dir)); err != nil {
 			return fmt.Errorf("switch to the converted log: %w", err)
 		}
 	}

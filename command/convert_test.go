@@ -89,14 +89,14 @@ func TestConvertLog(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || exists(filepath.Join(dir, logDir)) || !exists(old) {
+		if !errors.Is(err, context.DeadlineExceeded) || exists(filepath.Join(dir, nodeconfig.LogDir)) || !exists(old) {
 			t.Fatalf("after %v: %v", wait, err)
 		}
 	}
 	if exists(old) || exists(filepath.Join(dir, newLogDir)) {
 		t.Error("something else than the converted log is left")
 	}
-	converted := must.Get(stream.OpenLog(stream.LogConfig{Dir: filepath.Join(dir, logDir), Fsync: true}))(t)
+	converted := must.Get(stream.OpenLog(stream.LogConfig{Dir: filepath.Join(dir, nodeconfig.LogDir), Fsync: true}))(t)
 	stop := runs(t, converted.Run)
 	got := contentsOf(t, stream.Config{Embedded: converted, Prefix: "relay."})
 	is.Same(t, got, want, cmpopts.EquateEmpty())
@@ -106,12 +106,12 @@ func TestConvertLog(t *testing.T) {
 		func() { must.Do(t, os.Mkdir(filepath.Join(dir, oldKafka), 0o700)) },
 		func() {
 			must.Do(t, os.Mkdir(filepath.Join(dir, oldKafka), 0o700))
-			must.Do(t, os.Rename(filepath.Join(dir, logDir), filepath.Join(dir, newLogDir)))
+			must.Do(t, os.Rename(filepath.Join(dir, nodeconfig.LogDir), filepath.Join(dir, newLogDir)))
 		},
 	} {
 		interrupted()
 		if err := convert(t.Context()); err != nil || exists(filepath.Join(dir, oldKafka)) ||
-			!exists(filepath.Join(dir, logDir, "state.log")) {
+			!exists(filepath.Join(dir, nodeconfig.LogDir, "state.log")) {
 			t.Errorf("interrupted after the copy was whole: %v", err)
 		}
 	}
@@ -177,12 +177,13 @@ func fillLog(t *testing.T, c stream.Config) {
 
 // A start refuses a directory that has lost its log or its master key, and no other.
 func TestLostParts(t *testing.T) {
-	const state, store = logDir + "/" + segment.StateFile, storeDir + "/db"
+	const state, store = nodeconfig.LogDir + "/" + segment.StateFile, storeDir + "/db"
+	const keys, logDir, claims = nodeconfig.MasterKeysFile, nodeconfig.LogDir, nodeconfig.ClaimsFile
 	for want, dirs := range map[string][][]string{
-		"": {{}, {masterKeysFile}, {storeDir, logDir}, {masterKeysFile, store, state}, {masterKeysFile, store, kafkaDir},
-			{masterKeysFile, claimsFile, oldKafka}, {masterKeysFile, logDir + "/x"}},
+		"": {{}, {keys}, {storeDir, logDir}, {keys, store, state}, {keys, store, kafkaDir},
+			{keys, claims, oldKafka}, {keys, logDir + "/x"}},
 		"its master key": {{state}, {store}, {kafkaDir}},
-		"has no log":     {{masterKeysFile, store}, {masterKeysFile, claimsFile, logDir + "/lost+found"}},
+		"has no log":     {{keys, store}, {keys, claims, logDir + "/lost+found"}},
 	} {
 		for _, names := range dirs {
 			s := settings{Config: nodeconfig.Config{DataDir: t.TempDir(), Embedded: true}}

@@ -16,12 +16,15 @@ import (
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/embedded/clickhouse"
 	"github.com/eventrelay/relay/pkg/embedded/redis"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 )
+
+// databaseName is the database of the embedded store.
+const databaseName = "relay"
 
 // embeddedEngine is Redis or ClickHouse inside the binary.
 type embeddedEngine interface {
@@ -152,7 +155,7 @@ func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry promet
 	if err := convertLog(st.Context(), *s, log); err != nil {
 		return err
 	}
-	embedded, err := stream.OpenLog(stream.LogConfig{Dir: filepath.Join(s.DataDir, logDir), Fsync: s.Fsync,
+	embedded, err := stream.OpenLog(stream.LogConfig{Dir: filepath.Join(s.DataDir, nodeconfig.LogDir), Fsync: s.Fsync,
 		SkipMissing: s.SkipMissing, Log: log, Metrics: registry})
 	if errors.Is(err, stream.ErrRecordsMissing) {
 		err = fmt.Errorf("%w. To go on without these records, set RELAY_SKIP_MISSING_RECORDS=true for this start", err)
@@ -189,13 +192,14 @@ func exitOnDiskFailure(run func(context.Context) error, log *slog.Logger,
 
 // startRedis starts what counts and limits. The claims of events have a file of their own.
 func startRedis(st *node.Stack, s *settings, log *slog.Logger) error {
-	server, err := redis.New(redis.Config{Counters: filepath.Join(s.DataDir, countersFile)}, redis.Deps{Log: log})
+	server, err := redis.New(redis.Config{Counters: filepath.Join(s.DataDir, nodeconfig.CountersFile)},
+		redis.Deps{Log: log})
 	if err != nil {
 		return err
 	}
 	st.Start("embedded redis", server.Run)
 	s.RedisURL, s.DialRedis = "redis://embedded", server.DialContext
-	s.ClaimsFile = filepath.Join(s.DataDir, claimsFile)
+	s.ClaimsFile = filepath.Join(s.DataDir, nodeconfig.ClaimsFile)
 	return st.Ready(server.Ready())
 }
 
@@ -212,23 +216,36 @@ func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
 		s.SyncTables = child.Sync
 	}
 	s.BackUpStore = func(ctx context.Context, use func(dir string) error) (err error) {
-		dir := filepath.Join(backups, backup.Store)
+		dir := filepath.Join(backups, "store")
 		if err := os.RemoveAll(dir); err != nil { // of a backup that was interrupted
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		if err := backup.CheckCopyRoom(s.DataDir, filepath.Join(s.DataDir, storeDir)); err != nil {
+		if err := private.CheckCopyRoom(s.DataDir, filepath.Join(s.DataDir, storeDir)); err != nil {
 			return err
 		}
 		// The engine finishes it in any case.
 		err = child.Exec(context.WithoutCancel(ctx),
-			"BACKUP DATABASE "+databaseName+" TO Disk('backups', '"+backup.Store+"')")
+			"BACKUP DATABASE "+databaseName+" TO Disk('backups', '"+filepath.Base(dir)+"')")
 		if err != nil {
 			return fmt.Errorf("back up the store: %w", err)
 		}
 		return use(dir)
 	}
 	return nil
+}
+
+// restoreStore restores the tables of a backup with the embedded ClickHouse.
+func restoreStore(ctx context.Context, s nodeconfig.Config, log *slog.Logger, from string) error {
+	st := node.NewStack(ctx, log)
+	child, err := startStore(st, &settings{Config: s}, filepath.Dir(from), log)
+	if err == nil {
+		err = child.Exec(st.Context(), "RESTORE DATABASE "+databaseName+" FROM Disk('backups', '"+filepath.Base(from)+"')")
+	}
+	if err == nil && clickhouse.SyncSupported {
+		err = child.Sync()
+	}
+	return errors.Join(err, st.Stop())
 }
 
 // startStore starts ClickHouse, with a directory for backups.

@@ -122,9 +122,9 @@ func subcommands() []subcommand {
 		for _, c := range f.Commands {
 			after := slices.IndexFunc(all, func(s subcommand) bool { return s.name == c.After })
 			all = slices.Insert(all, after+1, subcommand{c.Name, c.Help, func(ctx context.Context, of call) int {
-				of.WithSettings = func(do func(nodeconfig.Config, *slog.Logger) error, more ...cli.Toggle) int {
+				of.WithSettings = func(do func(cli.Settings, *slog.Logger) error, more ...cli.Toggle) int {
 					return withSettings(func(_ context.Context, _ call, s settings, log *slog.Logger) error {
-						return do(s.Config, log)
+						return do(cli.Settings{Config: s.Config, Argument: s.argument, Previous: s.previous}, log)
 					}, more...)(ctx, of)
 				}
 				return c.Run(ctx, of.Call)
@@ -147,8 +147,6 @@ func coreCommands() []subcommand {
 				})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
-		{"backup", "write a backup of a node that has its engines inside, while it runs", backupCommand},
-		{"restore", "restore a backup into an empty data directory", restoreCommand},
 		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
@@ -279,7 +277,7 @@ func readSettings(c call, more ...cli.Toggle) (settings, *slog.Logger, error) {
 	if err = errors.Join(err, s.Validate(needs)); err != nil {
 		return s, nil, cli.UsageError{Err: fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
-	s.Version, s.Waits = c.Version, c.waits
+	s.Version, s.Waits, s.RestoreStore = c.Version, c.waits, restoreStore
 	for _, f := range node.Features {
 		if f.Check != nil {
 			s.Checks = append(s.Checks, f.Check)

@@ -19,8 +19,8 @@ import (
 
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
-	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/segment"
 	"github.com/eventrelay/relay/pkg/web"
@@ -28,14 +28,10 @@ import (
 
 // Files in the data directory.
 const (
-	lockFile       = "relay.lock"
-	masterKeysFile = "master.keys"
-	apiKeyFile     = "api.key" // of dev
-	claimsFile     = backup.Claims
-	countersFile   = backup.Counters
-	storeDir       = "clickhouse"
-	socketDir      = "run" // of the engines
-	storeSocket    = "clickhouse.sock"
+	apiKeyFile  = "api.key" // of dev
+	storeDir    = "clickhouse"
+	socketDir   = "run" // of the engines
+	storeSocket = "clickhouse.sock"
 )
 
 // alone sets what a node decides by itself that has its log in its own process: its name, and one replica.
@@ -51,14 +47,14 @@ func (s *settings) alone() {
 // runServe runs a node, and inside of it the engines that the settings name no address of. dev is the same with the
 // defaults of development.
 func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
-	unlock, err := s.openDataDir()
+	unlock, err := s.OpenDataDir()
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if exists(filepath.Join(s.DataDir, restoringFile)) {
+	if exists(filepath.Join(s.DataDir, nodeconfig.RestoringFile)) {
 		return fmt.Errorf("%s has part of a backup, because relay restore was interrupted: remove everything but %s in "+
-			"it, and restore again", s.DataDir, masterKeysFile)
+			"it, and restore again", s.DataDir, nodeconfig.MasterKeysFile)
 	}
 	if err := s.checkNothingIsLost(); err != nil {
 		return err
@@ -83,17 +79,6 @@ func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
 	return st.Wait()
 }
 
-// openDataDir creates the data directory, closes it to other users, and locks it.
-func (s *settings) openDataDir() (unlock func(), err error) {
-	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
-		return nil, fmt.Errorf("cannot resolve the data directory: %w", err)
-	}
-	if err := private.EnsureDir(s.DataDir, lockFile); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	return private.LockDir(s.DataDir, lockFile)
-}
-
 // checkNothingIsLost refuses a data directory without its master key or its log: a start would make a new key beside
 // secrets that it does not open, or a relay without configuration that answers providers 404.
 func (s *settings) checkNothingIsLost() error {
@@ -101,13 +86,13 @@ func (s *settings) checkNothingIsLost() error {
 		return slices.ContainsFunc(names, func(name string) bool { return exists(filepath.Join(s.DataDir, name)) })
 	}
 	// A start makes store and claims after key and log. The directory of the store itself may be where a disk is mounted.
-	stored, kafka := has(filepath.Join(storeDir, "db"), claimsFile), has(kafkaDir, oldKafka)
-	logged := has(filepath.Join(logDir, segment.StateFile))
+	stored, kafka := has(filepath.Join(storeDir, "db"), nodeconfig.ClaimsFile), has(kafkaDir, oldKafka)
+	logged := has(filepath.Join(nodeconfig.LogDir, segment.StateFile))
 	switch {
 	case !s.Embedded:
-	case s.MasterKeys == "" && (stored || kafka || logged) && !has(masterKeysFile):
+	case s.MasterKeys == "" && (stored || kafka || logged) && !has(nodeconfig.MasterKeysFile):
 		return fmt.Errorf("%s has data, but not its master key: put the copy of %s back, or set RELAY_MASTER_KEYS to it. "+
-			"Nothing else opens the secrets of the configuration", s.DataDir, masterKeysFile)
+			"Nothing else opens the secrets of the configuration", s.DataDir, nodeconfig.MasterKeysFile)
 	case stored && !kafka && !logged && !s.AllowEmpty:
 		return fmt.Errorf("%s has no log, which holds the configuration and what waits to be delivered, though other data "+
 			"is there: mount it, or restore a backup (docs/operate/upgrade.md). If it is lost for good, set "+
@@ -120,7 +105,7 @@ func (s *settings) checkNothingIsLost() error {
 // set win.
 func (s *settings) createKeys() (err error) {
 	if s.Embedded && s.MasterKeys == "" {
-		s.MasterKeys, err = loadOrCreateSecret(filepath.Join(s.DataDir, masterKeysFile), func() string {
+		s.MasterKeys, err = loadOrCreateSecret(filepath.Join(s.DataDir, nodeconfig.MasterKeysFile), func() string {
 			return seal.GenerateKey("main")
 		})
 	}
@@ -184,7 +169,7 @@ func loadOrCreateSecret(path string, generate func() string) (string, error) {
 		return "", fmt.Errorf("write secret: %w", err)
 	}
 	_, werr := f.WriteString(text + "\n")
-	err = errors.Join(werr, f.Sync(), f.Close(), os.Rename(tmp, path), backup.SyncDir(filepath.Dir(path)))
+	err = errors.Join(werr, f.Sync(), f.Close(), os.Rename(tmp, path), private.SyncDir(filepath.Dir(path)))
 	if err != nil {
 		return "", fmt.Errorf("write secret: %w", err)
 	}

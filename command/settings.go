@@ -292,7 +292,7 @@ func (s settings) validateRequired(name string, fault faultFunc) {
 			}
 		}
 		// A node that is about to move into a cluster runs without delivering, on the log that it has.
-		if len(s.Roles) < len(roles.All()) && !exists(filepath.Join(s.DataDir, logDir)) {
+		if len(s.Roles) < len(roles.All()) && !exists(filepath.Join(s.DataDir, nodeconfig.LogDir)) {
 			fault("RELAY_ROLES", "must name all roles of a node that is alone: RELAY_KAFKA_BROKERS is not set")
 		}
 		return

@@ -15,7 +15,8 @@ import (
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/schema"
 )
@@ -58,7 +59,7 @@ func checkUpgrade(ctx context.Context, s settings, log *slog.Logger) (u upgradeC
 	}
 	u = upgradeCheck{Version: s.Version, Convert: exists(in(kafkaDir)), Tables: []string{}}
 	if u.Convert {
-		if err := backup.CheckCopyRoom(s.DataDir, in(kafkaDir)); err != nil {
+		if err := private.CheckCopyRoom(s.DataDir, in(kafkaDir)); err != nil {
 			return u, fmt.Errorf("the log of version 0.1 cannot be converted: %w", err)
 		}
 		return u, nil
@@ -91,7 +92,7 @@ func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := copyConfigurationLog(filepath.Join(s.DataDir, logDir), dir, s.TopicPrefix); err != nil {
+	if err := copyConfigurationLog(filepath.Join(s.DataDir, nodeconfig.LogDir), dir, s.TopicPrefix); err != nil {
 		return err
 	}
 	// The copy lacks the other topics, and what the node has written meanwhile.
@@ -130,7 +131,7 @@ func copyConfigurationLog(from, to, prefix string) error {
 		}
 	}
 	for _, name := range names {
-		err := backup.WriteFile(filepath.Join(to, name), func(w io.Writer) error {
+		err := private.WriteFile(filepath.Join(to, name), func(w io.Writer) error {
 			f, err := os.Open(filepath.Join(from, name))
 			if err != nil {
 				return err

@@ -17,6 +17,7 @@ import (
 	dashboard "github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ingest/assigned"
+	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -50,6 +51,8 @@ type Parts struct {
 	API func(*api.AreaDeps) api.Area
 	// Answers are its commands on the command socket that are answered with one value, by pattern.
 	Answers map[string]func(*http.Request) (any, error)
+	// Steps are those that are answered with a line for each step.
+	Steps map[string]func(r *http.Request, report func(any)) error
 	// Serve returns the handler of a path outside of /v1, /app and /in, nil for a path of others. notServed answers on
 	// nodes whose roles leave the path out.
 	Serve func(path string, notServed http.Handler) http.Handler
@@ -90,6 +93,7 @@ type Host struct {
 	Control    *config.Control
 	Partitions int32 // of the keyed topics
 	Limiter    *limit.Limiter
+	Claims     claim.Store
 	Producer   *stream.Producer
 	Reader     *read.Reader
 	Alerts     *alert.Alerts // nil without the role dispatch

@@ -126,9 +126,15 @@ func newSocket(n *Node) (runFunc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open command socket: %w", err)
 	}
+	answers, steps := map[string]func(*http.Request) (any, error){}, map[string]func(*http.Request, func(any)) error{}
+	for i := range n.features {
+		maps.Copy(answers, n.features[i].Answers)
+		maps.Copy(steps, n.features[i].Steps)
+	}
 	handler, err := admin.New(admin.Deps{
+		Answers: answers, Steps: steps,
 		Log: n.Log, Keys: n.Control, Uses: n.Reader, Users: n.Control, Config: n.Control, Producer: n.Producer,
-		Endpoints: n.Control, Backup: n.backup, Answers: n.answers(), BaseURL: n.dashboardURL(), Now: n.Now,
+		Endpoints: n.Control, BaseURL: n.dashboardURL(), Now: n.Now,
 		CheckURL: func(text string) error {
 			_, err := n.Policy.CheckURL(text)
 			return err
@@ -143,15 +149,6 @@ func newSocket(n *Node) (runFunc, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return (&server{listener: listener, handler: handler, log: n.Log, drain: operatorDrain}).Run, nil
-}
-
-// answers returns the commands that features answer with one value.
-func (n *Node) answers() map[string]func(*http.Request) (any, error) {
-	all := map[string]func(*http.Request) (any, error){}
-	for i := range n.features {
-		maps.Copy(all, n.features[i].Answers)
-	}
-	return all
 }
 
 // partitions reads the log for the move of an endpoint.

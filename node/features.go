@@ -5,6 +5,7 @@ package node
 import (
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/features/apply"
+	"github.com/eventrelay/relay/features/backup"
 	"github.com/eventrelay/relay/features/demo"
 	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/features/leaks"
@@ -16,4 +17,4 @@ import (
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
-	doctor.Feature, reconcile.Feature, ledger.Feature}
+	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature}

@@ -49,7 +49,7 @@ func newIngest(n *Node) (runFunc, error) {
 		BaseURL: n.PublicURL, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
 	}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.Control, Keyring: n.Keyring, Producer: n.Producer, IDs: n.ids, Now: n.Now,
-		ClockSkew: n.Control.ClockSkew, Claims: n.claims, Limits: n.Limiter, HasEvent: n.Reader.HasEvent,
+		ClockSkew: n.Control.ClockSkew, Claims: n.Claims, Limits: n.Limiter, HasEvent: n.Reader.HasEvent,
 		Rejected:      n.Limiter.NewWindow("rejected-bytes", time.Minute),
 		CheckCapacity: n.guard.Refusal, Tripwires: n.Tripwires, Front: n.Front, Spans: n.spans,
 		Transport: transport,
@@ -82,7 +82,7 @@ func newAPI(n *Node) (runFunc, error) {
 			Log: n.Log, Config: n.Control, Keyring: n.Keyring, Events: n.Reader,
 			Feed: n.feed, Accept: n.Ingest.Acceptor(), Commands: commander{n.Producer},
 			Receipts: receipts{n.Reader, n.Producer}, Erasures: n.Control, Usage: n.usage, Traffic: n.Reader,
-			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.claims, n.Limiter}, Notifier: n.notifier,
+			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.Claims, n.Limiter}, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.Reader, Runs: n.Control, Answers: n.Control},
 			Pulls:    n.pulls,
 			Recovery: n.Reader, Audit: auditLog{n.Reader, n.Control}, KeyUses: n.uses, Refusals: n.Tripwires,

@@ -27,15 +27,7 @@ func nodeMetrics(s nodeconfig.Config) []prometheus.Collector {
 		ConstLabels: prometheus.Labels{"node": s.NodeName, "version": s.Version, "roles": strings.Join(s.Roles, ",")},
 	})
 	info.Set(1)
-	lastBackup := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "relay_last_backup_timestamp_seconds",
-		Help: "Unix time at which the last successful relay backup began; NaN if there is none."}, func() float64 {
-		t, err := backedUp(s)
-		if err != nil || t.IsZero() {
-			return math.NaN()
-		}
-		return float64(t.Unix())
-	})
-	return []prometheus.Collector{info, certificateExpiry(certificateFiles(s)), lastBackup}
+	return []prometheus.Collector{info, certificateExpiry(certificateFiles(s))}
 }
 
 // processMetrics returns the metrics of the Go runtime and of the process, and the size and free space of the file

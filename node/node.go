@@ -17,7 +17,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,7 +33,6 @@ import (
 	"github.com/eventrelay/relay/dispatcher/recovery"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -47,6 +45,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/notify"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/pull"
 	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/spans"
@@ -83,8 +82,6 @@ type Node struct {
 	listener     net.Listener
 	spans        *spans.Recorder // nil without traces
 	pulls        *pull.Router
-	claims       claim.Store
-	backingUp    sync.Mutex        // held by backup
 	certificates certificates      // nil: plain HTTP
 	acme         *autocert.Manager // nil: without ACME
 	writer       *write.Writer
@@ -192,9 +189,6 @@ func Start(stack *Stack, settings nodeconfig.Config, log *slog.Logger, registry 
 	n.Outbound, n.Settings = n.outbound, &n.settings
 	n.Owned = n.ownedPartitions
 	n.OpenFiles = func() (most, want int) { return openFiles(), fewFiles }
-	if settings.BackUpStore != nil && !settings.Dev {
-		n.BackedUp = func() (time.Time, error) { return backedUp(settings) }
-	}
 	for _, f := range Features {
 		if f.New != nil {
 			n.features = append(n.features, f.New(&n.Host))
@@ -503,11 +497,11 @@ const recoverClaims = time.Minute
 
 // newClaims keeps the claims of events in a file if the settings name one, otherwise in Redis.
 func newClaims(n *Node) (runFunc, error) {
-	if n.claims = n.Limiter; n.settings.ClaimsFile == "" {
+	if n.Claims = n.Limiter; n.settings.ClaimsFile == "" {
 		return nil, nil
 	}
 	store, err := claims.Open(claims.Config{Path: n.settings.ClaimsFile, Sync: n.settings.Fsync},
-		claims.Deps{Log: n.Log, Now: n.Now, SyncDir: backup.SyncDir})
+		claims.Deps{Log: n.Log, Now: n.Now, SyncDir: private.SyncDir})
 	if err != nil {
 		return nil, err
 	}
@@ -520,7 +514,7 @@ func newClaims(n *Node) (runFunc, error) {
 		n.Log.LogAttrs(ctx, slog.LevelWarn, "cannot decide which events an interrupted node has stored: if they are sent "+
 			"again, they may be delivered twice", slog.Any("error", err))
 	}
-	n.claims = store
+	n.Claims = store
 	return func(ctx context.Context) error {
 		defer store.Close()
 		return store.Run(ctx)

@@ -36,7 +36,14 @@ type Call struct {
 	Stdout, Stderr io.Writer
 	// WithSettings reads the settings of a node, and these flags, runs do with them and returns the exit code. Package
 	// command sets it.
-	WithSettings func(do func(nodeconfig.Config, *slog.Logger) error, more ...Toggle) int
+	WithSettings func(do func(Settings, *slog.Logger) error, more ...Toggle) int
+}
+
+// Settings are those of a node, and what backup and restore have besides.
+type Settings struct {
+	nodeconfig.Config
+	Argument string // the directory of the backup, or its address in a bucket
+	Previous string // of backup: the previous one, or ""
 }
 
 // Toggle is a boolean flag of one command; it is no setting and has no environment variable.

@@ -22,8 +22,8 @@ var Feature = features.Feature{Name: "doctor", New: newParts, Commands: []cli.Co
 
 func doctorCommand(ctx context.Context, c cli.Call) int {
 	var asJSON bool
-	return c.WithSettings(func(s nodeconfig.Config, _ *slog.Logger) error {
-		return runDoctor(ctx, s, c, asJSON)
+	return c.WithSettings(func(s cli.Settings, _ *slog.Logger) error {
+		return runDoctor(ctx, s.Config, c, asJSON)
 	}, cli.JSON(&asJSON))
 }
 

@@ -1,6 +1,6 @@
-// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, backup,
-// and those of features) on its command socket. Package command is the client; the types of requests and answers stand here beside
-// their handlers, one file for each command.
+// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, and those
+// of features) on its command socket. Package command is the client; the types of requests and answers stand here
+// beside their handlers, one file for each command.
 //
 // The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
 // key. Answers are JSON: one value, or a line for each step of a long command and a last line with its end. Begin with
@@ -8,7 +8,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/audit"
-	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
@@ -41,10 +39,11 @@ type Deps struct {
 	Producer   Producer
 	Endpoints  Endpoints
 	Partitions func() (Partitions, error)
-	Backup     func(ctx context.Context, dir, previous string) (backup.Manifest, error)
 	BaseURL    string
 	Now        func() time.Time
-	Answers    map[string]func(*http.Request) (any, error) // of features, by pattern
+	// Commands of features, by pattern: with one value, or with a line for each step.
+	Answers map[string]func(*http.Request) (any, error)
+	Steps   map[string]func(r *http.Request, report func(any)) error
 }
 
 // validate reports every dependency that is missing.
@@ -53,8 +52,8 @@ func (d Deps) validate() error {
 	for name, isSet := range map[string]bool{
 		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
 		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "Endpoints": d.Endpoints != nil,
-		"Partitions": d.Partitions != nil, "Backup": d.Backup != nil,
-		"BaseURL": d.BaseURL != "", "Now": d.Now != nil, "Answers": d.Answers != nil,
+		"Partitions": d.Partitions != nil, "BaseURL": d.BaseURL != "", "Now": d.Now != nil, "Answers": d.Answers != nil,
+		"Steps": d.Steps != nil,
 	} {
 		if !isSet {
 			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
@@ -79,7 +78,6 @@ func New(d Deps) (http.Handler, error) {
 	moves := &moves{log: d.Log, endpoints: d.Endpoints, open: d.Partitions, now: d.Now}
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
-		"POST /backup":       s.handleWithProgress(d.backUp),
 		"GET /dead":          s.handle(dead.list),
 		"POST /dead/retry":   s.handleWithProgress(dead.retry),
 		"POST /move":         s.handleWithProgress(moves.move),
@@ -100,6 +98,9 @@ func New(d Deps) (http.Handler, error) {
 	}
 	for pattern, f := range d.Answers {
 		mux.HandleFunc(pattern, s.handle(f))
+	}
+	for pattern, f := range d.Steps {
+		mux.HandleFunc(pattern, s.handleWithProgress(f))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mux.ServeHTTP(w, r.WithContext(config.WithOrigin(r.Context(), config.Origin{Actor: audit.Operator})))

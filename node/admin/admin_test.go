@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
-	"github.com/eventrelay/relay/pkg/backup"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -70,7 +69,7 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 		Dead:       func() (DeadLetters, error) { return nil, nil },
 		Partitions: func() (Partitions, error) { return nil, nil },
 		Answers:    map[string]func(*http.Request) (any, error){},
-		Backup:     func(context.Context, string, string) (backup.Manifest, error) { return backup.Manifest{}, nil },
+		Steps:      map[string]func(*http.Request, func(any)) error{},
 	}
 	some(&d)
 	h := must.Get(New(d))(t)

@@ -5,6 +5,7 @@ package nodeconfig
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"net"
 	"net/netip"
@@ -20,6 +21,7 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/otlp"
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -124,8 +126,10 @@ type Config struct {
 	SyncTables func() error // syncs inserted rows to disk; nil = ClickHouse does so itself
 	// BackUpStore lets use copy a backup of the store from a directory; nil: the store is elsewhere.
 	BackUpStore func(ctx context.Context, use func(dir string) error) error
-	Checks      []CheckFunc // of features, for relay doctor
-	Waits       Waits
+	// RestoreStore restores the store in the data directory from such a directory.
+	RestoreStore func(ctx context.Context, s Config, log *slog.Logger, from string) error
+	Checks       []CheckFunc // of features, for relay doctor
+	Waits        Waits
 }
 
 // Waits shortens waits that are no settings, for tests of whole processes. One that is 0 keeps its length.
@@ -282,8 +286,13 @@ func (s Config) ServedCertificate() string {
 
 // Names in the data directory.
 const (
-	ACMEDir = "acme" // the account key and the certificates
-	LogDir  = "log"
+	ACMEDir        = "acme" // the account key and the certificates
+	LogDir         = "log"
+	ClaimsFile     = "claims.db"
+	CountersFile   = "counters.json"
+	MasterKeysFile = "master.keys"
+	LockFile       = "relay.lock"
+	RestoringFile  = "restore.incomplete" // marks an incomplete restore: no node starts on it
 )
 
 // EngineHosts returns the hosts of Kafka, ClickHouse and Redis that the settings name.
@@ -330,4 +339,15 @@ func (s Config) OIDC(redirectURL string) oidc.Config {
 		GroupsClaim: s.OIDCGroupsClaim, VerifiedClaim: s.OIDCVerifiedClaim, ReadGroups: s.OIDCReadGroups,
 		WriteGroups: s.OIDCWriteGroups, RedirectURL: redirectURL, CAFile: s.EgressCAFile, DNSServer: s.DNSServer,
 	}
+}
+
+// OpenDataDir creates the data directory, closes it to other users, and locks it.
+func (s *Config) OpenDataDir() (unlock func(), err error) {
+	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
+		return nil, fmt.Errorf("cannot resolve the data directory: %w", err)
+	}
+	if err := private.EnsureDir(s.DataDir, LockFile); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	return private.LockDir(s.DataDir, LockFile)
 }

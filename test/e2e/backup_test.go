@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node/admin"
-	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/features/backup"
+	"github.com/eventrelay/relay/features/backup/archive"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -93,7 +93,7 @@ func TestBackupAndRestore(t *testing.T) {
 	first := copied
 	copied = filepath.Join(filepath.Dir(first), "second")
 	out, code = runToEnd(t, p.command("backup", copied, "--previous", first, "--data-dir", dir))
-	m, err := backup.Verify(copied)
+	m, err := archive.Verify(copied)
 	if code != cli.ExitDone || err != nil || m.Copied == 0 || m.Copied >= m.Bytes() {
 		t.Fatalf("a backup after another ended with %d and copied %d of %d bytes: %v %s", code, m.Copied, m.Bytes(), err, out)
 	}
@@ -176,10 +176,10 @@ func TestBackupInBucket(t *testing.T) {
 			p.awaitStatus(ids[len(ids)-1], "delivered", arrival)
 		}
 	}
-	backUp := func(args ...string) admin.BackupDone {
+	backUp := func(args ...string) backup.Done {
 		t.Helper()
 		out, code := runToEnd(t, p.command(append([]string{"backup", "--data-dir", dir, "--json"}, args...)...))
-		var done admin.BackupDone
+		var done backup.Done
 		if err := json.Unmarshal([]byte(out), &done); err != nil || code != cli.ExitDone {
 			t.Fatalf("relay backup %q ended with %d: %v %s", args, code, err, out)
 		}

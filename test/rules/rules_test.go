@@ -56,7 +56,7 @@ var homes = map[string]struct {
 	"github.com/ClickHouse/clickhouse-go": {
 		[]string{"store", "features/leaks/findings", "pkg/embedded", "test/storetest", "tools/bench/fill"},
 		"one place writes SQL, each feature for its own tables, and the benchmark that fills and merges tables"},
-	"github.com/minio/minio-go": {[]string{"pkg/bucket", "dispatcher/destination"},
+	"github.com/minio/minio-go": {[]string{"features/backup", "dispatcher/destination"},
 		"only backups and deliveries leave for a bucket or a queue"},
 	"github.com/johannesboyne/gofakes3": {[]string{"test/kit"}, "it is an S3 server for tests"},
 	"github.com/testcontainers":         {[]string{"test/kit"}, "it starts engines for tests"},

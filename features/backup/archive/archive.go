@@ -1,8 +1,8 @@
-// Package backup reads and writes the format of a backup: files in a directory, and manifest.json with their sizes and
+// Package archive reads and writes the format of a backup: files in a directory, and manifest.json with their sizes and
 // SHA-256. The manifest is written last and renamed into place, so that an interrupted backup has none.
 //
-// Begin with Create, which writes a backup, and Verify, which checks one. Package node decides what is in it.
-package backup
+// Begin with Create, which writes a backup, and Verify, which checks one. Package backup decides what is in it.
+package archive
 
 import (
 	"bytes"
@@ -154,7 +154,7 @@ func (w *Writer) Add(path string, write func(io.Writer) error) error {
 	linked, err := w.link(path, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) })
 	if err == nil && !linked {
 		hash.Reset()
-		err = WriteFile(to, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) })
+		err = private.WriteFile(to, func(f io.Writer) error { return write(io.MultiWriter(f, hash)) })
 	}
 	if err != nil {
 		return err
@@ -219,32 +219,6 @@ func (w *Writer) AddTree(path, from string) error {
 	})
 }
 
-// walk calls each for a file, or all files of a directory, with the path in the backup. It leaves out files that are
-// removed meanwhile.
-func walk(path, from string, each func(path, name string, size int64) error) error {
-	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return ignoreMissing(err)
-		}
-		below, err := filepath.Rel(from, name)
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return ignoreMissing(err)
-		}
-		return each(filepath.Join(path, below), name, info.Size())
-	})
-}
-
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // Finish writes the manifest, which completes the backup, with a MAC under the first of the master keys.
 func (w *Writer) Finish(keys Keys) (Manifest, error) {
 	w.manifest.MACKey = keys.First()
@@ -264,19 +238,19 @@ func (w *Writer) Finish(keys Keys) (Manifest, error) {
 		}
 	}
 	for dir := range dirs {
-		if err := SyncDir(dir); err != nil {
+		if err := private.SyncDir(dir); err != nil {
 			return Manifest{}, err
 		}
 	}
 	path := filepath.Join(w.dir, ManifestFile)
-	err = WriteFile(path+".new", func(f io.Writer) error {
+	err = private.WriteFile(path+".new", func(f io.Writer) error {
 		_, err := f.Write(append(text, '\n'))
 		return err
 	})
 	if err == nil {
 		err = os.Rename(path+".new", path)
 	}
-	return w.manifest, errors.Join(err, SyncDir(w.dir))
+	return w.manifest, errors.Join(err, private.SyncDir(w.dir))
 }
 
 // Abandon empties the directory.
@@ -347,23 +321,11 @@ func Restore(f File, from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := WriteFile(path, func(w io.Writer) error { return copyFrom(filepath.Join(from, f.Path), w) }); err != nil {
-		return err
-	}
-	return SyncDir(filepath.Dir(path))
-}
-
-// WriteFile writes a new file and syncs it to disk.
-func WriteFile(path string, write func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	err := private.WriteFile(path, func(w io.Writer) error { return copyFrom(filepath.Join(from, f.Path), w) })
 	if err != nil {
 		return err
 	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
+	return private.SyncDir(filepath.Dir(path))
 }
 
 // copyFrom copies a plain file. It follows no link, which could lead out of a backup.
@@ -383,53 +345,13 @@ func copyFrom(path string, to io.Writer) error {
 	return err
 }
 
-// SyncDir writes a directory's entries to disk.
-func SyncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// spare are the bytes that a backup or restore leaves free on a disk: a node that runs there takes events meanwhile.
-const spare = 128 << 20
-
-// CheckRoom returns an error if the disk of a directory has too little space for so many bytes.
-func CheckRoom(dir string, need int64) error {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
-		return fmt.Errorf("read the free space of %s: %w", dir, err)
-	}
-	free := int64(fs.Bavail) * int64(fs.Bsize) // the types differ between systems
-	if free-spare >= need {
-		return nil
-	}
-	return fmt.Errorf("the disk of %s has %.1f MB free; this needs %.1f MB, and %d MB that stay free", dir,
-		float64(free)/1e6, float64(need)/1e6, spare/1_000_000)
-}
-
-// CheckCopyRoom returns an error if the disk of a directory has too little space for a copy of another directory. Files
-// that are replaced meanwhile may count twice.
-func CheckCopyRoom(dir, of string) error {
-	var need int64
-	err := walk("", of, func(_, _ string, size int64) error {
-		need += size
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return CheckRoom(dir, need)
-}
-
 // CheckRoom returns an error if the disk of the backup has too little space for files and directories, by their paths
 // in the backup. A file that the previous backup has in the same size becomes a link; only the claims may change and
 // keep their size.
 func (w *Writer) CheckRoom(from map[string]string) error {
 	var need int64
 	for path, name := range from {
-		err := walk(path, name, func(path, _ string, size int64) error {
+		err := private.Walk(path, name, func(path, _ string, size int64) error {
 			if had, ok := w.shared[filepath.ToSlash(path)]; !ok || had != size || path == Claims {
 				need += size
 			}
@@ -439,5 +361,5 @@ func (w *Writer) CheckRoom(from map[string]string) error {
 			return err
 		}
 	}
-	return CheckRoom(w.dir, need)
+	return private.CheckRoom(w.dir, need)
 }

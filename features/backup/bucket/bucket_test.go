@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/features/backup/archive"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -41,7 +41,7 @@ var keyring = func() *seal.Keyring {
 func create(t *testing.T, files map[string]string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "new")
-	w := must.Get(backup.Create(dir, "", "1.0", time.Now()))(t)
+	w := must.Get(archive.Create(dir, "", "1.0", time.Now()))(t)
 	for path, text := range files {
 		must.Do(t, w.Add(path, func(to io.Writer) error {
 			_, err := io.WriteString(to, text)
@@ -81,7 +81,7 @@ func TestUploadAndDownload(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must.Do(t, two.Download(t.Context(), dir))
-	if m := must.Get(backup.Verify(dir))(t); len(m.Files) != len(files) {
+	if m := must.Get(archive.Verify(dir))(t); len(m.Files) != len(files) {
 		t.Errorf("%d files, want %d", len(m.Files), len(files))
 	}
 	for path, text := range files {

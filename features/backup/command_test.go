@@ -1,11 +1,11 @@
-package command
+package backup
 
 import (
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/features/backup/archive"
 	"github.com/eventrelay/relay/test/is"
 )
 
@@ -13,16 +13,16 @@ import (
 func TestRestoreAuthenticates(t *testing.T) {
 	keys := "main:" + strings.Repeat("QUFB", 10) + "QUE="
 	none := filepath.Join(t.TempDir(), "master.keys")
-	other := backup.Manifest{MAC: strings.Repeat("00", 32), MACKey: "main"}
+	other := archive.Manifest{MAC: strings.Repeat("00", 32), MACKey: "main"}
 	for _, c := range []struct {
 		name     string
-		manifest backup.Manifest
+		manifest archive.Manifest
 		keys     string
 		anyone   bool
 		refused  string
 	}{
-		{"no MAC", backup.Manifest{}, keys, false, "add --unauthenticated"},
-		{"no MAC, with the flag", backup.Manifest{}, keys, true, ""},
+		{"no MAC", archive.Manifest{}, keys, false, "add --unauthenticated"},
+		{"no MAC, with the flag", archive.Manifest{}, keys, true, ""},
 		{"no keys", other, "", false, "set RELAY_MASTER_KEYS"},
 		{"no keys, with the flag", other, "", true, ""},
 		{"another MAC, with the flag", other, keys, true, "changed"},

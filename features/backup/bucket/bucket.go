@@ -1,6 +1,6 @@
 // Package bucket keeps backups in a bucket of an S3-compatible object store.
 //
-// Begin with Open. Upload writes the manifest last, as package backup does: a prefix without one has no backup. The
+// Begin with Open. Upload writes the manifest last, as package archive does: a prefix without one has no backup. The
 // addresses come from the operator's command line and environment, so the checks of URLs that customers set do not
 // apply.
 package bucket
@@ -22,7 +22,8 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/eventrelay/relay/pkg/backup"
+	"github.com/eventrelay/relay/features/backup/archive"
+	"github.com/eventrelay/relay/pkg/private"
 )
 
 // Scheme begins the address of a backup in a bucket.
@@ -94,21 +95,21 @@ func (b *Bucket) CheckEmpty(ctx context.Context) error {
 }
 
 // Manifest returns the manifest of the backup.
-func (b *Bucket) Manifest(ctx context.Context) (m backup.Manifest, err error) {
+func (b *Bucket) Manifest(ctx context.Context) (m archive.Manifest, err error) {
 	var text bytes.Buffer
-	if err = b.read(ctx, backup.ManifestFile, &text); minio.ToErrorResponse(err).Code == minio.NoSuchKey {
-		return m, backup.NoManifestError(b.String())
+	if err = b.read(ctx, archive.ManifestFile, &text); minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		return m, archive.NoManifestError(b.String())
 	}
 	if err != nil {
 		return m, fmt.Errorf("read %s: %w", b, err)
 	}
-	return backup.ParseManifest(b.String(), text.Bytes())
+	return archive.ParseManifest(b.String(), text.Bytes())
 }
 
 // Upload stores the backup of a directory, and returns how many bytes were sent. The object store itself copies what
 // the previous backup has too, unless that is nil: no backup needs another one. After an error nothing is left.
 func (b *Bucket) Upload(ctx context.Context, dir string, previous *Bucket) (sent int64, err error) {
-	m, err := backup.ReadManifest(dir)
+	m, err := archive.ReadManifest(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +152,7 @@ func (b *Bucket) Upload(ctx context.Context, dir string, previous *Bucket) (sent
 	if err := group.Wait(); err != nil {
 		return 0, err
 	}
-	return sent, b.send(ctx, dir, backup.ManifestFile)
+	return sent, b.send(ctx, dir, archive.ManifestFile)
 }
 
 func (b *Bucket) send(ctx context.Context, dir, path string) error {
@@ -162,7 +163,7 @@ func (b *Bucket) send(ctx context.Context, dir, path string) error {
 	return nil
 }
 
-func (b *Bucket) copyFrom(ctx context.Context, previous *Bucket, path string, f backup.File) (err error) {
+func (b *Bucket) copyFrom(ctx context.Context, previous *Bucket, path string, f archive.File) (err error) {
 	to := minio.CopyDestOptions{Bucket: b.name, Object: b.object(f.Path)}
 	from := minio.CopySrcOptions{Bucket: previous.name, Object: previous.object(path)}
 	if f.Size < maxCopy {
@@ -177,10 +178,10 @@ func (b *Bucket) copyFrom(ctx context.Context, previous *Bucket, path string, f 
 }
 
 // remove deletes the objects of an upload that failed.
-func (b *Bucket) remove(ctx context.Context, m backup.Manifest) error {
+func (b *Bucket) remove(ctx context.Context, m archive.Manifest) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanTime)
 	defer cancel()
-	for _, path := range append(m.Files, backup.File{Path: backup.ManifestFile}) {
+	for _, path := range append(m.Files, archive.File{Path: archive.ManifestFile}) {
 		if err := b.client.RemoveObject(ctx, b.name, b.object(path.Path), minio.RemoveObjectOptions{}); err != nil {
 			return fmt.Errorf("%s has a part of a backup: remove it: %w", b, err)
 		}
@@ -196,13 +197,13 @@ func (b *Bucket) Download(ctx context.Context, dir string) error {
 	}
 	group, running := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
-	for _, f := range append(m.Files, backup.File{Path: backup.ManifestFile}) {
+	for _, f := range append(m.Files, archive.File{Path: archive.ManifestFile}) {
 		group.Go(func() error {
 			to := filepath.Join(dir, f.Path)
 			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 				return err
 			}
-			err := backup.WriteFile(to, func(w io.Writer) error { return b.read(running, f.Path, w) })
+			err := private.WriteFile(to, func(w io.Writer) error { return b.read(running, f.Path, w) })
 			if err != nil {
 				return fmt.Errorf("download %s of %s: %w", f.Path, b, err)
 			}
