@@ -214,7 +214,7 @@ func (c *comparer) Write(p []byte) (int, error) {
 
 // AddTree copies a file, or all files of a directory.
 func (w *Writer) AddTree(path, from string) error {
-	return walk(path, from, func(path, name string, _ int64) error {
+	return private.Walk(path, from, func(path, name string, _ int64) error {
 		return w.Add(path, func(to io.Writer) error { return copyFrom(name, to) })
 	})
 }
