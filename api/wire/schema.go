@@ -227,7 +227,7 @@ func (g *generator) finish(p jsonschema.InterceptSchemaParams) (stop bool, err e
 			g.member(s, f)
 			text := g.comments[declaredIn(t, f).Name()+"."+f.Name]
 			if preset, ok := f.Tag.Lookup("preset"); ok {
-				text = strings.TrimSpace(text + " Default `" + preset + "`.")
+				text = strings.TrimSpace(cmp.Or(text, f.Tag.Get("description")) + " Default `" + preset + "`.")
 			}
 			if text != "" {
 				s.WithDescription(text)

@@ -68,7 +68,7 @@ var destinationFields = append(frame.FieldTable{{frame.OptionalText, "name"}, {f
 	destinationGroup.table()...)
 
 // destinationGroup is the fields that a destination of every kind has.
-var destinationGroup = groupOf[config.DestinationSettings]()
+var destinationGroup = groupOf[config.DestinationSettings]("")
 
 // Limits are the numbers among them.
 func (p *destinationPage) Limits() settingGroup { return destinationGroup.numbers(true, p.Form) }

@@ -283,7 +283,7 @@ var settingsFields = append(frame.FieldTable{
 }, stateGroup.table()...)
 
 // stateGroup is the fields that the page shows as config.EndpointSettings has them.
-var stateGroup = groupOf[config.EndpointSettings]()
+var stateGroup = groupOf[config.EndpointSettings]("")
 
 // StateFields is that group with a form.
 func (p *endpointPage) StateFields() settingGroup { return stateGroup.in(p.Form, false) }
@@ -469,11 +469,13 @@ func channelOptions() (options []frame.Option) {
 }
 
 // retryFields are the members of every retry policy, strategyFields those of one strategy.
-var retryFields = frame.FieldTable{
-	{frame.TextField, "retry_policy.strategy"}, {frame.Checkbox, "retry_policy.respect_retry_after"},
-	{frame.NumberField, "retry_policy.max_attempts retry_policy.jitter retry_policy.max_retry_after_seconds"},
-	{frame.WordField, "retry_policy.retry_on"},
-}
+var retryFields = append(frame.FieldTable{{frame.TextField, "retry_policy.strategy"}}, retryGroup.table()...)
+
+// retryGroup is the fields of every retry policy.
+var retryGroup = groupOf[retry.Policy]("retry_policy")
+
+// RetryFields is that group with a form.
+func (p *endpointPage) RetryFields() settingGroup { return retryGroup.in(p.Form, false) }
 
 func strategyFields(s retry.Strategy) (t frame.FieldTable) {
 	for _, m := range s.Members {

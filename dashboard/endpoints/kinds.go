@@ -49,11 +49,11 @@ func newSettingGroup(prefix string, f reflect.StructField) settingGroup {
 	return g
 }
 
-// groupOf returns the group of the members of a struct that have a label.
-func groupOf[T any]() (g settingGroup) {
+// groupOf returns the group of the members of a struct that have a label. member is where the API has the struct.
+func groupOf[T any](member string) (g settingGroup) {
 	for _, f := range wire.Members(reflect.TypeFor[T]()) {
 		if f.Tag.Get("label") != "" {
-			g.Fields = append(g.Fields, newSettingField("", f))
+			g.Fields = append(g.Fields, newSettingField(member, f))
 		}
 	}
 	return g
@@ -165,7 +165,7 @@ func newSettingField(group string, f reflect.StructField) settingField {
 		x.Words = wire.WordsOf(f.Tag.Get("enum"))
 	case f.Type.Kind() == reflect.Bool:
 		x.Check, x.kind = true, frame.Checkbox
-	case f.Type.Kind() == reflect.Int:
+	case f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Float64:
 		x.Number, x.Required, x.kind = true, group == "", frame.NumberField
 	case f.Tag.Get("entry") == "words":
 		x.kind = frame.WordField

@@ -72,6 +72,9 @@ func Preset(x any) {
 		case reflect.Int:
 			n, _ := strconv.Atoi(text)
 			at.SetInt(int64(n))
+		case reflect.Float64:
+			n, _ := strconv.ParseFloat(text, 64)
+			at.SetFloat(n)
 		case reflect.String:
 			at.SetString(text)
 		}

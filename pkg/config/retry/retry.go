@@ -12,7 +12,8 @@ import (
 	"github.com/eventrelay/relay/pkg/config/require"
 )
 
-// Policy defines when a failed delivery is tried again. Only the members of its strategy are used.
+// Policy defines when a failed delivery is tried again. Only the members of its strategy are used. The tags are those of
+// config.EndpointSettings.
 type Policy struct {
 	Strategy             string   `json:"strategy" in:"own" enum:"@strategies" description:"Default schedule."`
 	ScheduleSeconds      []int    `json:"schedule_seconds,omitempty" in:"" minItems:"1" maxItems:"50" items.minimum:"1" items.maximum:"86400" description:"Delays between attempts in seconds. The last one repeats. For schedule."`
@@ -20,11 +21,11 @@ type Policy struct {
 	Multiplier           float64  `json:"multiplier,omitempty" in:"" minimum:"1" maximum:"10" description:"Growth of the delay. For exponential. Default 2."`
 	MaxSeconds           int      `json:"max_seconds,omitempty" in:"" minimum:"1" maximum:"86400" description:"Longest delay in seconds. For exponential. Default 43200."`
 	IntervalSeconds      int      `json:"interval_seconds,omitempty" in:"" minimum:"1" maximum:"86400" description:"Delay in seconds. For linear, required."`
-	MaxAttempts          int      `json:"max_attempts" in:"" minimum:"1" maximum:"50" description:"Attempts in total, including the first one. Default 10."`
-	Jitter               float64  `json:"jitter" in:"" minimum:"0" maximum:"1" description:"Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1."`
-	RespectRetryAfter    bool     `json:"respect_retry_after" in:"" description:"Whether Retry-After of a response delays the retry. Default true."`
-	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds" in:"" minimum:"0" maximum:"86400" description:"Longest Retry-After that is followed, in seconds. Default 86400."`
-	RetryOn              []string `json:"retry_on" in:"" maxItems:"50" items.pattern:"^([34]xx|[34][0-9][0-9])$" description:"Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried."`
+	MaxAttempts          int      `json:"max_attempts" in:"" minimum:"1" maximum:"50" preset:"10" description:"Attempts in total, including the first one." label:"Maximum attempts" hint:"1 to 50. The strategy none makes one attempt, whatever this says"`
+	Jitter               float64  `json:"jitter" in:"" minimum:"0" maximum:"1" preset:"0.1" description:"Random share by which a delay varies; 0.1 is up to 10 %." label:"Jitter" hint:"0 to 1: how much a wait varies, so that retries do not come all at once"`
+	RespectRetryAfter    bool     `json:"respect_retry_after" in:"" preset:"true" description:"Whether Retry-After of a response delays the retry." label:"Respect Retry-After"`
+	MaxRetryAfterSeconds int      `json:"max_retry_after_seconds" in:"" minimum:"0" maximum:"86400" preset:"86400" description:"Longest Retry-After that is followed, in seconds." label:"Longest Retry-After" hint:"0 to 1d"`
+	RetryOn              []string `json:"retry_on" in:"" maxItems:"50" items.pattern:"^([34]xx|[34][0-9][0-9])$" description:"Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried." entry:"words" label:"Further statuses that are retried" hint:"3xx, 4xx, or single ones such as 404. Leave empty to retry only the statuses that are always retried"`
 }
 
 // Strategies that the program itself sets.
@@ -118,14 +119,18 @@ func (p *Policy) Members() []Member {
 
 // SetStrategy sets the strategy to one of StrategyNames, and its members to their defaults.
 func (p *Policy) SetStrategy(name string) {
-	next := Policy{Strategy: name}
-	if s := next.strategy(); s != nil {
-		next = s.defaults
-		next.Strategy, next.ScheduleSeconds = name, slices.Clone(s.defaults.ScheduleSeconds)
+	p.Strategy = name
+	for _, s := range retryStrategies {
+		from := s.defaults
+		from.ScheduleSeconds = slices.Clone(from.ScheduleSeconds)
+		for _, m := range s.Members {
+			to := reflect.ValueOf(m.Field(p)).Elem()
+			to.SetZero()
+			if s.Name == name {
+				to.Set(reflect.ValueOf(m.Field(&from)).Elem())
+			}
+		}
 	}
-	next.MaxAttempts, next.Jitter, next.RetryOn = p.MaxAttempts, p.Jitter, p.RetryOn
-	next.RespectRetryAfter, next.MaxRetryAfterSeconds = p.RespectRetryAfter, p.MaxRetryAfterSeconds
-	*p = next
 }
 
 // DelaySeconds returns the wait in seconds after the given number of failed attempts (from 1), without jitter and
@@ -152,9 +157,8 @@ func (p *Policy) Attempts() int {
 
 // Default returns the policy of an endpoint that sets none: ten attempts over three days.
 func Default() Policy {
-	p := Policy{
-		MaxAttempts: 10, Jitter: 0.1, RespectRetryAfter: true, MaxRetryAfterSeconds: 86_400, RetryOn: []string{"3xx", "4xx"},
-	}
+	p := Policy{RetryOn: []string{"3xx", "4xx"}}
+	require.Preset(&p)
 	p.SetStrategy(Schedule)
 	return p
 }
