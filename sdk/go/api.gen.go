@@ -4810,13 +4810,13 @@ type RetryPolicy struct {
 	// IntervalSeconds Delay in seconds. For linear, required.
 	IntervalSeconds *int `json:"interval_seconds,omitempty"`
 
-	// Jitter Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1.
+	// Jitter Random share by which a delay varies; 0.1 is up to 10 %. Default `0.1`.
 	Jitter float32 `json:"jitter"`
 
-	// MaxAttempts Attempts in total, including the first one. Default 10.
+	// MaxAttempts Attempts in total, including the first one. Default `10`.
 	MaxAttempts int `json:"max_attempts"`
 
-	// MaxRetryAfterSeconds Longest Retry-After that is followed, in seconds. Default 86400.
+	// MaxRetryAfterSeconds Longest Retry-After that is followed, in seconds. Default `86400`.
 	MaxRetryAfterSeconds int `json:"max_retry_after_seconds"`
 
 	// MaxSeconds Longest delay in seconds. For exponential. Default 43200.
@@ -4825,7 +4825,7 @@ type RetryPolicy struct {
 	// Multiplier Growth of the delay. For exponential. Default 2.
 	Multiplier *float32 `json:"multiplier,omitempty"`
 
-	// RespectRetryAfter Whether Retry-After of a response delays the retry. Default true.
+	// RespectRetryAfter Whether Retry-After of a response delays the retry. Default `true`.
 	RespectRetryAfter bool `json:"respect_retry_after"`
 
 	// RetryOn Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried.
@@ -4846,13 +4846,13 @@ type RetryPolicyInput struct {
 	// IntervalSeconds Delay in seconds. For linear, required.
 	IntervalSeconds *int `json:"interval_seconds,omitempty"`
 
-	// Jitter Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1.
+	// Jitter Random share by which a delay varies; 0.1 is up to 10 %. Default `0.1`.
 	Jitter *float32 `json:"jitter,omitempty"`
 
-	// MaxAttempts Attempts in total, including the first one. Default 10.
+	// MaxAttempts Attempts in total, including the first one. Default `10`.
 	MaxAttempts *int `json:"max_attempts,omitempty"`
 
-	// MaxRetryAfterSeconds Longest Retry-After that is followed, in seconds. Default 86400.
+	// MaxRetryAfterSeconds Longest Retry-After that is followed, in seconds. Default `86400`.
 	MaxRetryAfterSeconds *int `json:"max_retry_after_seconds,omitempty"`
 
 	// MaxSeconds Longest delay in seconds. For exponential. Default 43200.
@@ -4861,7 +4861,7 @@ type RetryPolicyInput struct {
 	// Multiplier Growth of the delay. For exponential. Default 2.
 	Multiplier *float32 `json:"multiplier,omitempty"`
 
-	// RespectRetryAfter Whether Retry-After of a response delays the retry. Default true.
+	// RespectRetryAfter Whether Retry-After of a response delays the retry. Default `true`.
 	RespectRetryAfter *bool `json:"respect_retry_after,omitempty"`
 
 	// RetryOn Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried.

@@ -5131,13 +5131,13 @@ export interface components {
             max_seconds?: number;
             /** @description Delay in seconds. For linear, required. */
             interval_seconds?: number;
-            /** @description Attempts in total, including the first one. Default 10. */
+            /** @description Attempts in total, including the first one. Default `10`. */
             max_attempts: number;
-            /** @description Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1. */
+            /** @description Random share by which a delay varies; 0.1 is up to 10 %. Default `0.1`. */
             jitter: number;
-            /** @description Whether Retry-After of a response delays the retry. Default true. */
+            /** @description Whether Retry-After of a response delays the retry. Default `true`. */
             respect_retry_after: boolean;
-            /** @description Longest Retry-After that is followed, in seconds. Default 86400. */
+            /** @description Longest Retry-After that is followed, in seconds. Default `86400`. */
             max_retry_after_seconds: number;
             /** @description Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried. */
             retry_on: string[];
@@ -5158,13 +5158,13 @@ export interface components {
             max_seconds?: number;
             /** @description Delay in seconds. For linear, required. */
             interval_seconds?: number;
-            /** @description Attempts in total, including the first one. Default 10. */
+            /** @description Attempts in total, including the first one. Default `10`. */
             max_attempts?: number;
-            /** @description Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1. */
+            /** @description Random share by which a delay varies; 0.1 is up to 10 %. Default `0.1`. */
             jitter?: number;
-            /** @description Whether Retry-After of a response delays the retry. Default true. */
+            /** @description Whether Retry-After of a response delays the retry. Default `true`. */
             respect_retry_after?: boolean;
-            /** @description Longest Retry-After that is followed, in seconds. Default 86400. */
+            /** @description Longest Retry-After that is followed, in seconds. Default `86400`. */
             max_retry_after_seconds?: number;
             /** @description Further statuses to retry: 3xx, 4xx or a status such as 404. Network errors, timeouts, 408, 409, 425, 429 and 5xx are always retried. */
             retry_on?: string[];

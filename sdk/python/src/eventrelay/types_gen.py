@@ -1988,15 +1988,15 @@ class RetryPolicy(TypedDict):
     """
     jitter: float
     """
-    Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1.
+    Random share by which a delay varies; 0.1 is up to 10 %. Default `0.1`.
     """
     max_attempts: int
     """
-    Attempts in total, including the first one. Default 10.
+    Attempts in total, including the first one. Default `10`.
     """
     max_retry_after_seconds: int
     """
-    Longest Retry-After that is followed, in seconds. Default 86400.
+    Longest Retry-After that is followed, in seconds. Default `86400`.
     """
     max_seconds: NotRequired[int]
     """
@@ -2008,7 +2008,7 @@ class RetryPolicy(TypedDict):
     """
     respect_retry_after: bool
     """
-    Whether Retry-After of a response delays the retry. Default true.
+    Whether Retry-After of a response delays the retry. Default `true`.
     """
     retry_on: list[str]
     """
@@ -2041,15 +2041,15 @@ class RetryPolicyInput(TypedDict):
     """
     jitter: NotRequired[float]
     """
-    Random share by which a delay varies; 0.1 is up to 10 %. Default 0.1.
+    Random share by which a delay varies; 0.1 is up to 10 %. Default `0.1`.
     """
     max_attempts: NotRequired[int]
     """
-    Attempts in total, including the first one. Default 10.
+    Attempts in total, including the first one. Default `10`.
     """
     max_retry_after_seconds: NotRequired[int]
     """
-    Longest Retry-After that is followed, in seconds. Default 86400.
+    Longest Retry-After that is followed, in seconds. Default `86400`.
     """
     max_seconds: NotRequired[int]
     """
@@ -2061,7 +2061,7 @@ class RetryPolicyInput(TypedDict):
     """
     respect_retry_after: NotRequired[bool]
     """
-    Whether Retry-After of a response delays the retry. Default true.
+    Whether Retry-After of a response delays the retry. Default `true`.
     """
     retry_on: NotRequired[list[RetryOnItem]]
     """
