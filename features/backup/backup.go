@@ -1,3 +1,5 @@
+// Package backup writes backups of a node that has its engines inside, while it runs, to a directory or a bucket, and
+// restores them. backup.go is the part of the node, command.go the commands.
 package backup
 
 import (
