@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -158,7 +159,7 @@ func TestCheckRoom(t *testing.T) {
 		w.shared = shared
 		err := w.CheckRoom(map[string]string{"missing": filepath.Join(above, "missing"), path: from})
 		is.Has(t, fmt.Sprint(err), want, path)
-		if err := CheckCopyRoom(above, from); err == nil {
+		if err := private.CheckCopyRoom(above, from); err == nil {
 			t.Error("a copy has room")
 		}
 		must.Do(t, os.Remove(from))
