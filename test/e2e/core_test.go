@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -31,5 +32,8 @@ func TestCoreWithoutFeatures(t *testing.T) {
 		if status, answer, _ := p.call("GET", path, nil); status != http.StatusNotFound {
 			t.Errorf("%s is answered %d %v", path, status, answer)
 		}
+	}
+	if out, code := runToEnd(t, p.command("doctor")); code != cli.ExitMisused {
+		t.Errorf("relay doctor ends with %d: %s", code, out)
 	}
 }
