@@ -20,13 +20,12 @@ import (
 // Directories in the data directory of dev that hold a log.
 const (
 	newLogDir = "log.new"   // a copy; all of it if oldKafka exists
-	kafkaDir  = "kafka"     // of versions that ran an embedded Kafka
 	oldKafka  = "kafka.old" // one that was copied
 )
 
 // convertLog turns the log of an embedded Kafka, which versions up to 0.1 had, into the log of this version. It copies
 // all of it, takes the old one away, renames the copy, and removes the old one. A conversion that was interrupted
-// before the copy was whole begins anew. Older versions know kafkaDir only: one that is started later makes an empty
+// before the copy was whole begins anew. Older versions know KafkaDir only: one that is started later makes an empty
 // log there, and nothing that it accepts is removed.
 func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 	in := func(name string) string { return filepath.Join(s.DataDir, name) }
@@ -35,23 +34,23 @@ func convertLog(ctx context.Context, s settings, log *slog.Logger) error {
 			return err
 		}
 	}
-	if !exists(in(kafkaDir)) {
+	if !exists(in(nodeconfig.KafkaDir)) {
 		return nil
 	}
 	if exists(in(nodeconfig.LogDir)) {
 		return fmt.Errorf("%s has two logs: an older version of relay ran after this one had converted its log to %s. "+
 			"Restore a copy of the data directory, or remove the directory %s, and with it what the older version accepted",
-			s.DataDir, in(nodeconfig.LogDir), in(kafkaDir))
+			s.DataDir, in(nodeconfig.LogDir), in(nodeconfig.KafkaDir))
 	}
 	began := time.Now()
-	log.Info("converting the log of an older version", "from", in(kafkaDir), "to", in(nodeconfig.LogDir))
+	log.Info("converting the log of an older version", "from", in(nodeconfig.KafkaDir), "to", in(nodeconfig.LogDir))
 	if err := removeAll(in(newLogDir)); err != nil {
 		return err
 	}
-	if err := copyKafka(ctx, s, in(kafkaDir), in(newLogDir), log); err != nil {
-		return fmt.Errorf("convert the log in %s: %w", in(kafkaDir), err)
+	if err := copyKafka(ctx, s, in(nodeconfig.KafkaDir), in(newLogDir), log); err != nil {
+		return fmt.Errorf("convert the log in %s: %w", in(nodeconfig.KafkaDir), err)
 	}
-	if err := errors.Join(os.Rename(in(kafkaDir), in(oldKafka)), private.SyncDir(s.DataDir)); err != nil {
+	if err := errors.Join(os.Rename(in(nodeconfig.KafkaDir), in(oldKafka)), private.SyncDir(s.DataDir)); err != nil {
 		return fmt.Errorf("take the old log away: %w", err)
 	}
 	if err := switchLog(s.DataDir); err != nil {

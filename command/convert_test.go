@@ -78,7 +78,7 @@ func TestConvertLog(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	dir := t.TempDir()
 	s := settings{Config: nodeconfig.Config{DataDir: dir, TopicPrefix: "relay.", Fsync: true}}
-	old := filepath.Join(dir, kafkaDir)
+	old := filepath.Join(dir, nodeconfig.KafkaDir)
 	want := keptByKafka(t, old)
 
 	convert := func(ctx context.Context) error { return convertLog(ctx, s, quiet) }
@@ -180,9 +180,9 @@ func TestLostParts(t *testing.T) {
 	const state, store = nodeconfig.LogDir + "/" + segment.StateFile, storeDir + "/db"
 	const keys, logDir, claims = nodeconfig.MasterKeysFile, nodeconfig.LogDir, nodeconfig.ClaimsFile
 	for want, dirs := range map[string][][]string{
-		"": {{}, {keys}, {storeDir, logDir}, {keys, store, state}, {keys, store, kafkaDir},
+		"": {{}, {keys}, {storeDir, logDir}, {keys, store, state}, {keys, store, nodeconfig.KafkaDir},
 			{keys, claims, oldKafka}, {keys, logDir + "/x"}},
-		"its master key": {{state}, {store}, {kafkaDir}},
+		"its master key": {{state}, {store}, {nodeconfig.KafkaDir}},
 		"has no log":     {{keys, store}, {keys, claims, logDir + "/lost+found"}},
 	} {
 		for _, names := range dirs {

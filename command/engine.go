@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +21,6 @@ import (
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 )
-
-// databaseName is the database of the embedded store.
-const databaseName = "relay"
 
 // embeddedEngine is Redis or ClickHouse inside the binary.
 type embeddedEngine interface {
@@ -148,7 +144,7 @@ func newEngine(name string, f engineFlags, log *slog.Logger) (embeddedEngine, er
 // a child of it. It sets in s how to reach them.
 func startEngines(st *node.Stack, s *settings, log *slog.Logger, registry prometheus.Registerer) error {
 	// No engine listens on TCP: whoever reaches its port could read and write everything.
-	sockets := filepath.Join(s.DataDir, socketDir)
+	sockets := filepath.Dir(s.StoreSocket())
 	if err := private.EnsureDir(sockets, ""); err != nil {
 		return fmt.Errorf("directory of the engines' sockets: %w", err)
 	}
@@ -210,7 +206,7 @@ func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s.ClickHouseURL, s.ClickHouseCluster = socketURL(child.Socket(), databaseName), ""
+	s.ClickHouseURL, s.ClickHouseCluster = s.StoreURL(), ""
 	s.ReadURL, s.SearchURL = "", ""
 	if s.Fsync && clickhouse.SyncSupported {
 		s.SyncTables = child.Sync
@@ -226,7 +222,7 @@ func startClickHouse(st *node.Stack, s *settings, log *slog.Logger) error {
 		}
 		// The engine finishes it in any case.
 		err = child.Exec(context.WithoutCancel(ctx),
-			"BACKUP DATABASE "+databaseName+" TO Disk('backups', '"+filepath.Base(dir)+"')")
+			"BACKUP DATABASE "+nodeconfig.Database+" TO Disk('backups', '"+filepath.Base(dir)+"')")
 		if err != nil {
 			return fmt.Errorf("back up the store: %w", err)
 		}
@@ -240,7 +236,8 @@ func restoreStore(ctx context.Context, s nodeconfig.Config, log *slog.Logger, fr
 	st := node.NewStack(ctx, log)
 	child, err := startStore(st, &settings{Config: s}, filepath.Dir(from), log)
 	if err == nil {
-		err = child.Exec(st.Context(), "RESTORE DATABASE "+databaseName+" FROM Disk('backups', '"+filepath.Base(from)+"')")
+		err = child.Exec(st.Context(),
+			"RESTORE DATABASE "+nodeconfig.Database+" FROM Disk('backups', '"+filepath.Base(from)+"')")
 	}
 	if err == nil && clickhouse.SyncSupported {
 		err = child.Sync()
@@ -251,7 +248,7 @@ func restoreStore(ctx context.Context, s nodeconfig.Config, log *slog.Logger, fr
 // startStore starts ClickHouse, with a directory for backups.
 func startStore(st *node.Stack, s *settings, backups string, log *slog.Logger) (*clickhouse.Child, error) {
 	cfg := clickhouse.DefaultChildConfig()
-	cfg.Socket = filepath.Join(s.DataDir, socketDir, storeSocket)
+	cfg.Socket = s.StoreSocket()
 	cfg.Data, cfg.Library, cfg.Backups = filepath.Join(s.DataDir, storeDir), s.ChdbLib, backups
 	cfg.Fsync = s.Fsync && !clickhouse.SyncSupported // otherwise the store's writer calls SyncTables
 	cfg.Env = append(cfg.Env, "RELAY_LOG_FORMAT="+s.LogFormat, "RELAY_NODE_NAME="+s.NodeName)
@@ -261,10 +258,4 @@ func startStore(st *node.Stack, s *settings, backups string, log *slog.Logger) (
 	}
 	st.Start("embedded clickhouse", child.Run)
 	return child, st.Ready(child.Ready())
-}
-
-// socketURL returns the URL of a ClickHouse database on a unix socket.
-func socketURL(path, database string) string {
-	u := url.URL{Scheme: "unix", Path: path, RawQuery: url.Values{"database": {database}}.Encode()}
-	return u.String()
 }

@@ -147,7 +147,6 @@ func coreCommands() []subcommand {
 				})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
-		{"upgrade", "with --check: say what this version would do with the data directory of a running node", upgradeCommand},
 		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
 		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
 			return cli.ExitCode(runEngine(ctx, c), c.Stderr)

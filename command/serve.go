@@ -28,10 +28,8 @@ import (
 
 // Files in the data directory.
 const (
-	apiKeyFile  = "api.key" // of dev
-	storeDir    = "clickhouse"
-	socketDir   = "run" // of the engines
-	storeSocket = "clickhouse.sock"
+	apiKeyFile = "api.key" // of dev
+	storeDir   = "clickhouse"
 )
 
 // alone sets what a node decides by itself that has its log in its own process: its name, and one replica.
@@ -86,7 +84,7 @@ func (s *settings) checkNothingIsLost() error {
 		return slices.ContainsFunc(names, func(name string) bool { return exists(filepath.Join(s.DataDir, name)) })
 	}
 	// A start makes store and claims after key and log. The directory of the store itself may be where a disk is mounted.
-	stored, kafka := has(filepath.Join(storeDir, "db"), nodeconfig.ClaimsFile), has(kafkaDir, oldKafka)
+	stored, kafka := has(filepath.Join(storeDir, "db"), nodeconfig.ClaimsFile), has(nodeconfig.KafkaDir, oldKafka)
 	logged := has(filepath.Join(nodeconfig.LogDir, segment.StateFile))
 	switch {
 	case !s.Embedded:

@@ -13,8 +13,9 @@ import (
 	"github.com/eventrelay/relay/features/listen"
 	"github.com/eventrelay/relay/features/plan"
 	"github.com/eventrelay/relay/features/reconcile"
+	"github.com/eventrelay/relay/features/upgrade"
 )
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
-	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature}
+	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature, upgrade.Feature}

@@ -288,6 +288,7 @@ func (s Config) ServedCertificate() string {
 const (
 	ACMEDir        = "acme" // the account key and the certificates
 	LogDir         = "log"
+	KafkaDir       = "kafka" // the log of versions that ran an embedded Kafka
 	ClaimsFile     = "claims.db"
 	CountersFile   = "counters.json"
 	MasterKeysFile = "master.keys"
@@ -350,4 +351,16 @@ func (s *Config) OpenDataDir() (unlock func(), err error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return private.LockDir(s.DataDir, LockFile)
+}
+
+// Database is the database of the store inside the process.
+const Database = "relay"
+
+// StoreSocket is the unix socket of the store inside the process.
+func (s Config) StoreSocket() string { return filepath.Join(s.DataDir, "run", "clickhouse.sock") }
+
+// StoreURL is the address of its database.
+func (s Config) StoreURL() string {
+	u := url.URL{Scheme: "unix", Path: s.StoreSocket(), RawQuery: url.Values{"database": {Database}}.Encode()}
+	return u.String()
 }

@@ -1,4 +1,5 @@
-package command
+// Package upgrade says what the first start of this version would do with the data directory of a running node.
+package upgrade
 
 import (
 	"cmp"
@@ -7,19 +8,28 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node"
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/schema"
 )
+
+// Feature registers the subcommand.
+var Feature = features.Feature{Name: "upgrade", Commands: []cli.Command{{
+	Name: "upgrade", After: "restore", Run: upgradeCommand,
+	Help: "with --check: say what this version would do with the data directory of a running node",
+}}}
 
 // upgradeCheck is what the first start of this version would do with a data directory.
 type upgradeCheck struct {
@@ -31,14 +41,14 @@ type upgradeCheck struct {
 	Convert bool     `json:"convert"` // the log of version 0.1 would be converted
 }
 
-func upgradeCommand(ctx context.Context, c call) int {
+func upgradeCommand(ctx context.Context, c cli.Call) int {
 	var check, asJSON bool
-	return withSettings(func(ctx context.Context, c call, s settings, log *slog.Logger) error {
+	return c.WithSettings(func(s cli.Settings, _ *slog.Logger) error {
 		if !check {
 			return cli.UsageError{Err: errors.New("relay upgrade --check says what this version would do with the " +
 				"data directory; to upgrade, replace the program and restart the node")}
 		}
-		u, err := checkUpgrade(ctx, s, log)
+		u, err := checkUpgrade(ctx, s.Config)
 		if err != nil {
 			return err
 		}
@@ -48,18 +58,18 @@ func upgradeCommand(ctx context.Context, c call) int {
 		u.print(c.Stdout)
 		return nil
 	}, cli.Toggle{"check", "say what the first start would do with the data directory of a running node, and change " +
-		"nothing", &check, false}, cli.JSON(&asJSON))(ctx, c)
+		"nothing", &check, false}, cli.JSON(&asJSON))
 }
 
 // checkUpgrade asks the store of the running node, and reads copies of the other files.
-func checkUpgrade(ctx context.Context, s settings, log *slog.Logger) (u upgradeCheck, err error) {
-	in := func(name ...string) string { return filepath.Join(append([]string{s.DataDir}, name...)...) }
+func checkUpgrade(ctx context.Context, s nodeconfig.Config) (u upgradeCheck, err error) {
 	if s.DataDir, err = filepath.Abs(s.DataDir); err != nil {
 		return u, err
 	}
-	u = upgradeCheck{Version: s.Version, Convert: exists(in(kafkaDir)), Tables: []string{}}
+	kafka := filepath.Join(s.DataDir, nodeconfig.KafkaDir)
+	u = upgradeCheck{Version: s.Version, Convert: exists(kafka), Tables: []string{}}
 	if u.Convert {
-		if err := private.CheckCopyRoom(s.DataDir, in(kafkaDir)); err != nil {
+		if err := private.CheckCopyRoom(s.DataDir, kafka); err != nil {
 			return u, fmt.Errorf("the log of version 0.1 cannot be converted: %w", err)
 		}
 		return u, nil
@@ -67,14 +77,13 @@ func checkUpgrade(ctx context.Context, s settings, log *slog.Logger) (u upgradeC
 	const startOld = "start the old version there, wait until it is ready, and check again"
 	inside := s.ClickHouseURL == ""
 	if inside {
-		if !exists(in(socketDir, storeSocket)) {
+		if !exists(s.StoreSocket()) {
 			return u, fmt.Errorf("no relay runs on %s: %s", s.DataDir, startOld)
 		}
-		s.ClickHouseURL = socketURL(in(socketDir, storeSocket), databaseName)
+		s.ClickHouseURL = s.StoreURL()
 	}
-	tables := s.tables()
-	tables.Check = true
-	ran, err := schema.Migrate(ctx, tables)
+	ran, err := schema.Migrate(ctx, schema.Config{URL: s.ClickHouseURL, RetentionDays: s.RetentionDays,
+		Cluster: s.ClickHouseCluster, SearchIndex: s.SearchIndex, Program: s.Version, Check: true})
 	if err != nil && inside { // it may have been killed
 		return u, fmt.Errorf("no relay answers on %s: %s: %w", s.DataDir, startOld, err)
 	}
@@ -82,11 +91,11 @@ func checkUpgrade(ctx context.Context, s settings, log *slog.Logger) (u upgradeC
 		return u, err
 	}
 	u.Tables = append(u.Tables, ran.Ran...)
-	return u, u.readLog(ctx, s, log)
+	return u, u.readLog(ctx, s)
 }
 
 // readLog reads the configuration log in a copy: the node that runs has locked its own.
-func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger) (err error) {
+func (u *upgradeCheck) readLog(ctx context.Context, s nodeconfig.Config) (err error) {
 	dir, err := os.MkdirTemp("", "relay-upgrade-")
 	if err != nil {
 		return err
@@ -101,18 +110,24 @@ func (u *upgradeCheck) readLog(ctx context.Context, s settings, log *slog.Logger
 	if err != nil {
 		return fmt.Errorf("this version cannot read the log: %w", err)
 	}
-	st := node.NewStack(ctx, log)
-	st.Start("log", embedded.Run)
 	s.EmbeddedLog = embedded
-	control, _, err := s.Inspect(st.Context())
-	if err == nil {
+	running, reading := errgroup.WithContext(ctx)
+	until, stop := context.WithCancel(context.WithoutCancel(ctx)) // it is read
+	running.Go(func() error { return embedded.Run(until) })
+	running.Go(func() error {
+		defer stop()
+		control, _, err := s.Inspect(reading)
+		if err != nil {
+			return err
+		}
+		defer control.Close()
 		u.Level, u.Newest = control.Level()
 		for _, n := range control.Nodes() {
 			u.Running = n.Version
 		}
-		control.Close()
-	}
-	return errors.Join(err, st.Stop())
+		return nil
+	})
+	return running.Wait()
 }
 
 // copyConfigurationLog copies the topics of the configuration. The state of the log comes first: the copy has no
@@ -165,4 +180,9 @@ func (u upgradeCheck) print(w io.Writer) {
 	for _, text := range would {
 		fmt.Fprintf(w, "- %s\n", text)
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
