@@ -25,8 +25,8 @@ type Exported struct {
 }
 
 // configCommands returns the commands that export and import the whole configuration.
-func configCommands() group {
-	return group{name: "config", help: `Usage:
+func configCommands() cli.Group {
+	return cli.Group{Name: "config", Help: `Usage:
   relay config export [--file FILE]
   relay config import FILE [--paused] [--replace] [--unsigned]
   relay config resume FILE [--unsigned]
@@ -45,12 +45,12 @@ no MAC: make sure where it comes from.
 --paused pauses all endpoints of the document: events are accepted, and nothing is delivered. Check what you have
 restored, revoke the keys that were revoked after the export, then give the same file to resume. It resumes the
 endpoints that the document does not have as paused, and nothing else.
-`, verbs: map[string]verb{"export": exportConfig, "import": importConfig, "resume": resumeConfig}}
+`, Verbs: map[string]cli.Verb{"export": exportConfig, "import": importConfig, "resume": resumeConfig}}
 }
 
-func exportConfig(flags *flag.FlagSet) action {
+func exportConfig(flags *flag.FlagSet) cli.Action {
 	file := flags.String("file", "", "file to write; empty = standard output")
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
+	return cli.Action{Misuse: cli.NoArguments, Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		resp, err := c.Request(ctx, http.MethodGet, "/config", nil)
 		if err != nil {
 			return err
@@ -93,13 +93,13 @@ func writeExport(file string, from io.Reader) (head document.Header, err error) 
 	return head, os.Rename(out.Name(), file)
 }
 
-func importConfig(flags *flag.FlagSet) action {
+func importConfig(flags *flag.FlagSet) cli.Action {
 	replace := flags.Bool("replace", false, "delete entities that are not in the document")
 	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
 	paused := flags.Bool("paused", false, "pause all endpoints of the document until relay config resume")
-	return action{
-		misuse: oneDocument("import"),
-		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+	return cli.Action{
+		Misuse: oneDocument("import"),
+		Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			from, err := openDocument(arguments[0])
 			if err != nil {
 				return err
@@ -151,11 +151,11 @@ func openDocument(name string) (io.ReadCloser, error) {
 	return os.Open(name)
 }
 
-func resumeConfig(flags *flag.FlagSet) action {
+func resumeConfig(flags *flag.FlagSet) cli.Action {
 	unsigned := flags.Bool("unsigned", false, "accept a document without a MAC, as older versions wrote it")
-	return action{
-		misuse: oneDocument("resume"),
-		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+	return cli.Action{
+		Misuse: oneDocument("resume"),
+		Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			from, err := openDocument(arguments[0])
 			if err != nil {
 				return err

@@ -16,8 +16,8 @@ import (
 )
 
 // deadCommands returns the commands for dead letters: records that could not be decoded or stored.
-func deadCommands() group {
-	return group{name: "dead", help: `Usage:
+func deadCommands() cli.Group {
+	return cli.Group{Name: "dead", Help: `Usage:
   relay dead list [--limit 50] [--topic TOPIC] [--body]
   relay dead retry PARTITION:OFFSET
   relay dead retry --all --yes [--topic TOPIC]
@@ -27,15 +27,15 @@ A record that a node cannot decode, or that the store refuses, becomes a dead le
 adds headers and value. retry puts one back where it was read, once the cause is gone: after an upgrade, or when a table
 is repaired. A record that still cannot be decoded is refused. --topic is where they were read: events, commands,
 outcomes, receipts, retry.5s and so on.
-`, verbs: map[string]verb{"list": listDead, "retry": retryDead}}
+`, Verbs: map[string]cli.Verb{"list": listDead, "retry": retryDead}}
 }
 
-func listDead(flags *flag.FlagSet) action {
+func listDead(flags *flag.FlagSet) cli.Action {
 	limit := flags.Int("limit", 50, "how many to list, at most 1000")
 	topic := flags.String("topic", "", "only those read from this topic")
 	body := flags.Bool("body", false, "show headers and value")
-	return action{
-		misuse: func(arguments []string) string {
+	return cli.Action{
+		Misuse: func(arguments []string) string {
 			if fault := cli.NoArguments(arguments); fault != "" {
 				return fault
 			}
@@ -44,7 +44,7 @@ func listDead(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *cli.Client, _ []string) error {
+		Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 			query := url.Values{"limit": {strconv.Itoa(*limit)}, "topic": {*topic}, "body": {strconv.FormatBool(*body)}}
 			var records []admin.DeadRecord
 			return c.Call(ctx, http.MethodGet, "/dead?"+query.Encode(), nil, &records, func() {
@@ -82,12 +82,12 @@ func printDead(c *cli.Client, records []admin.DeadRecord, limit int) {
 	}
 }
 
-func retryDead(flags *flag.FlagSet) action {
+func retryDead(flags *flag.FlagSet) cli.Action {
 	all := flags.Bool("all", false, "retry all")
 	yes := flags.Bool("yes", false, "confirm --all")
 	topic := flags.String("topic", "", "with --all: only those read from this topic")
-	return action{
-		misuse: func(arguments []string) string {
+	return cli.Action{
+		Misuse: func(arguments []string) string {
 			switch {
 			case *all && len(arguments) > 0:
 				return "--all takes no id"
@@ -102,7 +102,7 @@ func retryDead(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+		Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			ask := admin.RetryDead{All: *all, Topic: *topic}
 			if !*all {
 				ask.ID = arguments[0]

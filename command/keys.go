@@ -46,8 +46,8 @@ func browser(k *admin.Key) string {
 }
 
 // keysCommands returns the commands for API keys and master keys.
-func keysCommands() group {
-	return group{name: "keys", help: `Usage:
+func keysCommands() cli.Group {
+	return cli.Group{Name: "keys", Help: `Usage:
   relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent] [--tenant TENANT]
   relay keys list
   relay keys revoke ID
@@ -61,11 +61,11 @@ rewrap seals every secret of the configuration with the first master key. To cha
   2. put it first, and restart the nodes one by one;
   3. relay keys rewrap, on any node, while they run;
   4. remove the old one, and restart the nodes one by one.
-`, verbs: map[string]verb{"create": createKey, "list": listKeys, "revoke": revokeKey, "rewrap": rewrapKeys}}
+`, Verbs: map[string]cli.Verb{"create": createKey, "list": listKeys, "revoke": revokeKey, "rewrap": rewrapKeys}}
 }
 
-func rewrapKeys(*flag.FlagSet) action {
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
+func rewrapKeys(*flag.FlagSet) cli.Action {
+	return cli.Action{Misuse: cli.NoArguments, Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var r admin.Rewrap
 		err := c.CallWithProgress(ctx, "/keys/rewrap", nil, func(line []byte) error {
 			if err := json.Unmarshal(line, &r); err != nil {
@@ -85,15 +85,15 @@ func rewrapKeys(*flag.FlagSet) action {
 	}}
 }
 
-func createKey(flags *flag.FlagSet) action {
+func createKey(flags *flag.FlagSet) cli.Action {
 	var k admin.CreateKey
 	flags.StringVar(&k.Name, "name", "", "what the key is for")
 	flags.StringVar(&k.Scope, "scope", "", "read or read_write")
 	flags.BoolVar(&k.Agent, "agent", false, "for an agent: a person has to approve its changes")
 	flags.StringVar(&k.Tenant, "tenant", "", "restrict the key to the endpoints of this tenant")
 	expires := flags.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
-	return action{
-		misuse: func(arguments []string) string {
+	return cli.Action{
+		Misuse: func(arguments []string) string {
 			k.ExpiresSeconds = int64(*expires / time.Second)
 			switch fault := cli.NoArguments(arguments); {
 			case fault != "":
@@ -107,7 +107,7 @@ func createKey(flags *flag.FlagSet) action {
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *cli.Client, _ []string) error {
+		Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 			var created admin.Key
 			return c.Call(ctx, http.MethodPost, "/keys", k, &created, func() {
 				fmt.Fprintf(c.Out, "%s\n%s\n%s\n", created.ID, created.Scope, created.Key)
@@ -116,8 +116,8 @@ func createKey(flags *flag.FlagSet) action {
 	}
 }
 
-func listKeys(*flag.FlagSet) action {
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
+func listKeys(*flag.FlagSet) cli.Action {
+	return cli.Action{Misuse: cli.NoArguments, Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var keys []admin.Key
 		return c.Call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
 			for _, k := range keys {
@@ -137,15 +137,15 @@ func listKeys(*flag.FlagSet) action {
 	}}
 }
 
-func revokeKey(*flag.FlagSet) action {
-	return action{
-		misuse: func(arguments []string) string {
+func revokeKey(*flag.FlagSet) cli.Action {
+	return cli.Action{
+		Misuse: func(arguments []string) string {
 			if len(arguments) != 1 {
 				return "revoke takes the id of one key; list shows them"
 			}
 			return ""
 		},
-		do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+		Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 			var answer struct{}
 			return c.Call(ctx, http.MethodDelete, "/keys/"+url.PathEscape(arguments[0]), nil, &answer, func() {
 				fmt.Fprintln(c.Out, "revoked", arguments[0])

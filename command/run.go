@@ -1,7 +1,7 @@
 // Package command is the command line of relay: its subcommands with their help, the settings, and what each does.
 //
 // Begin with run.go: subcommands lists all of them, Run runs one. dev, serve and engine start a process; migrate works
-// on the engines; doctor and the commands with verbs (group), such as relay keys list, are clients of a running node.
+// on the engines; the commands with verbs (cli.Group), such as relay keys list, are clients of a running node.
 // Clients send one request over the command socket in its data directory and print the answer as text, or as JSON with
 // --json. node/admin serves that socket, defines the types of requests and answers, and decides what is allowed.
 //
@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -32,76 +31,6 @@ import (
 	"github.com/eventrelay/relay/pkg/otlp"
 	"github.com/eventrelay/relay/store/schema"
 )
-
-// defaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
-const defaultDataDir = "./.relay"
-
-// group is the commands that share their first argument, such as relay keys.
-type group struct {
-	name  string
-	help  string
-	verbs map[string]verb
-}
-
-// verb defines the flags of one command in the flag set and returns its action.
-type verb func(*flag.FlagSet) action
-
-// action is a command whose flags have been read.
-type action struct {
-	// misuse returns what is wrong with the arguments or flags; "" = nothing.
-	misuse func(arguments []string) string
-	do     func(ctx context.Context, c *cli.Client, arguments []string) error
-}
-
-const exitCodes = `
-These commands ask the running process through the socket in its data directory (--data-dir, RELAY_DATA_DIR).
---json prints the answer as JSON.
-
-Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
-`
-
-// run runs the command that the arguments begin with and returns its exit code.
-func (g group) run(ctx context.Context, c call) int {
-	usage := g.help + exitCodes
-	if len(c.Args) == 0 {
-		fmt.Fprint(c.Stderr, usage)
-		return cli.ExitMisused
-	}
-	name, args := c.Args[0], c.Args[1:]
-	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprint(c.Stdout, usage)
-		return cli.ExitDone
-	}
-	misused := func(fault string) int {
-		fmt.Fprintf(c.Stderr, "relay %s: %s\n\n%s", g.name, fault, usage)
-		return cli.ExitMisused
-	}
-	declare, ok := g.verbs[name]
-	if !ok {
-		return misused(fmt.Sprintf("unknown command %q%s", name, cli.DidYouMean(name, slices.Sorted(maps.Keys(g.verbs)))))
-	}
-	flags := flag.NewFlagSet("relay "+g.name+" "+name, flag.ContinueOnError)
-	dir := flags.String("data-dir", withDefault(c.Getenv("RELAY_DATA_DIR"), defaultDataDir),
-		"data directory of the running process")
-	asJSON := flags.Bool("json", false, "print JSON")
-	act := declare(flags)
-	arguments, err := cli.ParseInterleaved(flags, args, func() { fmt.Fprint(c.Stdout, usage) })
-	if err != nil {
-		return cli.ExitCode(err, c.Stderr)
-	}
-	if fault := act.misuse(arguments); fault != "" {
-		return misused(fault)
-	}
-	to := c.Client(*dir, *asJSON)
-	return cli.ExitCode(act.do(ctx, to, arguments), c.Stderr)
-}
-
-func withDefault(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
-}
 
 // subcommand is chosen by the first argument of the command line.
 type subcommand struct {
@@ -147,16 +76,19 @@ func coreCommands() []subcommand {
 				})},
 		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
 		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
-		{"config", "export the whole configuration, or import it into an empty log", configCommands().run},
+		{"config", "export the whole configuration, or import it into an empty log", ofGroup(configCommands())},
 		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
 			return cli.ExitCode(runEngine(ctx, c), c.Stderr)
 		}},
-		{"endpoints", "move an endpoint to another partition", endpointsCommands().run},
-		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", deadCommands().run},
-		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", keysCommands().run},
-		{"users", "add, list, reset or remove dashboard users, or change what they may do", usersCommands().run},
+		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", ofGroup(deadCommands())},
+		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", ofGroup(keysCommands())},
+		{"users", "add, list, reset or remove dashboard users, or change what they may do", ofGroup(usersCommands())},
 		{"version", "print the version", versionCommand},
 	}
+}
+
+func ofGroup(g cli.Group) func(context.Context, call) int {
+	return func(ctx context.Context, c call) int { return g.Run(ctx, c.Call) }
 }
 
 func writeHelp(w io.Writer) {

@@ -12,8 +12,8 @@ import (
 )
 
 // usersCommands returns the commands for dashboard users.
-func usersCommands() group {
-	return group{name: "users", help: `Usage:
+func usersCommands() cli.Group {
+	return cli.Group{Name: "users", Help: `Usage:
   relay users add EMAIL [--scope read|read_write]
   relay users list
   relay users scope EMAIL read|read_write
@@ -26,7 +26,7 @@ reset also removes the password and ends all sessions of the user.
 --scope says what the user may do: read sees everything except secrets and changes nothing, read_write is the default.
 scope changes it on every node, for open sessions too. The first user always has read_write, and the last one with
 read_write neither loses it nor can be removed: add another one first.
-`, verbs: map[string]verb{"add": addUser, "list": listUsers, "scope": scopeUser, "reset": resetUser,
+`, Verbs: map[string]cli.Verb{"add": addUser, "list": listUsers, "scope": scopeUser, "reset": resetUser,
 		"remove": removeUser}}
 }
 
@@ -38,21 +38,21 @@ func exactlyOneEmail(arguments []string) string {
 	return ""
 }
 
-func addUser(flags *flag.FlagSet) action {
+func addUser(flags *flag.FlagSet) cli.Action {
 	scope := flags.String("scope", "read_write", "read or read_write")
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+	return cli.Action{Misuse: exactlyOneEmail, Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		return printLink(ctx, c, "/users", admin.ScopedUser{Email: arguments[0], Scope: *scope})
 	}}
 }
 
-func scopeUser(*flag.FlagSet) action {
+func scopeUser(*flag.FlagSet) cli.Action {
 	misuse := func(arguments []string) string {
 		if len(arguments) != 2 {
 			return "give the email address of one user and a scope, read or read_write"
 		}
 		return ""
 	}
-	return action{misuse: misuse, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+	return cli.Action{Misuse: misuse, Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		var u admin.User
 		body := admin.ScopedUser{Email: arguments[0], Scope: arguments[1]}
 		return c.Call(ctx, http.MethodPost, "/users/scope", body, &u, func() {
@@ -61,8 +61,8 @@ func scopeUser(*flag.FlagSet) action {
 	}}
 }
 
-func resetUser(*flag.FlagSet) action {
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+func resetUser(*flag.FlagSet) cli.Action {
+	return cli.Action{Misuse: exactlyOneEmail, Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		return printLink(ctx, c, "/users/reset", admin.Email{Email: arguments[0]})
 	}}
 }
@@ -75,8 +75,8 @@ func printLink(ctx context.Context, c *cli.Client, path string, body any) error 
 	})
 }
 
-func listUsers(*flag.FlagSet) action {
-	return action{misuse: cli.NoArguments, do: func(ctx context.Context, c *cli.Client, _ []string) error {
+func listUsers(*flag.FlagSet) cli.Action {
+	return cli.Action{Misuse: cli.NoArguments, Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var users []admin.User
 		return c.Call(ctx, http.MethodGet, "/users", nil, &users, func() {
 			for _, u := range users {
@@ -101,8 +101,8 @@ func listUsers(*flag.FlagSet) action {
 	}}
 }
 
-func removeUser(*flag.FlagSet) action {
-	return action{misuse: exactlyOneEmail, do: func(ctx context.Context, c *cli.Client, arguments []string) error {
+func removeUser(*flag.FlagSet) cli.Action {
+	return cli.Action{Misuse: exactlyOneEmail, Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		var answer struct{}
 		return c.Call(ctx, http.MethodPost, "/users/remove", admin.Email{Email: arguments[0]}, &answer, func() {
 			fmt.Fprintln(c.Out, "removed", arguments[0])

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -134,32 +132,15 @@ func newSocket(n *Node) (runFunc, error) {
 	handler, err := admin.New(admin.Deps{
 		Answers: answers, Steps: steps,
 		Log: n.Log, Keys: n.Control, Uses: n.Reader, Users: n.Control, Config: n.Control, Producer: n.Producer,
-		Endpoints: n.Control, BaseURL: n.dashboardURL(), Now: n.Now,
+		BaseURL: n.dashboardURL(), Now: n.Now,
 		CheckURL: func(text string) error {
 			_, err := n.Policy.CheckURL(text)
 			return err
 		},
 		Dead: func() (admin.DeadLetters, error) { return stream.NewReader(n.Stream, "dead") },
-		Partitions: func() (admin.Partitions, error) {
-			r, err := stream.NewReader(n.Stream, "move")
-			return partitions{r}, err
-		},
 	})
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return (&server{listener: listener, handler: handler, log: n.Log, drain: operatorDrain}).Run, nil
-}
-
-// partitions reads the log for the move of an endpoint.
-type partitions struct{ *stream.Reader }
-
-// Count returns how many partitions events have.
-func (p partitions) Count(ctx context.Context) (int, error) {
-	ends, err := p.Ends(ctx, stream.Events)
-	return len(ends), err
-}
-
-func (p partitions) Survey(endpoint string, partitions []int32) admin.Survey {
-	return dispatcher.NewSurvey(p.Reader, endpoint, partitions)
 }

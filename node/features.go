@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/features/leaks"
 	"github.com/eventrelay/relay/features/ledger"
 	"github.com/eventrelay/relay/features/listen"
+	"github.com/eventrelay/relay/features/move"
 	"github.com/eventrelay/relay/features/plan"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/upgrade"
@@ -18,4 +19,4 @@ import (
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
-	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature, upgrade.Feature}
+	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature, upgrade.Feature, move.Feature}

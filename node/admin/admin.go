@@ -1,6 +1,6 @@
-// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, endpoints, and those
-// of features) on its command socket. Package command is the client; the types of requests and answers stand here
-// beside their handlers, one file for each command.
+// Package admin serves the operator's commands of a running node (relay keys, users, config, dead, and those of
+// features) on its command socket. Package command is the client; the types of requests and answers stand here beside
+// their handlers, one file for each command.
 //
 // The socket is a unix socket in the data directory that only processes of the same user can open, so it asks for no
 // key. Answers are JSON: one value, or a line for each step of a long command and a last line with its end. Begin with
@@ -29,18 +29,16 @@ const maxCommand = 1 << 20
 
 // Deps are the dependencies of New. All are required.
 type Deps struct {
-	Log        *slog.Logger
-	Keys       Keys
-	Uses       Uses
-	Users      Users
-	Config     Configuration
-	CheckURL   func(text string) error // validates a destination URL in an imported document
-	Dead       func() (DeadLetters, error)
-	Producer   Producer
-	Endpoints  Endpoints
-	Partitions func() (Partitions, error)
-	BaseURL    string
-	Now        func() time.Time
+	Log      *slog.Logger
+	Keys     Keys
+	Uses     Uses
+	Users    Users
+	Config   Configuration
+	CheckURL func(text string) error // validates a destination URL in an imported document
+	Dead     func() (DeadLetters, error)
+	Producer Producer
+	BaseURL  string
+	Now      func() time.Time
 	// Commands of features, by pattern: with one value, or with a line for each step.
 	Answers map[string]func(*http.Request) (any, error)
 	Steps   map[string]func(r *http.Request, report func(any)) error
@@ -51,9 +49,8 @@ func (d Deps) validate() error {
 	var errs []error
 	for name, isSet := range map[string]bool{
 		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
-		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "Endpoints": d.Endpoints != nil,
-		"Partitions": d.Partitions != nil, "BaseURL": d.BaseURL != "", "Now": d.Now != nil, "Answers": d.Answers != nil,
-		"Steps": d.Steps != nil,
+		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "BaseURL": d.BaseURL != "",
+		"Now": d.Now != nil, "Answers": d.Answers != nil, "Steps": d.Steps != nil,
 	} {
 		if !isSet {
 			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
@@ -75,12 +72,10 @@ func New(d Deps) (http.Handler, error) {
 	users := &users{users: d.Users, baseURL: d.BaseURL}
 	configurations := &configuration{log: d.Log, config: d.Config, checkURL: d.CheckURL}
 	dead := &deadLetters{open: d.Dead, producer: d.Producer}
-	moves := &moves{log: d.Log, endpoints: d.Endpoints, open: d.Partitions, now: d.Now}
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /dead":          s.handle(dead.list),
 		"POST /dead/retry":   s.handleWithProgress(dead.retry),
-		"POST /move":         s.handleWithProgress(moves.move),
 		"GET /keys":          s.handle(keys.list),
 		"POST /keys":         s.handle(keys.create),
 		"DELETE /keys/{id}":  s.handle(keys.revoke),

@@ -2,9 +2,7 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,49 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
-
-// moving is a configuration with one endpoint in partition 0 of two, and a log in which some of it is open.
-type moving struct {
-	open  []int // open records, one number for each Refresh; after that Refresh fails
-	steps []string
-}
-
-func (m *moving) Endpoint(id string) (*config.Endpoint, entity.Presence) {
-	if id != "ep_1" {
-		return nil, entity.Unknown
-	}
-	return &config.Endpoint{ID: id}, entity.Present
-}
-
-func (m *moving) step(name string, partition int32) (*config.Endpoint, error) {
-	m.steps = append(m.steps, name)
-	return &config.Endpoint{ID: "ep_1", Partition: partition,
-			Move: &config.PartitionMove{Until: time.Now().Add(moveLease)}},
-		nil
-}
-
-func (m *moving) MoveEndpoint(_ context.Context, _ string, to int32, _ time.Time) (*config.Endpoint, error) {
-	return m.step("move", to)
-}
-
-func (m *moving) ExtendMove(context.Context, *config.Endpoint, time.Time) (*config.Endpoint, error) {
-	return m.step("extend", 1)
-}
-
-func (m *moving) EndMove(_ context.Context, _ *config.Endpoint, back bool) (*config.Endpoint, error) {
-	return m.step(fmt.Sprintf("end back=%t", back), 1)
-}
-
-func (m *moving) Count(context.Context) (int, error) { return 2, nil }
-func (m *moving) Survey(string, []int32) Survey      { return m }
-func (m *moving) Close()                             {}
 
 // serve returns a handler; some sets dependencies, and the others do nothing.
 func serve(t *testing.T, some func(*Deps)) http.Handler {
@@ -63,33 +23,16 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 	var none *config.Control
 	d := Deps{
 		Log: slog.New(slog.DiscardHandler), Keys: none, Uses: struct{ Uses }{}, Users: noUsers{}, Config: none,
-		Producer:  &letters{},
-		Endpoints: none, BaseURL: "http://localhost:8080", Now: time.Now,
-		CheckURL:   func(string) error { return nil },
-		Dead:       func() (DeadLetters, error) { return nil, nil },
-		Partitions: func() (Partitions, error) { return nil, nil },
-		Answers:    map[string]func(*http.Request) (any, error){},
-		Steps:      map[string]func(*http.Request, func(any)) error{},
+		Producer: &letters{},
+		BaseURL:  "http://localhost:8080", Now: time.Now,
+		CheckURL: func(string) error { return nil },
+		Dead:     func() (DeadLetters, error) { return nil, nil },
+		Answers:  map[string]func(*http.Request) (any, error){},
+		Steps:    map[string]func(*http.Request, func(any)) error{},
 	}
 	some(&d)
 	h := must.Get(New(d))(t)
 	return h
-}
-
-func (m *moving) handler(t *testing.T) http.Handler {
-	t.Helper()
-	return serve(t, func(d *Deps) {
-		d.Endpoints, d.Partitions = m, func() (Partitions, error) { return m, nil }
-	})
-}
-
-func (m *moving) Refresh(context.Context) (dispatcher.OpenRecords, error) {
-	if len(m.open) == 0 {
-		return dispatcher.OpenRecords{}, errors.New("the log is unavailable")
-	}
-	n := m.open[0]
-	m.open = m.open[1:]
-	return dispatcher.OpenRecords{Immediate: n}, nil
 }
 
 // noUsers has no users.
@@ -111,25 +54,6 @@ func request(h http.Handler, method, path, body string) (status int, answer stri
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w.Code, w.Body.String()
-}
-
-// A move ends when no record is open. It goes back if open records can no longer be counted. A dry run changes nothing.
-func TestMoveSteps(t *testing.T) {
-	f := func(open []int, ask Move, steps, said string) {
-		t.Helper()
-		m := &moving{open: open}
-		body, _ := json.Marshal(ask)
-		_, answer := request(m.handler(t), "POST", "/move", string(body))
-		if got := strings.Join(m.steps, ", "); got != steps || !strings.Contains(answer, said) {
-			t.Errorf("%+v: %q, want %q\n%s", ask, got, steps, answer)
-		}
-	}
-	ask := Move{Endpoint: "ep_1", Partition: 1, WaitSeconds: 60}
-	f([]int{1, 0}, ask, "move, end back=false", `"finished":true`)
-	f([]int{1}, ask, "move, end back=true", `"error"`)
-	f([]int{1}, Move{Endpoint: "ep_1", Partition: 1, WaitSeconds: 60, DryRun: true}, "", `"state":"open"`)
-	f(nil, Move{Endpoint: "ep_1", Partition: 2, WaitSeconds: 60}, "", "from 0 to 1")
-	f(nil, Move{Endpoint: "ep_2", Partition: 1, WaitSeconds: 60}, "", "no endpoint has this id")
 }
 
 // letters is a topic dead with two records that cannot be retried, and records what is produced.

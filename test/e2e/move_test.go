@@ -15,14 +15,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/features/move"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
 
 // move runs relay endpoints move, expects the exit code want, and returns the steps that it reports.
-func (p *process) move(want int, ep string, partition int, flags ...string) (steps []admin.MoveStep, output string) {
+func (p *process) move(want int, ep string, partition int, flags ...string) (steps []move.Step, output string) {
 	p.t.Helper()
 	args := append([]string{"endpoints", "move", ep, "--partition", strconv.Itoa(partition), "--data-dir",
 		p.dir, "--json"},
@@ -30,7 +30,7 @@ func (p *process) move(want int, ep string, partition int, flags ...string) (ste
 	out, code := runToEnd(p.t, p.command(args...))
 	must.Equal(p.t, code, want, "move %v ended with: \n%s\n%s", flags, out, p.logs)
 	for line := range strings.Lines(out) {
-		var s admin.MoveStep
+		var s move.Step
 		if json.Unmarshal([]byte(line), &s) == nil && s.State != "" {
 			steps = append(steps, s)
 		}
@@ -101,7 +101,7 @@ func TestMoveEndpoint(t *testing.T) {
 		to := (int(home) + 1 + i) % 4
 		began := time.Now()
 		steps, out := nodes[i%2].move(cli.ExitDone, ep, to, "--wait", "60s")
-		if last := steps[len(steps)-1]; steps[0].State != admin.MoveOpen || last.State != admin.MoveDone ||
+		if last := steps[len(steps)-1]; steps[0].State != move.StateOpen || last.State != move.StateMoved ||
 			int(last.To) != to {
 			t.Fatalf("%s", out)
 		}
@@ -188,7 +188,7 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 		return ""
 	})
 	if steps, _ := p.move(cli.ExitDone, failing, away, "--leave"); steps[0].Waiting < 1 ||
-		steps[len(steps)-1].State != admin.MoveDone {
+		steps[len(steps)-1].State != move.StateMoved {
 		t.Errorf("%+v", steps)
 	}
 	if next := p.send(failing, 3); int(partitionOf(t, next)) != away {
@@ -203,7 +203,7 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	dest.wait(t, 1, arrival)
 	steps, out := p.move(cli.ExitRefused, hanging, (home+1)%4, "--wait", "2s")
 	if !strings.Contains(out, "1 records are still open in partition "+strconv.Itoa(home)) ||
-		steps[1].State != admin.MoveSwitched {
+		steps[1].State != move.StateSwitched {
 		t.Errorf("%s", out)
 	}
 	if next := p.send(hanging, 2); int(partitionOf(t, next)) != home {

@@ -84,7 +84,7 @@ type code struct {
 	flags        map[string]bool
 	environment  map[string]bool
 	makeTargets  map[string]bool
-	relayCommand map[string]bool
+	relayCommand map[string]string // directories by subcommand
 }
 
 var (
@@ -103,7 +103,7 @@ func readCode(t *testing.T) *code {
 		files: map[string]bool{}, declared: declarations(t), packages: map[string][]string{}, tests: map[string][]string{},
 		tortureOnly: map[string]bool{},
 		literals:    map[string]map[string]bool{}, flags: map[string]bool{"help": true}, environment: map[string]bool{},
-		makeTargets: map[string]bool{}, relayCommand: map[string]bool{"help": true},
+		makeTargets: map[string]bool{}, relayCommand: map[string]string{"help": "command"},
 	}
 	for _, s := range sources(t) {
 		name := strings.TrimSuffix(s.file.Name.Name, "_test")
@@ -118,7 +118,7 @@ func readCode(t *testing.T) *code {
 	commands := regexp.MustCompile("(?m)^\t\t\\{\"([a-z]+)\", \"|^\tName: \"([a-z]+)\", After: ")
 	for _, file := range append(must.Get(filepath.Glob("features/*/command.go"))(t), "command/run.go") {
 		for _, m := range commands.FindAllStringSubmatch(text(t, file), -1) {
-			c.relayCommand[m[1]+m[2]] = true
+			c.relayCommand[m[1]+m[2]] = filepath.Dir(file)
 		}
 	}
 	if len(c.makeTargets) < 5 || len(c.relayCommand) < 5 || len(c.flags) < 30 {
@@ -479,12 +479,12 @@ func (d document) checkCommands(t *testing.T, c *code) {
 		}
 		for _, m := range relayCommand.FindAllStringSubmatch(line, -1) {
 			for name := range strings.SplitSeq(m[1], "|") {
-				if !c.relayCommand[name] {
+				if c.relayCommand[name] == "" {
 					t.Errorf("%s: %q: relay has no subcommand %s", d.name, line, name)
 				}
 			}
 			for verb := range strings.SplitSeq(m[2], "|") {
-				if verb != "" && !c.literals["command"][verb] && !c.literals["features/"+m[1]][verb] {
+				if verb != "" && !c.literals["command"][verb] && !c.literals[c.relayCommand[m[1]]][verb] {
 					t.Errorf("%s: %q: no command has the verb %s", d.name, line, verb)
 				}
 			}

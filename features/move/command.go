@@ -1,4 +1,5 @@
-package command
+// Package move moves an endpoint to another partition, and so perhaps to another node.
+package move
 
 import (
 	"context"
@@ -8,12 +9,18 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
-	"github.com/eventrelay/relay/node/admin"
+	"github.com/eventrelay/relay/features"
 )
 
-// endpointsCommands returns the commands for endpoints that the API does not have.
-func endpointsCommands() group {
-	return group{name: "endpoints", help: `Usage:
+// Feature registers this package.
+var Feature = features.Feature{Name: "move", New: newParts, Commands: []cli.Command{{
+	Name: "endpoints", After: "engine", Run: commands().Run,
+	Help: "move an endpoint to another partition",
+}}}
+
+// commands are those for endpoints that the API does not have.
+func commands() cli.Group {
+	return cli.Group{Name: "endpoints", Help: `Usage:
   relay endpoints move ENDPOINT --partition N [--wait 5m] [--leave] [--dry-run]
 
 move gives a busy endpoint another partition, and so perhaps another node. New events go to the new partition at
@@ -23,32 +30,32 @@ purge it (POST /v1/endpoints/ENDPOINT/destinations/DESTINATION/purge), or use --
 completes waiting retries while the new one delivers: rates still hold, through Redis, but max_in_flight applies to
 each. All records of an event, later replays too, stay in the partition where it was accepted.
 --dry-run shows the open records and changes nothing. relay migrate --partitions adds partitions.
-`, verbs: map[string]verb{"move": moveEndpoint}}
+`, Verbs: map[string]cli.Verb{"move": moveEndpoint}}
 }
 
-func moveEndpoint(flags *flag.FlagSet) action {
-	m := admin.Move{}
+func moveEndpoint(flags *flag.FlagSet) cli.Action {
+	m := Move{}
 	flags.IntVar(&m.Partition, "partition", -1, "the new partition")
 	wait := flags.Duration("wait", 5*time.Minute, "how long to wait for open records, at most 1h")
 	flags.BoolVar(&m.Leave, "leave", false, "do not wait for records that wait for a retry")
 	flags.BoolVar(&m.DryRun, "dry-run", false, "show the open records and change nothing")
-	return action{
-		misuse: func(arguments []string) string {
+	return cli.Action{
+		Misuse: func(arguments []string) string {
 			m.WaitSeconds = int64(*wait / time.Second)
 			switch {
 			case len(arguments) != 1:
 				return "move takes the id of one endpoint"
 			case m.Partition < 0:
 				return "--partition is required: 0 or more"
-			case *wait < time.Second || *wait > admin.MaxMoveWait:
-				return fmt.Sprintf("--wait must be from 1s to %v", admin.MaxMoveWait)
+			case *wait < time.Second || *wait > maxWait:
+				return fmt.Sprintf("--wait must be from 1s to %v", maxWait)
 			}
 			m.Endpoint = arguments[0]
 			return ""
 		},
-		do: func(ctx context.Context, c *cli.Client, _ []string) error {
+		Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 			return c.CallWithProgress(ctx, "/move", m, func(line []byte) error {
-				var s admin.MoveStep
+				var s Step
 				if err := json.Unmarshal(line, &s); err != nil {
 					return err
 				}

@@ -1,7 +1,8 @@
-package admin
+package move
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +11,10 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher"
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -26,13 +29,13 @@ type Move struct {
 
 // States of a move.
 const (
-	MoveOpen     = "open"     // nothing has changed yet
-	MoveSwitched = "switched" // new events go to the new partition and wait there
-	MoveDone     = "moved"
+	StateOpen     = "open"     // nothing has changed yet
+	StateSwitched = "switched" // new events go to the new partition and wait there
+	StateMoved    = "moved"
 )
 
-// MoveStep is the progress of a move, with the open records in the old partition.
-type MoveStep struct {
+// Step is the progress of a move, with the open records in the old partition.
+type Step struct {
 	State   string     `json:"state"`
 	From    int32      `json:"from"`
 	To      int32      `json:"to"`
@@ -42,22 +45,22 @@ type MoveStep struct {
 }
 
 // String describes the step in one line.
-func (s MoveStep) String() string {
+func (s Step) String() string {
 	open := fmt.Sprintf("%d records are open in partition %d", s.Open+s.Waiting, s.From)
 	if s.Waiting > 0 && s.Until != nil {
 		open += fmt.Sprintf(", %d of them wait, the last until %s", s.Waiting, s.Until.Format(time.RFC3339))
 	}
 	switch s.State {
-	case MoveSwitched:
+	case StateSwitched:
 		return fmt.Sprintf("new events go to partition %d and wait; %s", s.To, open)
-	case MoveDone:
+	case StateMoved:
 		return fmt.Sprintf("moved from partition %d to %d", s.From, s.To)
 	}
 	return open
 }
 
-// MaxMoveWait bounds how long a move waits.
-const MaxMoveWait = time.Hour
+// maxWait bounds how long a move waits.
+const maxWait = time.Hour
 
 const (
 	// moveLease is how long new events wait after the moving node last extended the move: a crash of that node delays
@@ -89,6 +92,31 @@ type Survey interface {
 	Refresh(ctx context.Context) (dispatcher.OpenRecords, error)
 }
 
+func newParts(h *features.Host) features.Parts {
+	return features.Parts{Steps: map[string]func(*http.Request, func(any)) error{
+		"POST /move": func(r *http.Request, report func(any)) error {
+			x := &moves{log: h.Log, endpoints: h.Control, now: h.Now, open: func() (Partitions, error) {
+				r, err := stream.NewReader(h.Stream, "move")
+				return partitions{r}, err
+			}}
+			return x.move(r, report)
+		},
+	}}
+}
+
+// partitions reads the log for the move of an endpoint.
+type partitions struct{ *stream.Reader }
+
+// Count returns how many partitions events have.
+func (p partitions) Count(ctx context.Context) (int, error) {
+	ends, err := p.Ends(ctx, stream.Events)
+	return len(ends), err
+}
+
+func (p partitions) Survey(endpoint string, partitions []int32) Survey {
+	return dispatcher.NewSurvey(p.Reader, endpoint, partitions)
+}
+
 // moves is the handler of relay endpoints move.
 type moves struct {
 	log       *slog.Logger
@@ -111,11 +139,11 @@ type mover struct {
 // open in the old one.
 func (x *moves) move(r *http.Request, report func(any)) error {
 	m := mover{moves: x, report: report}
-	if err := readCommand(r, &m.request); err != nil {
-		return err
+	if err := json.NewDecoder(r.Body).Decode(&m.request); err != nil {
+		return web.Invalid("", "the command could not be read: %v", err)
 	}
-	if m.request.WaitSeconds < 1 || time.Duration(m.request.WaitSeconds)*time.Second > MaxMoveWait {
-		return web.Invalid("wait_seconds", "must be from 1 to %d", int(MaxMoveWait/time.Second))
+	if m.request.WaitSeconds < 1 || time.Duration(m.request.WaitSeconds)*time.Second > maxWait {
+		return web.Invalid("wait_seconds", "must be from 1 to %d", int(maxWait/time.Second))
 	}
 	var presence entity.Presence
 	if m.endpoint, presence = x.endpoints.Endpoint(m.request.Endpoint); presence != entity.Present {
@@ -136,7 +164,7 @@ func (x *moves) move(r *http.Request, report func(any)) error {
 	if err != nil {
 		return err
 	}
-	m.reportStep(MoveOpen, open)
+	m.reportStep(StateOpen, open)
 	if err := m.rejectIfDueTooLate(open); err != nil {
 		return err
 	}
@@ -217,7 +245,7 @@ func (m *mover) carryOut(ctx context.Context) error {
 	moved, err = m.waitUntilDrained(ctx, moved)
 	if err == nil {
 		if _, err = m.endpoints.EndMove(ctx, moved, false); err == nil {
-			m.reportStep(MoveDone, dispatcher.OpenRecords{})
+			m.reportStep(StateMoved, dispatcher.OpenRecords{})
 			return nil
 		}
 	}
@@ -248,7 +276,7 @@ func (m *mover) waitUntilDrained(ctx context.Context, moved *config.Endpoint) (*
 		now := m.now()
 		if now.Sub(reported) > 5*time.Second {
 			reported = now
-			m.reportStep(MoveSwitched, open)
+			m.reportStep(StateSwitched, open)
 		}
 		if err := m.rejectIfDueTooLate(open); err != nil {
 			return moved, err
@@ -274,7 +302,7 @@ func (m *mover) waitUntilDrained(ctx context.Context, moved *config.Endpoint) (*
 }
 
 func (m *mover) reportStep(state string, o dispatcher.OpenRecords) {
-	s := MoveStep{State: state, From: m.endpoint.Partition, To: int32(m.request.Partition), Open: o.Immediate,
+	s := Step{State: state, From: m.endpoint.Partition, To: int32(m.request.Partition), Open: o.Immediate,
 		Waiting: o.Waiting}
 	if !o.LastDue.IsZero() {
 		s.Until = &o.LastDue
