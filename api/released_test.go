@@ -201,8 +201,8 @@ const word = "            - "
 // keyName is a member of an answer in the document.
 const keyName = "        key_name:\n          type: string\n"
 
-// timeout is the upper bound of a member of a request in the document.
-const timeout = "          maximum: 60\n          minimum: 1\n          type: integer\n        headers:\n          $ref"
+// inFlight is the upper bound of a member of a request in the document.
+const inFlight = "          maximum: 1000\n          minimum: 1\n          type: integer\n        headers:\n          $ref"
 
 // sources and transformation are members of answers in the document.
 const (
@@ -233,9 +233,9 @@ func TestBreakingChangesAreFound(t *testing.T) {
 			{"a transformation is something else", transformation,
 				strings.Replace(transformation, "$ref: '#/components/schemas/Transformation'", "type: array", 1),
 				"transformation` response's property `type` changed"},
-			{"a bound of a request is smaller", timeout,
-				strings.Replace(timeout, "60", "30", 1),
-				"`timeout_seconds` request property's max was decreased"},
+			{"a bound of a request is smaller", inFlight,
+				strings.Replace(inFlight, "1000", "500", 1),
+				"`max_in_flight` request property's max was decreased"},
 			{"a status is gone", "        \"429\": {$ref: \"#/components/responses/TooManyRequests\"}\n", "",
 				"/paths//v1/endpoints/get/responses/429 is gone"},
 			{"an item of the stream is gone", "x-extensible-enum: [ready, event, gap, end]",
@@ -276,8 +276,8 @@ func TestAdditionsPass(t *testing.T) {
 			"x-extensible-enum: [of_a_later_version, signature_missing, ", ""},
 		{"a word of an answer", sources, sources + "            - forwarder\n", ""},
 		{"a word of a request", strategies, strategies + "            - of_a_later_version\n", ""},
-		{"a wider bound", timeout,
-			strings.Replace(timeout, "60", "120", 1), ""},
+		{"a wider bound", inFlight,
+			strings.Replace(inFlight, "1000", "2000", 1), ""},
 		{"a filter", "        - name: run_id\n          in: query", "        - name: team\n          in: query\n          " +
 			"schema: {type: string}\n        - name: run_id\n          in: query", ""},
 		{"an operation", "            - wrap\n            - add\n",
