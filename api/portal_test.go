@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/dashboard"
+	"github.com/eventrelay/relay/features/agents/confirm"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/id"

@@ -48,7 +48,8 @@ type Parts struct {
 	Hooks  []Start // components that start before the dispatcher
 	Stages []Start // components that start after ingest
 	// API returns its routes under /v1. It is called once, after all stages are created.
-	API func(*api.AreaDeps) api.Area
+	API     func(*api.AreaDeps) api.Area
+	Callers []Start // components that start after the API, and call it
 	// Answers are its commands on the command socket that are answered with one value, by pattern.
 	Answers map[string]func(*http.Request) (any, error)
 	// Steps are those that are answered with a line for each step.
@@ -89,17 +90,21 @@ type Host struct {
 	// Owned returns the partitions of events that this node dispatches.
 	Owned func() []int32
 
-	PublicURL  string
-	Control    *config.Control
-	Partitions int32 // of the keyed topics
-	Limiter    *limit.Limiter
-	Claims     claim.Store
-	Producer   *stream.Producer
-	Reader     *read.Reader
-	Alerts     *alert.Alerts // nil without the role dispatch
-	Ingest     *ingest.Ingest
-	Assigned   assigned.Endpoints // those in the partitions that this node dispatches
-	Front      *web.Front
+	PublicURL    string
+	DashboardURL string // links to pages of the dashboard begin with it
+	PortalURL    string // of the first page of the portal
+	Control      *config.Control
+	Partitions   int32 // of the keyed topics
+	Limiter      *limit.Limiter
+	Claims       claim.Store
+	Producer     *stream.Producer
+	KeyUses      api.KeyUses
+	Reader       *read.Reader
+	Alerts       *alert.Alerts // nil without the role dispatch
+	Ingest       *ingest.Ingest
+	Assigned     assigned.Endpoints // those in the partitions that this node dispatches
+	Front        *web.Front
+	API          dashboard.Caller // nil without the role api
 	// OwnsFirstPartition says whether this node does what one node does for all.
 	OwnsFirstPartition atomic.Bool
 
@@ -125,6 +130,8 @@ type Hooks struct {
 	BackedUp func() (time.Time, error)
 	// Examine examines this node and its engines, for up to half a minute, for a page.
 	Examine func(context.Context) ([]dashboard.Check, error)
+	// AgentActions reads and decides on changes that agents ask for.
+	AgentActions dashboard.AgentActions
 	// PublicPages are HTML pages, by path.
 	PublicPages map[string][]byte
 }

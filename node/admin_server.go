@@ -132,7 +132,7 @@ func newSocket(n *Node) (runFunc, error) {
 	handler, err := admin.New(admin.Deps{
 		Answers: answers, Steps: steps,
 		Log: n.Log, Keys: n.Control, Uses: n.Reader, Users: n.Control, Config: n.Control, Producer: n.Producer,
-		BaseURL: n.dashboardURL(), Now: n.Now,
+		BaseURL: n.DashboardURL, Now: n.Now,
 		CheckURL: func(text string) error {
 			_, err := n.Policy.CheckURL(text)
 			return err

@@ -4,6 +4,7 @@ package node
 
 import (
 	"github.com/eventrelay/relay/features"
+	"github.com/eventrelay/relay/features/agents"
 	"github.com/eventrelay/relay/features/apply"
 	"github.com/eventrelay/relay/features/backup"
 	"github.com/eventrelay/relay/features/demo"
@@ -18,5 +19,5 @@ import (
 )
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
-var Features = []features.Feature{leaks.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
+var Features = []features.Feature{leaks.Feature, agents.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
 	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature, upgrade.Feature, move.Feature}

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,10 +12,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	pageframe "github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/ingest"
@@ -64,12 +61,12 @@ func newAPI(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	cfg := api.Config{
-		BaseURL: n.PublicURL, DashboardURL: n.dashboardURL(), MaxBody: int64(n.settings.MaxBody),
+		BaseURL: n.PublicURL, DashboardURL: n.DashboardURL, MaxBody: int64(n.settings.MaxBody),
 		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
 		Style:        dashboard.Style,
-		Portal:       api.Portal{URL: n.portalURL(), Origins: n.settings.PortalOrigins},
+		Portal:       api.Portal{URL: n.PortalURL, Origins: n.settings.PortalOrigins},
 		Pages:        n.PublicPages,
 		RateRead:     n.settings.Rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.Rate(n.settings.APIRateWrite, 200),
@@ -85,7 +82,7 @@ func newAPI(n *Node) (runFunc, error) {
 			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.Claims, n.Limiter}, Notifier: n.notifier,
 			Replays:  api.Replays{Selection: n.Reader, Runs: n.Control, Answers: n.Control},
 			Pulls:    n.pulls,
-			Recovery: n.Reader, Audit: auditLog{n.Reader, n.Control}, KeyUses: n.uses, Refusals: n.Tripwires,
+			Recovery: n.Reader, Audit: auditLog{n.Reader, n.Control}, KeyUses: n.KeyUses, Refusals: n.Tripwires,
 			Egress: n.Policy, Resolver: resolver, IDs: n.ids, Now: n.Now, Metrics: n.registry, Ready: n.readiness,
 			ValidateVerification: ingest.CheckVerification, Reverify: n.Ingest.Reverify, Explain: n.Ingest.Explain,
 			Sample: n.Ingest.Sample,
@@ -93,6 +90,7 @@ func newAPI(n *Node) (runFunc, error) {
 	if err != nil || !n.settings.HasRole(roles.API) {
 		return nil, err
 	}
+	n.API = n.api
 	return n.api.Run, nil
 }
 
@@ -117,7 +115,7 @@ func newDashboard(n *Node) (runFunc, error) {
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
 	}
-	issuer, err := oidc.New(n.settings.OIDC(n.dashboardURL()+dashboard.IssuerCallback), n.Control.Now)
+	issuer, err := oidc.New(n.settings.OIDC(n.DashboardURL+dashboard.IssuerCallback), n.Control.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +127,7 @@ func newDashboard(n *Node) (runFunc, error) {
 		Log: n.Log, Now: n.Control.Now, Account: func() string { return n.Control.Account().ID }, API: n.api,
 		People: n.Control, Passwords: n.Control, SessionKeys: n.Control,
 		SignInLimit: n.Limiter.NewSignIns(),
-		Members:     n.Control, Keys: n.Control, KeyUses: n.Reader, AgentActions: n.confirmer, Waiting: n.Control,
+		Members:     n.Control, Keys: n.Control, KeyUses: n.Reader, AgentActions: n.AgentActions, Waiting: n.Control,
 		Endpoints: n.Control, Portal: n.Control, OIDC: issuer,
 		Doctor: n.Examine,
 	}, site)
@@ -146,42 +144,6 @@ var site = sync.OnceValues(func() (*dashboard.Site, error) {
 	}
 	return dashboard.NewSite(pages...)
 })
-
-// newConfirmer creates what does the approved changes of agents.
-func newConfirmer(n *Node) (runFunc, error) {
-	var err error
-	n.confirmer, err = confirm.New(confirm.Deps{
-		Log: n.Log, Actions: n.Control, People: n.Control, API: n.api, Now: n.Control.Now,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return n.confirmer.Run, nil
-}
-
-// newAgentServer creates the agent server under /mcp.
-func newAgentServer(n *Node) (runFunc, error) {
-	var err error
-	n.agents, err = mcp.New(mcp.Config{
-		BaseURL: n.PublicURL, DashboardURL: n.dashboardURL(), PortalURL: n.portalURL(),
-		Version: n.settings.Version, TrustedProxies: n.proxies,
-		AllowedHosts: n.settings.AllowedHosts,
-	}, mcp.Deps{
-		Log: n.Log, Keys: n.Control, Uses: n.uses, Refusals: n.Tripwires,
-		Reads: n.Limiter.NewWindow("tools", time.Minute), Writes: n.Limiter.NewWindow("changes", time.Minute),
-		Actions: n.Control, API: n.api,
-		Producer: n.Producer, Now: n.Now, Metrics: n.registry,
-	})
-	return nil, err
-}
-
-// dashboardURL returns the address of the dashboard, which links to its pages begin with.
-func (n *Node) dashboardURL() string { return dashboard.URL(n.PublicURL, n.settings.DashboardHost) }
-
-// portalURL returns the address of the first page of the portal.
-func (n *Node) portalURL() string {
-	return dashboard.URL(n.PublicURL, cmp.Or(n.settings.PortalHost, n.settings.DashboardHost)) + dashboard.PortalPath
-}
 
 // AcceptsBootstrapKey reports whether requests with RELAY_BOOTSTRAP_KEY are answered. Once revoked, it stays revoked.
 func (n *Node) AcceptsBootstrapKey() bool {
@@ -206,9 +168,9 @@ func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, e
 		return "", false, fmt.Errorf("create the sign-in link of %s: %w", FirstUser, err)
 	}
 	if token == "" {
-		return n.dashboardURL() + "/app", false, nil
+		return n.DashboardURL + "/app", false, nil
 	}
-	return n.dashboardURL() + admin.LinkPath + token, true, nil
+	return n.DashboardURL + admin.LinkPath + token, true, nil
 }
 
 // newServer creates the HTTP server for ingest, log drains, reports and the API, with TLS if the settings name a
@@ -218,10 +180,6 @@ func newServer(n *Node) (runFunc, error) {
 	notServed := n.Front.Wrap(func(http.ResponseWriter, *http.Request) error {
 		return web.Missing("this node does not serve this path: RELAY_ROLES leaves it out")
 	})
-	agents := notServed
-	if n.agents != nil {
-		agents = n.agents.Handler()
-	}
 	pages := notServed
 	if n.dashboard != nil {
 		pages = n.dashboard.Handler()
@@ -234,8 +192,6 @@ func newServer(n *Node) (runFunc, error) {
 			ingestHandler.ServeHTTP(w, r)
 		case isIngest || v1 && !n.settings.HasRole(roles.API):
 			notServed.ServeHTTP(w, r)
-		case mcp.Serves(r.URL.Path):
-			agents.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
 		default:

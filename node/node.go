@@ -10,6 +10,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/eventrelay/relay/api"
-	"github.com/eventrelay/relay/api/confirm"
 	"github.com/eventrelay/relay/api/feed"
-	"github.com/eventrelay/relay/api/mcp"
 	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/dispatcher/recovery"
@@ -85,7 +84,6 @@ type Node struct {
 	certificates certificates      // nil: plain HTTP
 	acme         *autocert.Manager // nil: without ACME
 	writer       *write.Writer
-	uses         *audit.Uses
 	usage        *usage.Usage
 	recovery     *recovery.Runner        // nil without the role dispatch
 	trimmer      *stream.Trimmer         // nil without the role dispatch
@@ -99,8 +97,6 @@ type Node struct {
 	damage       storeDamage
 	api          *api.API
 	dashboard    *dashboard.Dashboard // nil without the role api
-	confirmer    *confirm.Confirmer   // nil without the role api
-	agents       *mcp.Server          // nil without the role api
 }
 
 // URL is the public address of the node.
@@ -163,9 +159,8 @@ var starts = []start{
 		ready: func(n *Node) <-chan struct{} { return n.readiness.Checked() },
 	},
 	{name: "api", new: newAPI},
-	{name: "confirmations", role: roles.API, new: newConfirmer},
+	{name: "callers of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Callers })},
 	{name: "dashboard", role: roles.API, new: newDashboard},
-	{name: "agent server", role: roles.API, new: newAgentServer},
 	{name: "certificates", new: newCertificates},
 	{name: "admin server", new: newAdminServer}, // if its address is in use, no request is answered
 	{name: "http server", new: newServer},
@@ -251,6 +246,9 @@ func newListener(n *Node) (runFunc, error) {
 		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
 	}
 	n.PublicURL = n.settings.URL(n.listener.Addr().String())
+	n.DashboardURL = dashboard.URL(n.PublicURL, n.settings.DashboardHost)
+	n.PortalURL = dashboard.URL(n.PublicURL, cmp.Or(n.settings.PortalHost, n.settings.DashboardHost)) +
+		dashboard.PortalPath
 	own := slices.Clone(n.settings.AllowedHosts)
 	if n.settings.DashboardHost != "" {
 		own = append(own, n.settings.DashboardHost)
@@ -314,12 +312,12 @@ func newProducer(n *Node) (runFunc, error) {
 
 // newUses creates the recorder of which API keys are used on this node.
 func newUses(n *Node) (runFunc, error) {
-	var err error
-	if n.uses, err = audit.NewUses(
-		n.settings.NodeName, audit.UsesDeps{Log: n.Log, Producer: n.Producer, Now: n.Now}); err != nil {
+	uses, err := audit.NewUses(n.settings.NodeName, audit.UsesDeps{Log: n.Log, Producer: n.Producer, Now: n.Now})
+	if err != nil {
 		return nil, err
 	}
-	return n.uses.Run, nil
+	n.KeyUses = uses
+	return uses.Run, nil
 }
 
 func newWriter(n *Node) (runFunc, error) {
@@ -446,7 +444,7 @@ func newNotifier(n *Node) (runFunc, error) {
 func newAlerts(n *Node) (runFunc, error) {
 	var err error
 	n.Alerts, err = alert.New(
-		alert.Config{Node: n.settings.NodeName, InstanceID: n.InstanceID, BaseURL: n.dashboardURL()},
+		alert.Config{Node: n.settings.NodeName, InstanceID: n.InstanceID, BaseURL: n.DashboardURL},
 		alert.Deps{
 			Log: n.Log, Stream: n.Stream, Config: n.Control, Notices: n.Control, History: n.Control,
 			Issues:  n.Control,

@@ -21,14 +21,9 @@ func Area() frame.Area {
 		Pages: files,
 		Routes: []frame.Route{
 			{"GET", settingsPath, frame.Reader, frame.LeadTo(frame.KeysPath)},
-			{"GET", frame.KeysPath, frame.Reader, listKeys(showKeys)},
-			{"POST", frame.KeysPath, frame.Writer, createKey(false, showKeys)},
+			{"GET", frame.KeysPath, frame.Reader, frame.ListKeys(showKeys)},
+			{"POST", frame.KeysPath, frame.Writer, frame.CreateKey(false, showKeys)},
 			{"POST", frame.KeysPath + "/{key}/revoke", frame.Writer, revokeKey},
-			{"GET", frame.AgentsPath, frame.Reader, listKeys(showAgents)},
-			{"POST", frame.AgentsPath, frame.Writer, createKey(true, showAgents)},
-			{"GET", confirmPath, frame.Reader, showConfirm},
-			{"POST", confirmPath + "/approve", frame.Writer, approveAction},
-			{"POST", confirmPath + "/decline", frame.Writer, declineAction},
 			{"GET", peoplePath, frame.Reader, listPeople},
 			{"POST", peoplePath, frame.Writer, frame.Submit(addPerson)},
 			{"POST", peoplePath + "/{person}/scope", frame.Writer, frame.Show(personInPath, setPersonScope)},
@@ -84,5 +79,5 @@ func Area() frame.Area {
 	}
 }
 
-//go:embed pages agents.json
+//go:embed pages
 var files embed.FS

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,19 +44,12 @@ type scopeQuestion struct {
 	Wanted config.Scope
 }
 
-// scopeForm returns a form whose field scope is read, with a message of what was not done.
-func scopeForm(problem string) *frame.Form {
-	f := frame.NewForm(url.Values{"scope": {string(config.Read)}}, "")
-	f.Error = problem
-	return f
-}
-
 // listPeople shows who may sign in and, to a writer, the form for an invitation.
 func listPeople(v *frame.Visit) error { return showPeople(v, &peoplePage{}) }
 
 // showPeople shows who may sign in; without a form, that of a new invitation.
 func showPeople(v *frame.Visit, p *peoplePage) error {
-	p.Form = cmp.Or(p.Form, scopeForm(""))
+	p.Form = cmp.Or(p.Form, frame.ScopeForm(""))
 	users := v.Deps.Members.Users()
 	writers := 0
 	for _, u := range users {
@@ -89,20 +81,12 @@ func addPerson(v *frame.Visit, f *frame.Form) error {
 		err = &entity.InvalidError{Param: "email",
 			Message: "already belongs to a person; reset that person for a new link"}
 	}
-	if v.Refused(f, invalidInput(err)) {
+	if v.Refused(f, frame.InvalidInput(err)) {
 		return showPeople(v, &peoplePage{Form: f})
 	} else if err != nil {
 		return err
 	}
 	return showLink(v, u, token)
-}
-
-// invalidInput returns an error of the configuration about what a person has entered as the API would return it.
-func invalidInput(err error) error {
-	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
-		return frame.Fault(invalid.Param, "%s", invalid.Message)
-	}
-	return nil
 }
 
 // resetPerson removes a person's password, ends the sessions and shows a new one-time link. The form names the state
@@ -114,9 +98,9 @@ func resetPerson(v *frame.Visit, u *config.User) error {
 	}
 	token, u, err := v.Deps.Members.ResetUser(v.R.Context(), u.ID, rev)
 	if errors.Is(err, config.ErrConflict) {
-		return refusePeople(v, &peoplePage{Form: scopeForm("This person has changed since you opened the page, perhaps " +
-			"by the same form. Nothing was done; this is the present state. A one-time link that was made before is not " +
-			"shown again: reset the person for a new one.")})
+		return refusePeople(v, &peoplePage{Form: frame.ScopeForm("This person has changed since you opened the page, " +
+			"perhaps by the same form. Nothing was done; this is the present state. A one-time link that was made before is " +
+			"not shown again: reset the person for a new one.")})
 	} else if err != nil {
 		return err
 	}
@@ -170,7 +154,7 @@ func setPersonScope(v *frame.Visit, u *config.User) error {
 func removePerson(v *frame.Visit, u *config.User) error {
 	if typed, err := config.NormalizeEmail(v.Values.Get("confirm")); err != nil || typed != u.Email {
 		return refusePeople(v, &peoplePage{
-			Form: scopeForm("To remove a person, type the email address. Nobody was removed.")})
+			Form: frame.ScopeForm("To remove a person, type the email address. Nobody was removed.")})
 	}
 	if err := v.Deps.Members.RemoveUser(v.R.Context(), u.ID); err != nil {
 		return lastWriterError(err)

@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -126,7 +127,8 @@ func (d *Dashboard) Handler() http.Handler {
 func (d Deps) validate() error {
 	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
-		if name := v.Type().Field(i).Name; name != "Log" && name != "Now" && name != "OIDC" && v.Field(i).IsNil() {
+		name := v.Type().Field(i).Name
+		if v.Field(i).IsNil() && !slices.Contains([]string{"Log", "Now", "OIDC", "AgentActions"}, name) {
 			return errors.New("dashboard: dependency " + name + " is missing")
 		}
 	}
@@ -149,7 +151,7 @@ type Deps struct {
 	Members      Members
 	Keys         Keys
 	KeyUses      KeyUses
-	AgentActions AgentActions
+	AgentActions AgentActions // nil: no agent asks for anything
 	Waiting      Waiting
 	Endpoints    Endpoints
 	Portal       Portal
@@ -255,7 +257,7 @@ type KeyUses interface {
 	KeyUses(ctx context.Context, account string, keys []string) (map[string]audit.Use, error)
 }
 
-// AgentActions reads and decides on changes that agents ask for; see package confirm.
+// AgentActions reads and decides on changes that agents ask for.
 type AgentActions interface {
 	// Action returns an action of an account; nil if there is none.
 	Action(account, id string) *config.Action

@@ -52,6 +52,21 @@ type view struct {
 	visit    *Visit
 }
 
+// HasAgents reports whether agents may ask for changes.
+func (x view) HasAgents() bool { return x.visit.Deps.AgentActions != nil }
+
+// AskedChanges are the changes of agents that wait for the visitor, newest first.
+func (v *Visit) AskedChanges() []*config.Action {
+	if v.Deps.AgentActions == nil {
+		return nil
+	}
+	all := v.Deps.AgentActions.Pending(v.Person.Account)
+	if v.Portal != nil {
+		return v.TenantActions(all)
+	}
+	return all
+}
+
 // EventTypes are names of the catalogue, for fields in which a person enters one.
 func (x view) EventTypes() []string { return x.visit.EventTypes() }
 
@@ -131,10 +146,9 @@ func (v *Visit) Page(name string, data any) error {
 		switch {
 		case x.Bare:
 		case v.Portal != nil:
-			x.Asked = v.PortalRequests()
+			x.Asked = len(v.AskedChanges())
 		default:
-			x.Asked = len(v.Deps.AgentActions.Pending(v.Person.Account))
-			x.Waiting = v.waiting(v.Person.Account)
+			x.Asked, x.Waiting = len(v.AskedChanges()), v.waiting(v.Person.Account)
 		}
 		x.Toast = v.takeToast()
 		if err := v.renewSession(); err != nil {

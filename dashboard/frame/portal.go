@@ -164,11 +164,6 @@ func (v *Visit) MayLeadTo(address string) bool {
 	return err == nil && slices.Contains(v.Portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host))
 }
 
-// PortalRequests counts the changes that agents of the tenant ask for.
-func (v *Visit) PortalRequests() int {
-	return len(v.TenantActions(v.Deps.AgentActions.Pending(v.Person.Account)))
-}
-
 // TenantActions are those of actions that keys of the visitor's tenant asked for.
 func (v *Visit) TenantActions(of []*config.Action) (all []*config.Action) {
 	for _, a := range of {

@@ -109,7 +109,7 @@ const maxAskedShown = 5
 // addOverview adds what the overview says.
 func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model.Alert) {
 	p.At = o.At
-	asked := v.Deps.AgentActions.Pending(v.Person.Account)
+	asked := v.AskedChanges()
 	shown := asked[:min(len(asked), maxAskedShown)]
 	addNeeds(v, p, o, shown, alerts)
 	n, total := &o.Needs, len(p.Needs)

@@ -1,5 +1,5 @@
-// Package portal has the pages for people of a tenant: the destinations of the tenant's endpoints, what was delivered
-// to them, and what an agent of the tenant asks for. They come by a link that the owner of the account has made; see
+// Package portal has the pages for people of a tenant: the destinations of the tenant's endpoints, and what was
+// delivered to them. They come by a link that the owner of the account has made; see
 // frame.Portal for the session, and config.PortalSession for what it may do.
 package portal
 
@@ -16,8 +16,6 @@ const (
 	destinationPath = frame.PortalPath + "/endpoints/{endpoint}/destinations/{destination}"
 	eventsPath      = frame.PortalPath + "/events"
 	eventPath       = eventsPath + "/{event}"
-	requestsPath    = frame.PortalPath + "/requests"
-	requestPath     = requestsPath + "/{act}"
 )
 
 // Paths of the API.
@@ -50,10 +48,6 @@ func Area() frame.Area {
 		{"GET", eventsPath, view, listEvents},
 		{"GET", eventPath, view, showEvent},
 		{"POST", eventPath + "/replay", replay, frame.Submit(replayEvent)},
-		{"GET", requestsPath, view, listRequests},
-		{"GET", requestPath, view, showRequest},
-		{"POST", requestPath + "/approve", replay, approve},
-		{"POST", requestPath + "/decline", replay, decline},
 	}}
 }
 

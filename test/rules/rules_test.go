@@ -172,12 +172,10 @@ func importFault(s source, path string) string {
 			return "areas of pages know the frame and not each other"
 		case s.dir == "api/frame" && within(inner, "api") && inner != s.dir,
 			within(s.dir, "api") && s.dir != "api" && within(inner, "api") && inner != s.dir &&
-				!slices.Contains([]string{"api/frame", "api/feed", "api/confirm"}, inner):
+				inner != "api/frame" && inner != "api/feed":
 			return "areas of the API know the frame and not each other"
 		case within(s.dir, "dashboard") && !within(inner, "dashboard") && !within(inner, "pkg"):
 			return "pages call the API through an interface, as a person"
-		case within(s.dir, "api/mcp") && s.dir != inner && inner != "api/confirm" && !within(inner, "pkg"):
-			return "tools call the API through an interface, as an API key"
 		case within(s.dir, "pkg") && !within(inner, "pkg"):
 			return "pkg imports pkg only"
 		case within(s.dir, "pkg/secrets") && within(inner, "pkg/config"):

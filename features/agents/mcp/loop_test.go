@@ -123,13 +123,13 @@ func TestAgentLoop(t *testing.T) {
 // compareTranscript compares the transcript with the one in the documents.
 func compareTranscript(t *testing.T, got string) {
 	t.Helper()
-	const path, heading = "../../docs/start/agents.md", "## A transcript\n\n"
+	const path, heading = "../../../docs/start/agents.md", "## A transcript\n\n"
 	doc := must.Get(os.ReadFile(path))(t)
 	before, _, _ := strings.Cut(string(doc), heading)
 	want := before + heading + got
 	if *update {
 		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 	} else if string(doc) != want {
-		t.Errorf("%s has another transcript; look at the difference after: go test ./api/mcp -update\n%s", path, got)
+		t.Errorf("%s has another transcript; look at the difference after: go test ./features/agents/mcp -update\n%s", path, got)
 	}
 }

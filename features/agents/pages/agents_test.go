@@ -1,4 +1,4 @@
-package account
+package pages
 
 import (
 	"encoding/json"

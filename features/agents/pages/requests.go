@@ -1,12 +1,17 @@
-package portal
+package pages
 
 import (
-	"context"
 	"net/url"
 
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Paths of the portal.
+const (
+	requestsPath = frame.PortalPath + "/requests"
+	requestPath  = requestsPath + "/{act}"
 )
 
 // request is a change that an agent of the tenant asked for.
@@ -31,7 +36,7 @@ type requestsPage struct{ Pending, Recent []request }
 
 func listRequests(v *frame.Visit) error {
 	p := requestsPage{}
-	for _, a := range v.TenantActions(v.Deps.AgentActions.Pending(v.Person.Account)) {
+	for _, a := range v.AskedChanges() {
 		p.Pending = append(p.Pending, requestOf(v, a))
 	}
 	for _, a := range v.TenantActions(v.Deps.AgentActions.Recent(v.Person.Account)) {
@@ -40,8 +45,8 @@ func listRequests(v *frame.Visit) error {
 	return v.Page("portal-requests", p)
 }
 
-// inPath returns the action in the path.
-func inPath(v *frame.Visit) (*config.Action, error) {
+// requestInPath returns the action that the path names.
+func requestInPath(v *frame.Visit) (*config.Action, error) {
 	a := v.Deps.AgentActions.Action(v.Person.Account, v.Vars["act"])
 	if a == nil || a.Tenant != v.Portal.Tenant {
 		return nil, web.Missing("There is no such request. They are remembered for a day.")
@@ -50,25 +55,8 @@ func inPath(v *frame.Visit) (*config.Action, error) {
 }
 
 // showRequest shows what an agent asks for. Opening the page decides nothing.
-func showRequest(v *frame.Visit) error {
-	a, err := inPath(v)
-	if err != nil {
-		return err
-	}
+func showRequest(v *frame.Visit, a *config.Action) error {
 	r := requestOf(v, a)
-	r.Form = &frame.Form{Nonce: v.DecisionNonce(a)}
+	r.Form = &frame.Form{Nonce: decisionNonce(v, a)}
 	return v.Page("portal-request", r)
-}
-
-func approve(v *frame.Visit) error { return decide(v, v.Deps.AgentActions.Approve) }
-
-func decline(v *frame.Visit) error { return decide(v, v.Deps.AgentActions.Decline) }
-
-// decide records a decision and shows how the action ended.
-func decide(v *frame.Visit, how func(context.Context, *config.Key, *config.Action) (*config.Action, error)) error {
-	a, err := inPath(v)
-	if err != nil {
-		return err
-	}
-	return v.Decide(a, v.Fill(requestPath), how)
 }
