@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -39,7 +40,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/api/account"
-	"github.com/eventrelay/relay/api/catalogue"
 	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/events"
 	"github.com/eventrelay/relay/api/feed"
@@ -149,7 +149,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.public = newPublic(&cfg, &deps, deprecated, x.catalogue)
+	a.public = newPublic(&cfg, &deps, deprecated, x)
 	a.router = frame.NewRouter(frame.RouterConfig{
 		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantOperations,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
@@ -179,13 +179,13 @@ func (a *API) Run(ctx context.Context) error {
 
 // areas are the areas that New needs itself, and the routes of all.
 type areas struct {
-	catalogue *catalogue.Catalogue
-	events    *events.Area
-	jobs      *jobs.Area
-	routes    []frame.Route
-	parts     []wire.Part     // of the document, by features
-	draining  context.Context // ends when pulls must end
-	drain     context.CancelFunc
+	events   *events.Area
+	jobs     *jobs.Area
+	routes   []frame.Route
+	parts    []wire.Part                    // of the document, by features
+	public   map[string]frame.PublicHandler // by path
+	draining context.Context                // ends when pulls must end
+	drain    context.CancelFunc
 }
 
 // scanners find secrets in texts, with the rules of each use.
@@ -210,7 +210,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &areas{jobs: jobs.New(&jobs.Deps{
+	x := &areas{public: map[string]frame.PublicHandler{}, jobs: jobs.New(&jobs.Deps{
 		Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
 		Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
 		Recovery: deps.Recovery, Log: deps.Log,
@@ -235,9 +235,11 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	var ofFeatures []frame.Route
 	var shown []frame.ShowEndpoint
 	for _, area := range deps.Areas {
-		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Erasures: deps.Erasures, Limits: deps.Limits,
-			Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL, LimiterStore: deps.LimiterStore})
+		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Events: deps.Events, Erasures: deps.Erasures,
+			Limits: deps.Limits, Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL,
+			LimiterStore: deps.LimiterStore})
 		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
+		maps.Copy(x.public, a.Public)
 		if a.AddNeeds != nil {
 			needs = append(needs, a.AddNeeds)
 		}
@@ -253,9 +255,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
 		Needs: needs, Shown: shown,
 	})
-	x.catalogue = catalogue.New(c, deps.Config, deps.Events)
-	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), x.catalogue.Routes(),
-		ofFeatures)
+	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofFeatures)
 	return x, nil
 }
 
@@ -332,7 +332,7 @@ type Configuration interface {
 	frame.Keys
 	endpoints.Endpoints
 	endpoints.Tenants
-	catalogue.Configuration
+	frame.ConfigReader
 	account.AlertSettings
 	jobs.Recoveries
 	events.Fixtures

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/eventrelay/relay/api/frame"
 )
 
 // deprecations lists what of the API is deprecated. The headers Deprecation (RFC 9745) and Sunset (RFC 8594), the marks
@@ -122,13 +124,12 @@ func dateOf(date string) time.Time {
 }
 
 // addDeprecations adds the page of the entries to the public pages.
-func addDeprecations(pages map[string]*page, entries []deprecation) error {
+func addDeprecations(pages map[string]*frame.Page, entries []deprecation) error {
 	var buf bytes.Buffer
 	if err := deprecationsTemplate.Execute(&buf, entries); err != nil {
 		return err
 	}
-	p := newPage("text/html; charset=utf-8", buf.Bytes())
-	pages[deprecationsPath] = &p
+	pages[deprecationsPath] = frame.NewPage("text/html; charset=utf-8", buf.Bytes())
 	return nil
 }
 

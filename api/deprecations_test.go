@@ -175,11 +175,11 @@ func TestDocumentMarksDeprecations(t *testing.T) {
 	pages := must.Get(publicPages(table, &Config{BaseURL: "https://relay.example.com"}))(t)
 	for _, want := range []string{"<code>GET /v1/old/{thing_id}</code>", "since 2026-12-01, until 2027-03-15. Use GET",
 		"<code>GET /v1/things?colour</code>", "since 2026-11-01. Filter", "<code>Thing.size</code>"} {
-		if !strings.Contains(string(pages[deprecationsPath].body), want) {
-			t.Errorf("the page has no %q:\n%s", want, pages[deprecationsPath].body)
+		if !strings.Contains(string(pages[deprecationsPath].Body), want) {
+			t.Errorf("the page has no %q:\n%s", want, pages[deprecationsPath].Body)
 		}
 	}
-	if page := string(servedPages(t)[deprecationsPath].body); len(deprecations) == 0 &&
+	if page := string(servedPages(t)[deprecationsPath].Body); len(deprecations) == 0 &&
 		!strings.Contains(page, "Nothing is deprecated") {
 		t.Errorf("an empty page:\n%s", page)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
+	"github.com/eventrelay/relay/features/catalogue"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/pkg/config"
@@ -37,8 +38,9 @@ func newTestResources() (*areas, error) {
 	ofLeaks := func(d *frame.AreaDeps) frame.Area {
 		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes(), Document: routes.Document()}
 	}
+	ofCatalogue := func(d *frame.AreaDeps) frame.Area { return catalogue.Area(d, nil) }
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{ofLeaks, reconcile.API}}, &frame.Core{Clock: time.Now})
+		Areas: []func(*frame.AreaDeps) frame.Area{ofCatalogue, ofLeaks, reconcile.API}}, &frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.

@@ -32,6 +32,7 @@ import (
 	"github.com/eventrelay/relay/api/feed"
 	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
+	"github.com/eventrelay/relay/features/catalogue"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/pkg/audit"
@@ -502,6 +503,8 @@ type client struct {
 // areas are those of features, with f in place of what the configuration does not have.
 func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
 	return []func(*apiframe.AreaDeps) apiframe.Area{func(d *apiframe.AreaDeps) apiframe.Area {
+		return catalogue.Area(d, configuration)
+	}, func(d *apiframe.AreaDeps) apiframe.Area {
 		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
 			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
 		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}

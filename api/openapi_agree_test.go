@@ -41,7 +41,7 @@ type parameter struct {
 }
 
 // servedPages returns the public pages.
-func servedPages(t *testing.T) map[string]*page {
+func servedPages(t *testing.T) map[string]*frame.Page {
 	t.Helper()
 	deprecated := must.Get(newDeprecationTable(deprecations, joinTestParts))(t)
 	pages := must.Get(publicPages(deprecated, &Config{BaseURL: "https://relay.example.com"}))(t)
@@ -52,7 +52,7 @@ func document(t *testing.T) described {
 	t.Helper()
 	pages := servedPages(t)
 	var d described
-	must.Do(t, json.Unmarshal(pages["/openapi.json"].body, &d))
+	must.Do(t, json.Unmarshal(pages["/openapi.json"].Body, &d))
 	return d
 }
 
@@ -123,7 +123,7 @@ func TestDocumentHasTheFilters(t *testing.T) {
 func TestDocumentHasTheFilterTable(t *testing.T) {
 	pages := servedPages(t)
 	var doc any
-	must.Do(t, json.Unmarshal(pages["/openapi.json"].body, &doc))
+	must.Do(t, json.Unmarshal(pages["/openapi.json"].Body, &doc))
 	at := func(x any, path ...string) any { // nil if it does not exist
 		for _, name := range path {
 			members, _ := x.(map[string]any)
@@ -177,7 +177,7 @@ func TestDocumentHasTheErrors(t *testing.T) {
 		}
 	}
 	pages := servedPages(t)
-	must.Do(t, json.Unmarshal(pages["/openapi.json"].body, &doc))
+	must.Do(t, json.Unmarshal(pages["/openapi.json"].Body, &doc))
 	var explained []string
 	for _, d := range errorDocs {
 		explained = append(explained, d.kind)

@@ -17,7 +17,7 @@ func TestCompatDocument(t *testing.T) {
 	pages := servedPages(t)
 	var whole, compatible map[string]any
 	for name, v := range map[string]*map[string]any{"/openapi.json": &whole, "/openapi-compat.json": &compatible} {
-		must.Do(t, json.Unmarshal(pages[name].body, v))
+		must.Do(t, json.Unmarshal(pages[name].Body, v))
 	}
 	schemasOf := func(d map[string]any) map[string]any {
 		return d["components"].(map[string]any)["schemas"].(map[string]any)

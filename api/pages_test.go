@@ -25,6 +25,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/dashboard"
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
+	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
 	leakpages "github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -69,7 +70,9 @@ func newPages(c *client) *pages {
 }
 
 // site has the pages of the whole relay.
-var site = sync.OnceValues(func() (*dashboard.Site, error) { return dashboard.NewSite(leakpages.Area(), agentpages.Area()) })
+var site = sync.OnceValues(func() (*dashboard.Site, error) {
+	return dashboard.NewSite(leakpages.Area(), agentpages.Area(), cataloguepages.Area())
+})
 
 // openPages returns the pages without a session.
 func openPages(c *client, cfg dashboard.Config, actions dashboard.AgentActions) *pages {

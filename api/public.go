@@ -9,14 +9,12 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/eventrelay/relay/api/catalogue"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/reference"
 	"github.com/eventrelay/relay/pkg/config"
@@ -30,8 +28,8 @@ import (
 type public struct {
 	ready *Readiness
 	keys  *keySet
-	pages func() (map[string]*page, error) // by path; built by the first call
-	types *cataloguePages
+	pages func() (map[string]*frame.Page, error) // by path; built by the first call
+	more  map[string]frame.PublicHandler         // of features, by path
 	// notAt is the host name of the portal, which serves no page about the API; empty if it has no name of its own.
 	notAt string
 	rate  pageRate
@@ -69,15 +67,14 @@ func (p *pageRate) take(client netip.Addr, now time.Time) time.Duration {
 }
 
 // newPublic makes the pages of a version.
-func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *catalogue.Catalogue) *public {
+func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, x *areas) *public {
 	keys := &keySet{config: deps.Config, keyring: deps.Keyring, now: deps.Now, all: []jwk{}}
-	shown := &cataloguePages{of: types, style: cfg.Style}
 	notAt, base := hostOf(cfg.Portal.URL), hostOf(cfg.BaseURL)
 	if notAt == base || notAt == hostOf(cfg.DashboardURL) {
 		notAt = ""
 	}
-	p := &public{ready: deps.Ready, keys: keys, types: shown, notAt: notAt}
-	p.pages = sync.OnceValues(func() (map[string]*page, error) {
+	p := &public{ready: deps.Ready, keys: keys, more: x.public, notAt: notAt}
+	p.pages = sync.OnceValues(func() (map[string]*frame.Page, error) {
 		pages, err := publicPages(deprecated, cfg)
 		if err == nil {
 			err = addTools(pages, cfg.Version)
@@ -86,8 +83,7 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, types *cat
 			return nil, err
 		}
 		for path, html := range cfg.Pages {
-			p := newPage("text/html; charset=utf-8", html)
-			pages[path] = &p
+			pages[path] = frame.NewPage("text/html; charset=utf-8", html)
 		}
 		return pages, nil
 	})
@@ -118,8 +114,9 @@ func (a *public) servePublic(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	case keySetPath:
 		return a.keys.serve(w, r)
-	case cataloguePath, documentPath:
-		return a.types.serve(w, r)
+	}
+	if serve := a.more[r.URL.Path]; serve != nil {
+		return serve(w, r)
 	}
 	return a.servePage(w, r)
 }
@@ -151,18 +148,18 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 		return web.Missing("there is no such route; the API is under /v1 and described at /docs")
 	}
 	web.InfoOf(r).Route = r.URL.Path
-	if len(p.body) >= largePage && r.Method == http.MethodGet && !p.isKnown(r) {
+	if len(p.Body) >= largePage && r.Method == http.MethodGet && !p.IsKnown(r) {
 		if wait := a.rate.take(web.NetworkOf(web.InfoOf(r).Client), time.Now()); wait > 0 {
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,
 				Message: "this address has read many large pages; wait as long as Retry-After says"}
 		}
 	}
-	p.serve(w, r)
+	p.Serve(w, r)
 	return nil
 }
 
 // publicPages returns the documents outside of /v1, by path.
-func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*page, error) {
+func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*frame.Page, error) {
 	document, err := deprecated.document()
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
@@ -175,91 +172,26 @@ func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*page, e
 	if err := reference.AppendJSON(&buf, document); err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
 	}
-	asYAML, asJSON := newPage("application/yaml", text), newPage("application/json", buf.Bytes())
 	compatible, err := compatDocument(buf.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document in version 3.0: %w", err)
 	}
-	asCompat := newPage("application/json", compatible)
-	pages := map[string]*page{"/openapi.yaml": &asYAML, "/openapi.json": &asJSON, "/openapi-compat.json": &asCompat}
+	pages := map[string]*frame.Page{
+		"/openapi.yaml":        frame.NewPage("application/yaml", text),
+		"/openapi.json":        frame.NewPage("application/json", buf.Bytes()),
+		"/openapi-compat.json": frame.NewPage("application/json", compatible),
+	}
 	if err := addDeprecations(pages, deprecated.entries); err != nil {
 		return nil, err
 	}
 	return pages, addReference(pages, document, cfg)
 }
 
-// page is a public document that changes only with the program.
-type page struct {
-	body      []byte
-	gzipped   []byte // nil if compression gains nothing
-	mediaType string
-	etag      string
-	policy    string // Content-Security-Policy, if it differs from the default
-	download  string // the name under which a browser saves it; empty if it shows it
-}
-
-func newPage(mediaType string, body []byte) page {
-	sum := sha256.Sum256(body)
-	p := page{body: body, mediaType: mediaType, etag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`}
-	if gzipped := web.Gzip(body); len(gzipped) < len(body) {
-		p.gzipped = gzipped
-	}
-	return p
-}
-
-// serve sends the page, or 304 if the client has it. Any origin may read it, because it is public and OpenAPI tools
-// run in browsers.
-func (p *page) serve(w http.ResponseWriter, r *http.Request) {
-	h, etag, body := w.Header(), p.etag, p.body
-	if p.gzipped != nil {
-		h.Set("Vary", "Accept-Encoding")
-		if web.AcceptsGzip(r) {
-			etag, body = strings.TrimSuffix(etag, `"`)+`-gzip"`, p.gzipped // one tag for each form
-		}
-	}
-	h.Set("ETag", etag)
-	h.Set("Cache-Control", "no-cache") // cached, but revalidated: it changes with an upgrade
-	h.Set("Access-Control-Allow-Origin", "*")
-	if p.policy != "" { // on a 304 too: browsers update the cached headers from it
-		h.Set("Content-Security-Policy", p.policy)
-	}
-	if p.download != "" {
-		h.Set("Content-Disposition", `attachment; filename="`+p.download+`"`)
-	}
-	if matchesETag(r.Header.Values("If-None-Match"), etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	h.Set("Content-Type", p.mediaType)
-	if etag != p.etag {
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // the client may have left
-}
-
-// isKnown reports whether the client has the page.
-func (p *page) isKnown(r *http.Request) bool {
-	known := r.Header.Values("If-None-Match")
-	return matchesETag(known, p.etag) || matchesETag(known, strings.TrimSuffix(p.etag, `"`)+`-gzip"`)
-}
-
-// matchesETag implements If-None-Match of RFC 9110, 13.1.2: weak comparison, and * matches any.
-func matchesETag(ifNoneMatch []string, etag string) bool {
-	for tag := range strings.SplitSeq(strings.Join(ifNoneMatch, ","), ",") {
-		if tag = strings.TrimSpace(tag); tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
-			return true
-		}
-	}
-	return false
-}
-
 // referencePath is the page that shows the OpenAPI document.
 const referencePath = "/docs"
 
 // addReference adds the page of the operations and that of the types of errors to the public pages.
-func addReference(pages map[string]*page, document *yaml.Node, cfg *Config) (err error) {
+func addReference(pages map[string]*frame.Page, document *yaml.Node, cfg *Config) (err error) {
 	style := ""
 	if cfg.Style != nil {
 		if style, err = cfg.Style(); err != nil {
@@ -275,76 +207,10 @@ func addReference(pages map[string]*page, document *yaml.Node, cfg *Config) (err
 		return fmt.Errorf("draw the reference: %w", err)
 	}
 	for path, body := range map[string][]byte{referencePath: drawn.Operations, web.DocsPath: drawn.Errors} {
-		p := newPage("text/html; charset=utf-8", body)
-		p.policy = drawn.Policy
-		pages[path] = &p
+		pages[path] = frame.NewPage("text/html; charset=utf-8", body)
+		pages[path].Policy = drawn.Policy
 	}
 	return nil
-}
-
-// cataloguePath is the page of event types for everybody, and documentPath the same as an OpenAPI document.
-const cataloguePath, documentPath = "/catalogue", "/catalogue/openapi.json"
-
-// cataloguePages draws both pages when the catalogue has changed since the last request.
-type cataloguePages struct {
-	of    *catalogue.Catalogue
-	style func() (string, error) // nil: none
-
-	mu      sync.Mutex // guards what follows; a page is drawn once, however many ask for it
-	version string
-	pages   map[string]*page
-}
-
-func (c *cataloguePages) serve(w http.ResponseWriter, r *http.Request) error {
-	p, err := c.page(r.URL.Path)
-	if err != nil {
-		return err
-	}
-	web.InfoOf(r).Route = r.URL.Path
-	p.serve(w, r)
-	return nil
-}
-
-// page returns one of the pages, or the 404 unless the account publishes them.
-func (c *cataloguePages) page(path string) (*page, error) {
-	version, public := c.of.Version()
-	if !public {
-		return nil, web.Missing("the catalogue is not public; PATCH /v1/settings/catalogue publishes it")
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.version != version {
-		pages, err := c.draw()
-		if err != nil {
-			return nil, err
-		}
-		c.version, c.pages = version, pages
-	}
-	return c.pages[path], nil
-}
-
-func (c *cataloguePages) draw() (map[string]*page, error) {
-	title, types, document, err := c.of.Published()
-	if err != nil {
-		return nil, fmt.Errorf("write the catalogue: %w", err)
-	}
-	style := ""
-	if c.style != nil {
-		if style, err = c.style(); err != nil {
-			return nil, fmt.Errorf("read the look of the catalogue: %w", err)
-		}
-	}
-	drawn := make([]reference.EventType, len(types))
-	for i, x := range types {
-		drawn[i] = reference.EventType(x)
-	}
-	html, policy, err := reference.Catalogue(title, style, drawn)
-	if err != nil {
-		return nil, fmt.Errorf("draw the catalogue: %w", err)
-	}
-	shown, text := newPage("text/html; charset=utf-8", html), newPage("application/json", document)
-	shown.policy = policy
-	return map[string]*page{cataloguePath: &shown, documentPath: &text}, nil
 }
 
 const (

@@ -39,7 +39,7 @@ type terraformAttribute struct {
 func TestTerraformHasEveryMember(t *testing.T) {
 	const file = "../sdk/terraform/attributes.json"
 	var document map[string]any
-	must.Do(t, json.Unmarshal(servedPages(t)["/openapi-compat.json"].body, &document))
+	must.Do(t, json.Unmarshal(servedPages(t)["/openapi-compat.json"].Body, &document))
 	at := func(v any, names ...string) any {
 		for _, name := range names {
 			v, _ = v.(map[string]any)[name]

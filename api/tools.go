@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"strings"
 
+	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/sdk"
 )
 
@@ -15,7 +16,7 @@ const toolsPath = "/tools/"
 
 // addTools adds the files to the public pages, each under its plain name and one with the version of this program, and
 // beside each a file with its checksum, as sha256sum prints it. Browsers save them and never run them.
-func addTools(pages map[string]*page, version string) error {
+func addTools(pages map[string]*frame.Page, version string) error {
 	tools, err := sdk.Tools()
 	if err != nil {
 		return err
@@ -26,10 +27,10 @@ func addTools(pages map[string]*page, version string) error {
 		versioned := t.Name + "-" + number + t.Extension
 		checksum := fmt.Sprintf("%x", sha256.Sum256(t.Content))
 		for _, name := range []string{t.Name + t.Extension, versioned} {
-			file := newPage(t.MediaType, t.Content)
-			sum := newPage("text/plain; charset=utf-8", fmt.Appendf(nil, "%s  %s\n", checksum, name))
-			file.download, sum.download = name, name+".sha256"
-			pages[toolsPath+name], pages[toolsPath+name+".sha256"] = &file, &sum
+			file := frame.NewPage(t.MediaType, t.Content)
+			sum := frame.NewPage("text/plain; charset=utf-8", fmt.Appendf(nil, "%s  %s\n", checksum, name))
+			file.Download, sum.Download = name, name+".sha256"
+			pages[toolsPath+name], pages[toolsPath+name+".sha256"] = file, sum
 		}
 		list.Files = append(list.Files, listedTool{t.Name + t.Extension, versioned, t.About, checksum, len(t.Content)})
 		list.HasSDK = list.HasSDK || t.Extension == ".tgz"
@@ -38,8 +39,7 @@ func addTools(pages map[string]*page, version string) error {
 	if err := toolsTemplate.Execute(&buf, list); err != nil {
 		return err
 	}
-	index := newPage("text/html; charset=utf-8", buf.Bytes())
-	pages[toolsPath] = &index
+	pages[toolsPath] = frame.NewPage("text/html; charset=utf-8", buf.Bytes())
 	return nil
 }
 

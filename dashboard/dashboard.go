@@ -31,7 +31,6 @@ import (
 	"slices"
 
 	"github.com/eventrelay/relay/dashboard/account"
-	"github.com/eventrelay/relay/dashboard/catalogue"
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/events"
 	"github.com/eventrelay/relay/dashboard/fixtures"
@@ -73,7 +72,6 @@ func areas(features ...frame.Area) []frame.Area {
 		events.Area(),
 		jobs.Area(),
 		fixtures.Area(),
-		catalogue.Area(),
 		issues.Area(),
 		portal.Area(),
 		tenants.Area(),

@@ -7,6 +7,7 @@ import (
 	"github.com/eventrelay/relay/features/agents"
 	"github.com/eventrelay/relay/features/apply"
 	"github.com/eventrelay/relay/features/backup"
+	"github.com/eventrelay/relay/features/catalogue"
 	"github.com/eventrelay/relay/features/demo"
 	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/features/leaks"
@@ -19,5 +20,6 @@ import (
 )
 
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
-var Features = []features.Feature{leaks.Feature, agents.Feature, apply.Feature, listen.Feature, plan.Feature, demo.Feature,
-	doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature, upgrade.Feature, move.Feature}
+var Features = []features.Feature{catalogue.Feature, leaks.Feature, agents.Feature, apply.Feature, listen.Feature,
+	plan.Feature, demo.Feature, doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature, upgrade.Feature,
+	move.Feature}

@@ -2,6 +2,7 @@ package frame
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
@@ -16,18 +17,23 @@ type AddNeeds = func(to *wire.OverviewNeeds, account string)
 // ShowEndpoint adds what an area knows of an endpoint to the answer that shows it.
 type ShowEndpoint = func(ctx context.Context, e *config.Endpoint, to *wire.Endpoint)
 
+// PublicHandler answers a request without an API key.
+type PublicHandler = func(w http.ResponseWriter, r *http.Request) error
+
 // Area is what a feature adds to the API.
 type Area struct {
 	Routes       []Route
 	AddNeeds     AddNeeds     // nil: nothing
 	ShowEndpoint ShowEndpoint // nil: nothing
 	Document     wire.Part
+	Public       map[string]PublicHandler // answer GET of paths outside of /v1 for everybody
 }
 
 // AreaDeps is what the API gives the area of a feature.
 type AreaDeps struct {
 	Core         *Core
 	Keyring      *seal.Keyring
+	Events       EventReader
 	Erasures     Erasures
 	Limits       Limits
 	Egress       egress.Policy

@@ -66,7 +66,6 @@ type ConfigReader interface {
 
 // Catalogue reads the types of events.
 type Catalogue interface {
-	EventType(account, name string) *config.EventType
 	// EventTypeAt returns the type with a name, nil if the owner of the endpoint must not know it.
 	EventTypeAt(ep *config.Endpoint, name string) *config.EventType
 	// Mismatch says where the data of an event does not match the schema of its type. It adds its work to spent, which

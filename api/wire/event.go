@@ -346,3 +346,12 @@ type FixtureChange struct {
 	// The version that was read.
 	Version *int `json:"version" in:"own,update" minimum:"1"`
 }
+
+// Mismatch says where the data of an event does not match the schema of its type.
+type Mismatch struct {
+	// Of the schema.
+	Version int `json:"version" minimum:"1"`
+	// JSON Pointer (RFC 6901) into `data` of a sent event, or into the body of a received one.
+	Pointer string `json:"pointer"`
+	Message string `json:"message"`
+}

@@ -40,13 +40,11 @@ var (
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
-		EventType{}, List[EventType]{}, EventTypesImported{}, EventTypesSeen{}, CatalogueSettings{},
 		Issue{}, List[Issue]{}, Pulled{}, Acknowledged{}, Consumers{},
 	}
 	requests = []any{
 		alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, FixtureChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, EventType{},
-		CatalogueSettings{}, Issue{},
+		Verification{}, FixtureChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, Issue{},
 	}
 )
 

@@ -72,7 +72,7 @@ func (x view) EventTypes() []string { return x.visit.EventTypes() }
 
 // EventTypes are the newest names of the catalogue that the visitor may see; none if it cannot be read.
 func (v *Visit) EventTypes() (names []string) {
-	var list wire.List[wire.EventType]
+	var list wire.List[struct{ Name string }]
 	if v.GetSoon("/v1/event_types", url.Values{"limit": {"100"}}, &list) == nil {
 		for _, x := range list.Data {
 			names = append(names, x.Name)

@@ -28,7 +28,8 @@ func TestCoreWithoutFeatures(t *testing.T) {
 	p.start()
 	retriedDelivery(t, p.forTest(t), p.forTest(t))
 	replayedEvent(t, p.forTest(t), p.forTest(t))
-	for _, path := range []string{"/v1/drains", "/v1/findings", "/v1/settings/detection", "/drain/x", "/mcp"} {
+	for _, path := range []string{"/v1/drains", "/v1/findings", "/v1/settings/detection", "/drain/x", "/mcp",
+		"/v1/event_types", "/catalogue"} {
 		if status, answer, _ := p.call("GET", path, nil); status != http.StatusNotFound {
 			t.Errorf("%s is answered %d %v", path, status, answer)
 		}

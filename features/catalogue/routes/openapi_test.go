@@ -1,4 +1,4 @@
-package catalogue
+package routes
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func FuzzReadDocument(f *testing.F) {
 	x := &config.EventType{Name: "order.paid", Group: "orders", Deprecated: true}
 	x.SetSchema([]byte(`{"type":"object"}`), []byte(`{"id":1}`), time.Now())
 	x.SetSchema([]byte(`{"$ref":"#/$defs/o","$defs":{"o":{"type":"object"}}}`), nil, time.Now())
-	f.Add(string(must.Get(Document([]*config.EventType{x}, "title", false))(f)))
+	f.Add(string(must.Get(documentOf([]*config.EventType{x}, "title", false))(f)))
 	f.Fuzz(func(t *testing.T, body string) {
 		all, err := readDocument([]byte(body))
 		if err != nil {
@@ -31,7 +31,7 @@ func FuzzReadDocument(f *testing.F) {
 			types[i] = &config.EventType{Name: all[i].of.Name}
 			area.take(&all[i], types[i])
 		}
-		again := must.Get(readDocument(must.Get(Document(types, "title", false))(t)))(t)
+		again := must.Get(readDocument(must.Get(documentOf(types, "title", false))(t)))(t)
 		is.Equal(t, len(again), len(all), "types")
 		for i := range again {
 			is.Equal(t, again[i].of.Name, all[i].of.Name, "name")

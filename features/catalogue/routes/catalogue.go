@@ -1,6 +1,6 @@
-// Package catalogue serves the catalogue of event types: its entries, their import from and export as an OpenAPI
+// Package routes serves the catalogue of event types: its entries, their import from and export as an OpenAPI
 // document, the types of recent events, and who else may see it.
-package catalogue
+package routes
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
@@ -24,7 +23,7 @@ import (
 // Configuration reads and changes the catalogue.
 type Configuration interface {
 	entity.Access
-	frame.Catalogue
+	EventType(account, name string) *config.EventType // nil: there is none
 	// EventTypes returns all types by group and name.
 	EventTypes(account string) []*config.EventType
 	// PutEventType creates or changes a type.
@@ -100,12 +99,12 @@ func (a *Catalogue) list(w http.ResponseWriter, r *http.Request, key *config.Key
 	return frame.WriteConfigPage(w, p, all, more, frame.ViewsOf(all, viewOf))
 }
 
-func viewOf(x *config.EventType) *wire.EventType {
-	v := &wire.EventType{Object: "event_type", Name: x.Name, Description: x.Description, Group: x.Group,
+func viewOf(x *config.EventType) *EventType {
+	v := &EventType{Object: "event_type", Name: x.Name, Description: x.Description, Group: x.Group,
 		Deprecated: x.Deprecated, Internal: x.Internal, Schema: null, Example: null,
-		Versions: []wire.EventTypeVersion{}, CreatedAt: web.Time(x.CreatedAt), UpdatedAt: web.Time(x.UpdatedAt)}
+		Versions: []EventTypeVersion{}, CreatedAt: web.Time(x.CreatedAt), UpdatedAt: web.Time(x.UpdatedAt)}
 	for _, s := range x.Versions {
-		version := wire.EventTypeVersion{Version: s.Version, Schema: s.Schema, Example: orNull(s.Example),
+		version := EventTypeVersion{Version: s.Version, Schema: s.Schema, Example: orNull(s.Example),
 			CreatedAt: web.Time(s.CreatedAt)}
 		v.Versions = append(v.Versions, version)
 		v.Version, v.Schema, v.Example = &version.Version, version.Schema, version.Example
@@ -307,7 +306,7 @@ func (a *Catalogue) importTypes(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	out := wire.EventTypesImported{Object: "event_types_imported"}
+	out := EventTypesImported{Object: "event_types_imported"}
 	for i := range all {
 		before := a.config.EventType(key.Account, all[i].of.Name)
 		x, created, err := a.config.PutEventType(r.Context(), key.Account, all[i].of.Name, func(x *config.EventType) error {
@@ -341,7 +340,7 @@ func (a *Catalogue) take(of *imported, x *config.EventType) {
 
 func (a *Catalogue) export(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.CatchUp(r.Context())
-	text, err := Document(a.config.EventTypes(key.Account), title(a.config.Settings()), key.Tenant != "")
+	text, err := documentOf(a.config.EventTypes(key.Account), title(a.config.Settings()), key.Tenant != "")
 	if err != nil {
 		return err
 	}
@@ -367,12 +366,12 @@ func (a *Catalogue) readSeen(w http.ResponseWriter, r *http.Request, key *config
 	if err != nil {
 		return err
 	}
-	out := wire.EventTypesSeen{Object: "event_types_seen", Types: []wire.EventTypeSeen{}}
+	out := EventTypesSeen{Object: "event_types_seen", Types: []EventTypeSeen{}}
 	for name, n := range counts {
-		out.Types = append(out.Types, wire.EventTypeSeen{Name: name, Events: n,
+		out.Types = append(out.Types, EventTypeSeen{Name: name, Events: n,
 			Known: a.config.EventType(key.Account, name) != nil})
 	}
-	slices.SortFunc(out.Types, func(a, b wire.EventTypeSeen) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out.Types, func(a, b EventTypeSeen) int { return strings.Compare(a.Name, b.Name) })
 	return web.Answer(w, http.StatusOK, out)
 }
 
@@ -383,8 +382,8 @@ func title(s *config.Settings) string {
 	return s.Catalogue.Title
 }
 
-func settingsView(s *config.Settings, warnings []frame.Warning) *wire.CatalogueSettings {
-	return &wire.CatalogueSettings{Object: "catalogue_settings", Public: s.Catalogue.Public, Title: title(s),
+func settingsView(s *config.Settings, warnings []frame.Warning) *CatalogueSettings {
+	return &CatalogueSettings{Object: "catalogue_settings", Public: s.Catalogue.Public, Title: title(s),
 		Warnings: warnings}
 }
 
@@ -401,7 +400,7 @@ func (a *Catalogue) changeSettings(w http.ResponseWriter, r *http.Request, _ *co
 	var in *frame.Input
 	s, err := a.config.UpdateCatalogue(r.Context(), func(c *config.Catalogue) error {
 		in = &frame.Input{}
-		o, x := in.NewObject("", body), &wire.CatalogueSettings{Public: c.Public, Title: c.Title}
+		o, x := in.NewObject("", body), &CatalogueSettings{Public: c.Public, Title: c.Title}
 		o.Decode(x)
 		o.WarnUnknown()
 		c.Public, c.Title = x.Public, x.Title

@@ -1,10 +1,27 @@
-package wire
+package routes
 
 import (
+	"embed"
 	"encoding/json"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/web"
 )
+
+// texts describe the operations in the OpenAPI document, sources the types.
+var (
+	//go:embed openapi
+	texts embed.FS
+	//go:embed types.go
+	sources embed.FS
+)
+
+// Document is the part of the OpenAPI document.
+func Document() wire.Part {
+	return wire.Part{Texts: texts, Sources: sources, Answers: []any{
+		EventType{}, wire.List[EventType]{}, EventTypesImported{}, EventTypesSeen{}, CatalogueSettings{},
+	}, Requests: []any{EventType{}, CatalogueSettings{}}}
+}
 
 // EventType is an entry of the catalogue of your event types.
 type EventType struct {
@@ -30,7 +47,7 @@ type EventType struct {
 	Versions  []EventTypeVersion `json:"versions"`
 	CreatedAt web.Time           `json:"created_at"`
 	UpdatedAt web.Time           `json:"updated_at"`
-	Warnings  []Warning          `json:"warnings,omitempty" ref:"Warnings"`
+	Warnings  []wire.Warning     `json:"warnings,omitempty" ref:"Warnings"`
 }
 
 // EventTypeVersion is a version of the schema of an event type.
@@ -70,15 +87,6 @@ type CatalogueSettings struct {
 	// `true`: `/catalogue` and `/catalogue/openapi.json` show it to everybody, without internal types. Default `false`.
 	Public bool `json:"public" in:""`
 	// Heading of the page and title of the document. Default: Webhooks.
-	Title    string    `json:"title" in:"name" maxLength:"100" pattern:"@text"`
-	Warnings []Warning `json:"warnings,omitempty" ref:"Warnings"`
-}
-
-// Mismatch says where the data of an event does not match the schema of its type.
-type Mismatch struct {
-	// Of the schema.
-	Version int `json:"version" minimum:"1"`
-	// JSON Pointer (RFC 6901) into `data` of a sent event, or into the body of a received one.
-	Pointer string `json:"pointer"`
-	Message string `json:"message"`
+	Title    string         `json:"title" in:"name" maxLength:"100" pattern:"@text"`
+	Warnings []wire.Warning `json:"warnings,omitempty" ref:"Warnings"`
 }

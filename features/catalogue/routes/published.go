@@ -1,4 +1,4 @@
-package catalogue
+package routes
 
 import (
 	"bytes"
@@ -50,7 +50,7 @@ func (a *Catalogue) Published() (heading string, types []Shown, document []byte,
 		}
 		types = append(types, shown)
 	}
-	document, err = Document(all, title(s), true)
+	document, err = documentOf(all, title(s), true)
 	return title(s), types, document, err
 }
 

@@ -1,5 +1,5 @@
-// Package catalogue has the pages of event types.
-package catalogue
+// Package pages has the pages of event types.
+package pages
 
 import (
 	"embed"
@@ -10,8 +10,8 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/features/catalogue/routes"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -39,7 +39,7 @@ const (
 )
 
 // typeData is an event type of the API.
-type typeData struct{ wire.EventType }
+type typeData struct{ routes.EventType }
 
 var read = frame.ReadAt[typeData](oneAPI)
 
@@ -53,8 +53,8 @@ type listData struct {
 	frame.ListPage[*typeData]
 	Form     *frame.Form
 	Import   *frame.Form
-	Unknown  []wire.EventTypeSeen // recent types that the catalogue does not have
-	Settings wire.CatalogueSettings
+	Unknown  []routes.EventTypeSeen // recent types that the catalogue does not have
+	Settings routes.CatalogueSettings
 	Publish  *frame.Form
 }
 
@@ -66,11 +66,11 @@ func showList(v *frame.Visit, f, imports *frame.Form) error {
 	if p.ListPage, err = frame.ReadList[*typeData](v, "/v1/event_types", listPath, nil, nil); err != nil {
 		return err
 	}
-	var seen wire.EventTypesSeen
+	var seen routes.EventTypesSeen
 	if _, err := v.TryGet("/v1/event_types/seen", nil, &seen); err != nil && !frame.IsUnavailable(err) {
 		return err
 	}
-	p.Unknown = slices.DeleteFunc(seen.Types, func(x wire.EventTypeSeen) bool { return x.Known })
+	p.Unknown = slices.DeleteFunc(seen.Types, func(x routes.EventTypeSeen) bool { return x.Known })
 	if err := v.Get("/v1/settings/catalogue", nil, &p.Settings); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func create(v *frame.Visit, f *frame.Form) error {
 func importTypes(v *frame.Visit, f *frame.Form) error {
 	var document map[string]json.RawMessage
 	err := json.Unmarshal([]byte(f.Value("document")), &document)
-	var out wire.EventTypesImported
+	var out routes.EventTypesImported
 	if err != nil || document == nil {
 		err = &frame.APIError{Status: http.StatusBadRequest, ErrorView: web.ErrorView{Type: web.InvalidRequest,
 			Message: "is not a JSON object", Param: "document"}}

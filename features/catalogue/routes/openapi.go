@@ -1,4 +1,4 @@
-package catalogue
+package routes
 
 import (
 	"bytes"
@@ -129,8 +129,8 @@ func decoded(raw []byte) (v any) {
 
 var notInOperationID = regexp.MustCompile(`[^A-Za-z0-9._-]`)
 
-// Document returns the OpenAPI document of types. The public one has no internal types, and nothing of our own.
-func Document(types []*config.EventType, title string, public bool) ([]byte, error) {
+// documentOf returns the OpenAPI document of types. The public one has no internal types, and nothing of our own.
+func documentOf(types []*config.EventType, title string, public bool) ([]byte, error) {
 	webhooks, tags, ids, groups := object{}, []any{}, map[string]bool{}, map[string]bool{}
 	for _, x := range types {
 		if public && x.Internal {
