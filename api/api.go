@@ -72,11 +72,9 @@ type Config struct {
 	RetentionDays  int    // days for which events can be read
 	Version        string // version of the program, for GET /v1/me
 	TrustedProxies []netip.Prefix
-	AllowedHosts   []string               // host names that requests may use, besides the base URL's
-	KeepAlive      time.Duration          // longest time without data in an event stream; 0 = 15 s
-	AlertDomains   notify.Domains         // mail domains that alerts may be sent to
-	Pages          map[string][]byte      // public HTML pages of other stages, by path
-	Style          func() (string, error) // CSS of the reference; nil: none
+	AllowedHosts   []string       // host names that requests may use, besides the base URL's
+	KeepAlive      time.Duration  // longest time without data in an event stream; 0 = 15 s
+	AlertDomains   notify.Domains // mail domains that alerts may be sent to
 	// How long the answer to a new job waits for the job to become ready; 0 = 2 s.
 	PreparationWait time.Duration
 	// Requests per second for one API key, on all nodes together; 0 = no limit.
@@ -184,7 +182,8 @@ type areas struct {
 	routes   []frame.Route
 	parts    []wire.Part                    // of the document, by features
 	public   map[string]frame.PublicHandler // by path
-	draining context.Context                // ends when pulls must end
+	pages    []frame.DrawPages
+	draining context.Context // ends when pulls must end
 	drain    context.CancelFunc
 }
 
@@ -240,6 +239,9 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 			LimiterStore: deps.LimiterStore})
 		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
 		maps.Copy(x.public, a.Public)
+		if a.Pages != nil {
+			x.pages = append(x.pages, a.Pages)
+		}
 		if a.AddNeeds != nil {
 			needs = append(needs, a.AddNeeds)
 		}

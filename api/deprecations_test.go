@@ -172,7 +172,7 @@ func TestDocumentMarksDeprecations(t *testing.T) {
 			t.Errorf("%s: describes the headers: %v; it has %v", path, got, slices.Collect(maps.Keys(headers)))
 		}
 	}
-	pages := must.Get(publicPages(table, &Config{BaseURL: "https://relay.example.com"}))(t)
+	pages := must.Get(publicPages(table, nil))(t)
 	for _, want := range []string{"<code>GET /v1/old/{thing_id}</code>", "since 2026-12-01, until 2027-03-15. Use GET",
 		"<code>GET /v1/things?colour</code>", "since 2026-11-01. Filter", "<code>Thing.size</code>"} {
 		if !strings.Contains(string(pages[deprecationsPath].Body), want) {
@@ -301,7 +301,6 @@ func splitBefore(r *regexp.Regexp, text string) (parts []string) {
 // A fault of the documents ends the start with its reason.
 func TestFaultOfTheDocumentsEndsRun(t *testing.T) {
 	table := &deprecationTable{join: func() (*yaml.Node, error) { return nil, errors.New("a part is broken") }}
-	cfg := &Config{Pages: map[string][]byte{"/about": nil}}
-	a := &API{public: newPublic(cfg, &Deps{}, table, nil)}
+	a := &API{public: newPublic(&Config{}, &Deps{}, table, &areas{})}
 	is.Failed(t, a.Run(t.Context()), "a part is broken", "Run")
 }

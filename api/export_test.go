@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/features/catalogue"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
+	"github.com/eventrelay/relay/features/reference"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -38,9 +39,9 @@ func newTestResources() (*areas, error) {
 	ofLeaks := func(d *frame.AreaDeps) frame.Area {
 		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes(), Document: routes.Document()}
 	}
-	ofCatalogue := func(d *frame.AreaDeps) frame.Area { return catalogue.Area(d, nil) }
+	ofCatalogue := func(d *frame.AreaDeps) frame.Area { return catalogue.Area(d, nil, nil) }
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{ofCatalogue, ofLeaks, reconcile.API}}, &frame.Core{Clock: time.Now})
+		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API}}, &frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.

@@ -31,10 +31,10 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/api/feed"
 	apiframe "github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/features/catalogue"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
+	"github.com/eventrelay/relay/features/reference"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
@@ -502,8 +502,8 @@ type client struct {
 
 // areas are those of features, with f in place of what the configuration does not have.
 func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
-	return []func(*apiframe.AreaDeps) apiframe.Area{func(d *apiframe.AreaDeps) apiframe.Area {
-		return catalogue.Area(d, configuration)
+	return []func(*apiframe.AreaDeps) apiframe.Area{reference.Area, func(d *apiframe.AreaDeps) apiframe.Area {
+		return catalogue.Area(d, configuration, reference.Catalogue)
 	}, func(d *apiframe.AreaDeps) apiframe.Area {
 		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
 			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
@@ -517,7 +517,7 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	f := &fake{t: t, events: map[id.ID]*event.Event{}, details: map[id.ID]func(*event.Detail){},
 		receipts: map[id.ID][]*event.Receipt{}}
 	log := &bytes.Buffer{}
-	cfg := api.Config{BaseURL: baseURL, Style: dashboard.Style, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
+	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
 		AllowedHosts: []string{"Example.com"}, PreparationWait: 50 * time.Millisecond} // no test here prepares jobs
 	deps := api.Deps{
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,

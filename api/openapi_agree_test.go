@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,8 +45,7 @@ type parameter struct {
 func servedPages(t *testing.T) map[string]*frame.Page {
 	t.Helper()
 	deprecated := must.Get(newDeprecationTable(deprecations, joinTestParts))(t)
-	pages := must.Get(publicPages(deprecated, &Config{BaseURL: "https://relay.example.com"}))(t)
-	return pages
+	return must.Get(publicPages(deprecated, must.Get(newTestResources())(t).pages))(t)
 }
 
 func document(t *testing.T) described {
@@ -179,8 +179,8 @@ func TestDocumentHasTheErrors(t *testing.T) {
 	pages := servedPages(t)
 	must.Do(t, json.Unmarshal(pages["/openapi.json"].Body, &doc))
 	var explained []string
-	for _, d := range errorDocs {
-		explained = append(explained, d.kind)
+	for _, m := range regexp.MustCompile(`class="op" id="(\w+)"`).FindAllSubmatch(pages["/docs/errors"].Body, -1) {
+		explained = append(explained, string(m[1]))
 	}
 	want, got := slices.Sorted(slices.Values(explained)),
 		slices.Sorted(slices.Values(doc.Components.Schemas["ErrorType"].Words))

@@ -22,7 +22,10 @@ import (
 	"testing"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/eventrelay/relay/api"
+	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
@@ -313,10 +316,15 @@ func (p *pages) poll(path string, ids []string) {
 	}
 }
 
-// A page of another stage is served as it is: readable by everybody, without scripts and without a key.
-func TestPagesOfOtherStages(t *testing.T) {
-	c := newClient(t, func(cfg *api.Config, _ *api.Deps) {
-		cfg.Pages = map[string][]byte{"/scan-bot": []byte("<!doctype html>it")}
+// A page of a feature is served as it is: readable by everybody, without scripts and without a key.
+func TestPagesOfFeatures(t *testing.T) {
+	c := newClient(t, func(_ *api.Config, deps *api.Deps) {
+		deps.Areas = append(deps.Areas, func(*apiframe.AreaDeps) apiframe.Area {
+			return apiframe.Area{Pages: func(*yaml.Node) (map[string]*apiframe.Page, error) {
+				return map[string]*apiframe.Page{
+					"/scan-bot": apiframe.NewPage("text/html; charset=utf-8", []byte("<!doctype html>it"))}, nil
+			}}
+		})
 	}).as("")
 	a := c.do("GET", "/scan-bot", nil).want(http.StatusOK)
 	if string(a.raw) != "<!doctype html>it" || a.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
@@ -334,8 +342,8 @@ var (
 	member = regexp.MustCompile(`"([a-z0-9_]+)": \[?\s*"([^"]*)"`)
 )
 
-// reference returns the two pages, and the anchors of each.
-func reference(c *client) (pages map[string]string, anchors map[string][]string) {
+// referencePages returns the two pages, and the anchors of each.
+func referencePages(c *client) (pages map[string]string, anchors map[string][]string) {
 	pages, anchors = map[string]string{}, map[string][]string{}
 	for _, path := range []string{"/docs", "/docs/errors"} {
 		pages[path] = string(c.do("GET", path, nil).want(200).raw)
@@ -372,7 +380,7 @@ func TestReferenceLoadsNothing(t *testing.T) {
 // to an anchor.
 func TestReferenceHasEveryAnchor(t *testing.T) {
 	doc := must.Get(loadContract())(t)
-	pages, anchors := reference(newClient(t).as(""))
+	pages, anchors := referencePages(newClient(t).as(""))
 	want := slices.Collect(maps.Keys(members(at(doc.source, "components", "schemas"))))
 	for i := range want {
 		want[i] = "schema-" + want[i]
@@ -415,7 +423,7 @@ func TestReferenceHasEveryAnchor(t *testing.T) {
 
 // Every operation has a code sample in each language; no example has a value to fill in.
 func TestReferenceHasExamples(t *testing.T) {
-	pages, _ := reference(newClient(t).as(""))
+	pages, _ := referencePages(newClient(t).as(""))
 	count := map[string]int{}
 	for path, text := range pages {
 		for _, m := range preformed.FindAllStringSubmatch(text, -1) {

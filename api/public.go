@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -13,10 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/reference"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -75,15 +73,12 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, x *areas) 
 	}
 	p := &public{ready: deps.Ready, keys: keys, more: x.public, notAt: notAt}
 	p.pages = sync.OnceValues(func() (map[string]*frame.Page, error) {
-		pages, err := publicPages(deprecated, cfg)
+		pages, err := publicPages(deprecated, x.pages)
 		if err == nil {
 			err = addTools(pages, cfg.Version)
 		}
 		if err != nil {
 			return nil, err
-		}
-		for path, html := range cfg.Pages {
-			pages[path] = frame.NewPage("text/html; charset=utf-8", html)
 		}
 		return pages, nil
 	})
@@ -145,7 +140,11 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 	case strings.HasPrefix(r.URL.Path+"/", toolsPath):
 		return web.Missing("there is no such file; /tools/ lists those of this version")
 	default:
-		return web.Missing("there is no such route; the API is under /v1 and described at /docs")
+		described := "/docs"
+		if pages[described] == nil {
+			described = "/openapi.yaml"
+		}
+		return web.Missing("there is no such route; the API is under /v1 and described at %s", described)
 	}
 	web.InfoOf(r).Route = r.URL.Path
 	if len(p.Body) >= largePage && r.Method == http.MethodGet && !p.IsKnown(r) {
@@ -158,8 +157,8 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// publicPages returns the documents outside of /v1, by path.
-func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*frame.Page, error) {
+// publicPages returns the documents outside of /v1, by path, with those that features draw.
+func publicPages(deprecated *deprecationTable, drawn []frame.DrawPages) (map[string]*frame.Page, error) {
 	document, err := deprecated.document()
 	if err != nil {
 		return nil, fmt.Errorf("read the parts of the OpenAPI document: %w", err)
@@ -169,7 +168,7 @@ func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*frame.P
 		return nil, fmt.Errorf("write the OpenAPI document as YAML: %w", err)
 	}
 	var buf bytes.Buffer
-	if err := reference.AppendJSON(&buf, document); err != nil {
+	if err := frame.AppendJSON(&buf, document); err != nil {
 		return nil, fmt.Errorf("write the OpenAPI document as JSON: %w", err)
 	}
 	compatible, err := compatDocument(buf.Bytes())
@@ -184,33 +183,14 @@ func publicPages(deprecated *deprecationTable, cfg *Config) (map[string]*frame.P
 	if err := addDeprecations(pages, deprecated.entries); err != nil {
 		return nil, err
 	}
-	return pages, addReference(pages, document, cfg)
-}
-
-// referencePath is the page that shows the OpenAPI document.
-const referencePath = "/docs"
-
-// addReference adds the page of the operations and that of the types of errors to the public pages.
-func addReference(pages map[string]*frame.Page, document *yaml.Node, cfg *Config) (err error) {
-	style := ""
-	if cfg.Style != nil {
-		if style, err = cfg.Style(); err != nil {
-			return fmt.Errorf("read the look of the reference: %w", err)
+	for _, draw := range drawn {
+		more, err := draw(document)
+		if err != nil {
+			return nil, err
 		}
+		maps.Copy(pages, more)
 	}
-	var types []*reference.ErrorType
-	for _, d := range errorDocs {
-		types = append(types, &reference.ErrorType{Kind: d.kind, Text: d.text})
-	}
-	drawn, err := reference.New(document, cfg.BaseURL, style, types)
-	if err != nil {
-		return fmt.Errorf("draw the reference: %w", err)
-	}
-	for path, body := range map[string][]byte{referencePath: drawn.Operations, web.DocsPath: drawn.Errors} {
-		pages[path] = frame.NewPage("text/html; charset=utf-8", body)
-		pages[path].Policy = drawn.Policy
-	}
-	return nil
+	return pages, nil
 }
 
 const (
@@ -318,33 +298,4 @@ func (a *keySet) ofAll() (keys []jwk, err error) {
 		a.all, a.readAt = keys, a.now()
 	}
 	return a.all, nil
-}
-
-// errorDocs explains each error type on the page that doc_url links to.
-var errorDocs = []struct{ kind, text string }{
-	{web.InvalidRequest, "400. The request is malformed, or a parameter is outside its limits; error.param names it. " +
-		"The same request gets the same answer; correct it first. A destination on your own machine or in a private " +
-		"network is refused: relay-forward.mjs (under /tools) copies events to your machine, and an operator lets the " +
-		"relay send to such a network with RELAY_EGRESS_ALLOW. At an ingest URL also 401: the signature does not verify, " +
-		"and error.code says why; 405: only a challenge may be a GET; 431: the headers are too large."},
-	{web.InvalidState, "400. The request is valid, but the current state of the resource does not allow it."},
-	{web.IdempotencyMismatch, "400. The Idempotency-Key was used before with another body. Use a new key for a new " +
-		"request."},
-	{web.SelectionTooLarge, "400. The selection is larger than one replay may be; nothing was queued. Narrow it, or " +
-		"use a recovery job."},
-	{web.PayloadTooLarge, "400, at an ingest URL 413. The body is larger than the service accepts; nothing was stored."},
-	{web.Conflict, "400. Another request changed the resource at the same time. Read it and try again."},
-	{web.AuthenticationRequired, "401. Send an API key: `Authorization: Bearer <API_KEY>`."},
-	{web.InvalidAPIKey, "401. The API key is unknown, expired or revoked."},
-	{web.InsufficientScope, "403. The key may only read, or it is an agent key; the call needs another key with the " +
-		"scope read_write."},
-	{web.NotFound, "404. There is no such route or resource, or its retention has ended."},
-	{web.RateLimited, "429. Too many requests; wait as long as Retry-After says."},
-	{web.AllowanceExceeded, "429. Reserved. No route answers with it: events above the allowance are accepted."},
-	{web.Internal, "500. The service failed. Its logs name the request id. Check whether a write took effect " +
-		"before repeating it."},
-	{web.Unavailable, "503. A part of the service is temporarily unavailable; wait as long as Retry-After says. " +
-		"Check whether a write took effect before repeating it."},
-	{web.Timeout, "504, at an ingest URL 408 if the body comes too slowly. The request took too long and was " +
-		"abandoned. Check whether a write took effect before repeating it."},
 }

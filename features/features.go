@@ -132,6 +132,17 @@ type Hooks struct {
 	Examine func(context.Context) ([]dashboard.Check, error)
 	// AgentActions reads and decides on changes that agents ask for.
 	AgentActions dashboard.AgentActions
-	// PublicPages are HTML pages, by path.
-	PublicPages map[string][]byte
+	// CataloguePage draws the public page of the catalogue.
+	CataloguePage func(title string, types []EventType) (*api.Page, error)
+	// ReferencePath is the page about the API.
+	ReferencePath string
+}
+
+// EventType is an event type on the public page of the catalogue.
+type EventType struct {
+	Name, Description, Group string
+	Deprecated               bool
+	Version                  int
+	Schema                   []byte // JSON without references; empty: none, or too long for that
+	Raw, Example             string // the schema as it was written, and an example
 }

@@ -65,9 +65,7 @@ func newAPI(n *Node) (runFunc, error) {
 		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
 		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
-		Style:        dashboard.Style,
 		Portal:       api.Portal{URL: n.PortalURL, Origins: n.settings.PortalOrigins},
-		Pages:        n.PublicPages,
 		RateRead:     n.settings.Rate(n.settings.APIRateRead, 500),
 		RateWrite:    n.settings.Rate(n.settings.APIRateWrite, 200),
 		RateSend:     n.settings.Rate(n.settings.APIRateSend, 5000),
@@ -110,7 +108,7 @@ func newDashboard(n *Node) (runFunc, error) {
 		BaseURL: n.PublicURL, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
 		PortalHost: n.settings.PortalHost, PortalOrigins: n.settings.PortalOrigins,
 		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Dev, TrustedProxies: n.proxies,
-		Version: n.settings.Version,
+		Version: n.settings.Version, Reference: n.ReferencePath,
 	}
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()

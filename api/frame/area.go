@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -20,6 +22,9 @@ type ShowEndpoint = func(ctx context.Context, e *config.Endpoint, to *wire.Endpo
 // PublicHandler answers a request without an API key.
 type PublicHandler = func(w http.ResponseWriter, r *http.Request) error
 
+// DrawPages draws public pages of the OpenAPI document, by path.
+type DrawPages = func(document *yaml.Node) (map[string]*Page, error)
+
 // Area is what a feature adds to the API.
 type Area struct {
 	Routes       []Route
@@ -27,6 +32,7 @@ type Area struct {
 	ShowEndpoint ShowEndpoint // nil: nothing
 	Document     wire.Part
 	Public       map[string]PublicHandler // answer GET of paths outside of /v1 for everybody
+	Pages        DrawPages                // nil: none
 }
 
 // AreaDeps is what the API gives the area of a feature.

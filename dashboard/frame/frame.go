@@ -47,6 +47,7 @@ type Config struct {
 	Dev            bool
 	TrustedProxies []netip.Prefix
 	Version        string // of the program
+	Reference      string // path of the page about the API; empty: none
 }
 
 // URL returns the address of the dashboard, without a trailing slash: baseURL, with the name host if that is set.

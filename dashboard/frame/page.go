@@ -52,6 +52,9 @@ type view struct {
 	visit    *Visit
 }
 
+// Reference is the path of the page about the API; empty: there is none.
+func (x view) Reference() string { return x.visit.Config.Reference }
+
 // HasAgents reports whether agents may ask for changes.
 func (x view) HasAgents() bool { return x.visit.Deps.AgentActions != nil }
 

@@ -13,13 +13,15 @@ import (
 var Feature = features.Feature{Name: "catalogue", New: newParts, Pages: pages.Area}
 
 func newParts(h *features.Host) features.Parts {
-	return features.Parts{API: func(d *api.AreaDeps) api.Area { return Area(d, h.Control) }}
+	return features.Parts{API: func(d *api.AreaDeps) api.Area { return Area(d, h.Control, h.CataloguePage) }}
 }
 
-// Area returns the routes and the public pages.
-func Area(d *api.AreaDeps, config routes.Configuration) api.Area {
+type drawPage = func(title string, types []features.EventType) (*api.Page, error)
+
+// Area returns the routes and, if something draws the page, what everybody may read.
+func Area(d *api.AreaDeps, config routes.Configuration, draw drawPage) api.Area {
 	all := routes.New(d.Core, config, d.Events)
-	public := &publicPages{of: all}
+	public := &publicPages{of: all, drawPage: draw}
 	return api.Area{Routes: all.Routes(), Document: routes.Document(),
 		Public: map[string]api.PublicHandler{pagePath: public.serve, documentPath: public.serve}}
 }

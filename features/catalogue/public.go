@@ -6,8 +6,6 @@ import (
 	"sync"
 
 	api "github.com/eventrelay/relay/api/frame"
-	"github.com/eventrelay/relay/api/reference"
-	"github.com/eventrelay/relay/dashboard"
 	"github.com/eventrelay/relay/features/catalogue/routes"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -17,7 +15,8 @@ const pagePath, documentPath = "/catalogue", "/catalogue/openapi.json"
 
 // publicPages draws both pages when the catalogue has changed since the last request.
 type publicPages struct {
-	of *routes.Catalogue
+	of       *routes.Catalogue
+	drawPage drawPage
 
 	mu      sync.Mutex // guards what follows; a page is drawn once, however many ask for it
 	version string
@@ -57,19 +56,9 @@ func (c *publicPages) draw() (map[string]*api.Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the catalogue: %w", err)
 	}
-	style, err := dashboard.Style()
-	if err != nil {
-		return nil, fmt.Errorf("read the look of the catalogue: %w", err)
-	}
-	drawn := make([]reference.EventType, len(types))
-	for i, x := range types {
-		drawn[i] = reference.EventType(x)
-	}
-	html, policy, err := reference.Catalogue(title, style, drawn)
+	page, err := c.drawPage(title, types)
 	if err != nil {
 		return nil, fmt.Errorf("draw the catalogue: %w", err)
 	}
-	shown := api.NewPage("text/html; charset=utf-8", html)
-	shown.Policy = policy
-	return map[string]*api.Page{pagePath: shown, documentPath: api.NewPage("application/json", document)}, nil
+	return map[string]*api.Page{pagePath: page, documentPath: api.NewPage("application/json", document)}, nil
 }

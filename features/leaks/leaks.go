@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	api "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/features/leaks/domain"
@@ -66,7 +68,13 @@ func newParts(h *features.Host) features.Parts {
 func (l *leaks) api(d *api.AreaDeps) api.Area {
 	area := routes.New(&routes.Deps{AreaDeps: d, Config: l.Control,
 		Sources: routes.Sources{Domains: l.domains, Senders: l.hits, Findings: l.hits}})
-	return api.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}
+	return api.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document(), Pages: l.pages}
+}
+
+// pages has the page about leak scans.
+func (l *leaks) pages(*yaml.Node) (map[string]*api.Page, error) {
+	about := scan.About(scanBudget(l.ScanInterval))
+	return map[string]*api.Page{scan.AboutPath: api.NewPage("text/html; charset=utf-8", about)}, nil
 }
 
 // serve returns the handler of log drains or reports.
@@ -220,7 +228,6 @@ func (l *leaks) newDomains() (runFunc, error) {
 		UserAgent: "EventRelay/" + l.Version, Now: l.Control.Now, IsOwner: l.OwnsFirstPartition.Load,
 	})
 	l.hits = findings.Reader{Cluster: l.Reader.Cluster}
-	l.PublicPages = map[string][]byte{scan.AboutPath: scan.About(scanBudget(l.ScanInterval))}
 	return l.domains.Run, nil
 }
 

@@ -6,20 +6,12 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
 // maxShown bounds the schema of a type whose fields are listed, in bytes with its references replaced.
 const maxShown = 256 << 10
-
-// Shown is a type as its page shows it.
-type Shown struct {
-	Name, Description, Group string
-	Deprecated               bool
-	Version                  int
-	Schema                   []byte // without references; empty: none
-	Raw, Example             string // the schema as it was written, and an example
-}
 
 // Version changes with what Published returns. public is false if nobody else may see the catalogue.
 func (a *Catalogue) Version() (version string, public bool) {
@@ -36,14 +28,14 @@ func (a *Catalogue) Version() (version string, public bool) {
 }
 
 // Published returns the catalogue for everybody: its title, its types, and both as an OpenAPI document.
-func (a *Catalogue) Published() (heading string, types []Shown, document []byte, err error) {
+func (a *Catalogue) Published() (heading string, types []features.EventType, document []byte, err error) {
 	s := a.config.Settings()
 	all := a.config.EventTypes(s.Account)
 	for _, x := range all {
 		if x.Internal {
 			continue
 		}
-		shown := Shown{Name: x.Name, Description: x.Description, Group: x.Group, Deprecated: x.Deprecated}
+		shown := features.EventType{Name: x.Name, Description: x.Description, Group: x.Group, Deprecated: x.Deprecated}
 		if v := x.Newest(); v != nil {
 			shown.Version, shown.Schema, shown.Raw, shown.Example = v.Version, shownSchema(v), readable(v.Schema),
 				readable(v.Example)

@@ -13,6 +13,10 @@ import (
 	texttemplate "text/template"
 
 	"go.yaml.in/yaml/v3"
+
+	api "github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/dashboard"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 //go:embed page.html page.css samples.tmpl values.yaml
@@ -25,17 +29,11 @@ var languages = []struct{ Name, Title string }{
 	{"curl", "curl"}, {"js", "JavaScript"}, {"py", "Python"}, {"go", "Go"},
 }
 
-// ErrorType is a type of error with its explanation.
-type ErrorType struct {
+// errorType is a type of error with its explanation.
+type errorType struct {
 	Kind, Text string
 	Example    string       // the body of an answer
 	Operations []*operation // that answer with it
-}
-
-// Pages are the two pages, and the content security policy of both.
-type Pages struct {
-	Operations, Errors []byte
-	Policy             string
 }
 
 // view is what the templates draw.
@@ -43,22 +41,20 @@ type view struct {
 	*spec
 	Style      template.CSS
 	Languages  any
-	ErrorTypes []*ErrorType
+	ErrorTypes []*errorType
 	base       string // the address in code samples
 }
 
-// New draws the pages of a document. The base is the address of the service, style the look of the product.
-func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, error) {
+// drawReference draws the pages of a document. The base is the address of the service.
+func drawReference(document *yaml.Node, base string) (map[string]*api.Page, error) {
 	d, err := read(document)
 	if err != nil {
 		return nil, err
 	}
-	css, err := files.ReadFile("page.css")
-	if err != nil {
-		return nil, err
+	v := &view{spec: d, Languages: languages, base: base}
+	for _, x := range errorTypes {
+		v.ErrorTypes = append(v.ErrorTypes, &errorType{Kind: x.kind, Text: x.text})
 	}
-	v := &view{spec: d, Languages: languages, ErrorTypes: types, base: base}
-	v.Style = template.CSS(style + string(css)) //nolint:gosec // our own files
 	for _, t := range v.Tags {
 		for _, o := range t.Operations {
 			if err := v.addErrors(o); err != nil {
@@ -66,19 +62,35 @@ func New(document *yaml.Node, base, style string, types []*ErrorType) (*Pages, e
 			}
 		}
 	}
-	pages := &Pages{Policy: v.policy()}
-	if pages.Operations, err = v.draw("operations", v); err == nil {
-		pages.Errors, err = v.draw("errors", v)
+	operations, err := v.page("operations", v)
+	if err != nil {
+		return nil, err
 	}
-	return pages, err
+	kinds, err := v.page("errors", v)
+	return map[string]*api.Page{pagePath: operations, web.DocsPath: kinds}, err
 }
 
-// policy is the content security policy: everything that the page needs is in it, and it runs no script, so the hash of
-// its style is all that is allowed.
-func (v *view) policy() string {
+// page draws a page. Everything that it needs is in it, and it runs no script, so the hash of its style is all that its
+// content security policy allows.
+func (v *view) page(name string, data any) (*api.Page, error) {
+	look, err := dashboard.Style()
+	if err != nil {
+		return nil, err
+	}
+	css, err := files.ReadFile("page.css")
+	if err != nil {
+		return nil, err
+	}
+	v.Style = template.CSS(look + string(css)) //nolint:gosec // our own files
+	html, err := v.draw(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("draw the page of %s: %w", name, err)
+	}
+	p := api.NewPage("text/html; charset=utf-8", html)
 	sum := sha256.Sum256([]byte(v.Style))
-	return "sandbox; default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
+	p.Policy = "sandbox; default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
 		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return p, nil
 }
 
 // draw executes one of the templates.
@@ -175,7 +187,7 @@ func (v *view) addErrors(o *operation) error {
 			return err
 		}
 		for _, kind := range kinds {
-			i := slices.IndexFunc(v.ErrorTypes, func(e *ErrorType) bool { return e.Kind == kind.Name })
+			i := slices.IndexFunc(v.ErrorTypes, func(e *errorType) bool { return e.Kind == kind.Name })
 			if i < 0 {
 				return fmt.Errorf("%s answers with %s, which is not explained", o.ID, kind.Name)
 			}

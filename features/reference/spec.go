@@ -1,4 +1,3 @@
-// Package reference draws the OpenAPI document as pages for people: the operations, and the types of errors.
 package reference
 
 import (
@@ -12,6 +11,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	api "github.com/eventrelay/relay/api/frame"
 )
 
 // spec is the part of the OpenAPI document that the pages show.
@@ -238,51 +239,6 @@ func (d *spec) isObject(s *schema) bool {
 	return s != nil && (len(s.Properties) > 0 || slices.ContainsFunc(s.AllOf, d.isObject))
 }
 
-// AppendJSON writes a YAML value as JSON and keeps the order of members.
-func AppendJSON(buf *bytes.Buffer, n *yaml.Node) error {
-	brackets, step := "[]", 1 // the nodes of an element
-	switch n.Kind {
-	case yaml.MappingNode:
-		brackets, step = "{}", 2
-	case yaml.SequenceNode:
-	case yaml.ScalarNode:
-		var v any
-		if err := n.Decode(&v); err != nil {
-			return err
-		}
-		return appendScalar(buf, v)
-	default:
-		return fmt.Errorf("line %d: aliases are not supported, because many readers do not support them", n.Line)
-	}
-	buf.WriteByte(brackets[0])
-	for i := 0; i < len(n.Content); i += step {
-		if i > 0 {
-			buf.WriteByte(',')
-		}
-		if step == 2 {
-			if err := appendScalar(buf, n.Content[i].Value); err != nil {
-				return err
-			}
-			buf.WriteByte(':')
-		}
-		if err := AppendJSON(buf, n.Content[i+step-1]); err != nil {
-			return err
-		}
-	}
-	buf.WriteByte(brackets[1])
-	return nil
-}
-
-func appendScalar(buf *bytes.Buffer, v any) error {
-	enc := json.NewEncoder(buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-	buf.Truncate(buf.Len() - 1) // Encode ends with a new line
-	return nil
-}
-
 // values are those of examples; see values.yaml.
 type values struct {
 	Formats, Texts map[string]string
@@ -300,7 +256,7 @@ func (d *spec) appendExample(b *bytes.Buffer, s *schema, name string, within ...
 	}
 	given := slices.Concat(s.Examples, []yaml.Node{s.Const}, s.Enum, s.Extensible, []yaml.Node{s.Default})
 	if i := slices.IndexFunc(given, func(n yaml.Node) bool { return !n.IsZero() && n.Tag != "!!null" }); i >= 0 {
-		return AppendJSON(b, &given[i])
+		return api.AppendJSON(b, &given[i])
 	}
 	if fields, _ := d.properties(s); d.isObject(s) {
 		return d.appendObject(b, fields, append(within, s))
@@ -319,11 +275,11 @@ func (d *spec) appendExample(b *bytes.Buffer, s *schema, name string, within ...
 		b.WriteByte(']')
 		return err
 	case "boolean":
-		return appendScalar(b, true)
+		return api.AppendScalar(b, true)
 	case "integer", "number":
-		return appendScalar(b, d.number(s, name))
+		return api.AppendScalar(b, d.number(s, name))
 	case "string":
-		return appendScalar(b, d.text(s, name))
+		return api.AppendScalar(b, d.text(s, name))
 	}
 	value := s.AdditionalProperties
 	if value == nil || len(value.Types) == 0 {
@@ -409,7 +365,7 @@ func (d *spec) body(content ordered[media]) (string, error) {
 // indented returns an example of the document as JSON.
 func indented(n *yaml.Node) (string, error) {
 	var b, out bytes.Buffer
-	err := AppendJSON(&b, n)
+	err := api.AppendJSON(&b, n)
 	if err == nil {
 		err = json.Indent(&out, b.Bytes(), "", "  ")
 	}
