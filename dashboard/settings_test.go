@@ -369,6 +369,16 @@ func TestAboutExaminesOnRequest(t *testing.T) {
 	is.Equal(t, strings.Count(page.main(), "<br><small></small>"), 20, "lines of details")
 }
 
+// A program that cannot examine the engines has the page without that part.
+func TestAboutWithoutDoctor(t *testing.T) {
+	r := newRig(t)
+	r.deps.Doctor = nil
+	r.d = must.Get(New(r.cfg, r.deps, must.Get(allPages())(t)))(t)
+	b := r.signedIn()
+	is.Lacks(t, b.get("/app/settings/about").want(200, "1.2.3").main(), "<form", "the page")
+	b.post("/app/settings/about", url.Values{}).want(404)
+}
+
 // Who made a run or a job is shown by name, a person and a key alike. What was removed keeps its id.
 func TestAuthorsAreShownByName(t *testing.T) {
 	for id, want := range map[string]string{"usr_1": "ops@example.com", "key_7": "deploy &lt;b&gt;", "key_9": "key_9"} {

@@ -129,7 +129,7 @@ func (d Deps) validate() error {
 	v := reflect.ValueOf(d)
 	for i := range v.NumField() {
 		name := v.Type().Field(i).Name
-		if v.Field(i).IsNil() && !slices.Contains([]string{"Log", "Now", "OIDC", "AgentActions"}, name) {
+		if v.Field(i).IsNil() && !slices.Contains([]string{"Log", "Now", "OIDC", "AgentActions", "Doctor"}, name) {
 			return errors.New("dashboard: dependency " + name + " is missing")
 		}
 	}
