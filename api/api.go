@@ -143,7 +143,9 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
-	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) { return joinParts(x.routes, x.parts) })
+	deprecated, err := newDeprecationTable(deprecations, func() (*yaml.Node, error) {
+		return joinParts(x.routes, x.parts)
+	})
 	if err != nil {
 		return nil, err
 	}

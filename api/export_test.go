@@ -41,7 +41,8 @@ func newTestResources() (*areas, error) {
 	}
 	ofCatalogue := func(d *frame.AreaDeps) frame.Area { return catalogue.Area(d, nil, nil) }
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API}}, &frame.Core{Clock: time.Now})
+		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API}},
+		&frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.

@@ -202,7 +202,8 @@ const word = "            - "
 const keyName = "        key_name:\n          type: string\n"
 
 // inFlight is the upper bound of a member of a request in the document.
-const inFlight = "          maximum: 1000\n          minimum: 1\n          type: integer\n        headers:\n          $ref"
+const inFlight = "          maximum: 1000\n          minimum: 1\n          type: integer\n        headers:\n" +
+	"          $ref"
 
 // sources and transformation are members of answers in the document.
 const (

@@ -166,14 +166,21 @@ func migrateCommand(ctx context.Context, c call) int {
 			return printStatements(s, c.Stdout, schema.Grants)
 		}
 		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
-	}, cli.Toggle{"fix", "correct topic settings that differ, where that moves no data", &fix, false},
-		cli.Toggle{"finalize", "end an upgrade: from now on write what older versions do not know; refused while an older " +
-			"node runs",
-			&finalize, false},
-		cli.Toggle{"print", "print the statements that create the tables (with --cluster, the replicated ones) and do " +
-			"nothing else", &ddl, true},
-		cli.Toggle{"print-grants", "print the statements that create a ClickHouse role for each kind of user, with the " +
-			"rights that it needs, and do nothing else", &grants, true},
+	}, cli.Toggle{Flag: "fix",
+		Help:  "correct topic settings that differ, where that moves no data",
+		Value: &fix},
+		cli.Toggle{Flag: "finalize",
+			Help: "end an upgrade: from now on write what older versions do not know; refused while an older " +
+				"node runs",
+			Value: &finalize},
+		cli.Toggle{Flag: "print",
+			Help: "print the statements that create the tables (with --cluster, the replicated ones) and do " +
+				"nothing else",
+			Value: &ddl, Alone: true},
+		cli.Toggle{Flag: "print-grants",
+			Help: "print the statements that create a ClickHouse role for each kind of user, with the " +
+				"rights that it needs, and do nothing else",
+			Value: &grants, Alone: true},
 		cli.JSON(&asJSON))(ctx, c)
 }
 

@@ -130,8 +130,17 @@ func restoreCommand(ctx context.Context, c cli.Call) int {
 	var anyone bool
 	return c.WithSettings(func(s cli.Settings, log *slog.Logger) error {
 		return runRestore(ctx, s, log, c, anyone)
-	}, cli.Toggle{"unauthenticated", "take a backup of version 0.2 or earlier, whose manifest is not authenticated",
-		&anyone, false})
+	}, cli.Toggle{Flag: "unauthenticated",
+		Help:  "take a backup of version 0.2 or earlier, whose manifest is not authenticated",
+		Value: &anyone})
+}
+
+func restoreStore(ctx context.Context, s cli.Settings, log *slog.Logger) error {
+	from, err := filepath.Abs(s.Argument)
+	if err != nil {
+		return err
+	}
+	return s.RestoreStore(ctx, s.Config, log, filepath.Join(from, archive.Store))
 }
 
 // runRestore restores a backup into an empty data directory, which is empty again after an error. With the address of
@@ -188,11 +197,7 @@ func runRestore(ctx context.Context, s cli.Settings, log *slog.Logger, c cli.Cal
 		}
 	}
 	if !cluster {
-		from, err := filepath.Abs(s.Argument)
-		if err == nil {
-			err = s.RestoreStore(ctx, s.Config, log, filepath.Join(from, archive.Store))
-		}
-		if err != nil {
+		if err := restoreStore(ctx, s, log); err != nil {
 			return fmt.Errorf("restore the store: %w", err)
 		}
 	}

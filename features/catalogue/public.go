@@ -52,6 +52,9 @@ func (c *publicPages) page(path string) (*api.Page, error) {
 }
 
 func (c *publicPages) draw() (map[string]*api.Page, error) {
+	if c.drawPage == nil { // a build without the reference
+		return nil, nil
+	}
 	title, types, document, err := c.of.Published()
 	if err != nil {
 		return nil, fmt.Errorf("write the catalogue: %w", err)

@@ -97,6 +97,14 @@ type checkGroup struct {
 	do   func(context.Context) []Check
 }
 
+// ofFeatures are the checks of features.
+func (x *checker) ofFeatures() (all []checkGroup) {
+	for _, check := range x.Checks {
+		all = append(all, checkGroup{"", single(func(ctx context.Context) Check { return check(ctx, x.Stream, x.Now) })})
+	}
+	return all
+}
+
 // Examine makes all checks at the same time and returns their results in reading order: a check on which many others
 // depend comes first. It returns an error if the Kafka client cannot be created or ctx ends.
 func Examine(ctx context.Context, target Target) (Report, error) {
@@ -143,11 +151,7 @@ func Examine(ctx context.Context, target Target) (Report, error) {
 	if target.Issuer != nil {
 		groups = append(groups, checkGroup{"sign-in", single(x.issuer)})
 	}
-	for _, check := range target.Checks {
-		groups = append(groups, checkGroup{"", single(func(ctx context.Context) Check {
-			return check(ctx, target.Stream, target.Now)
-		})})
-	}
+	groups = append(groups, x.ofFeatures()...)
 	results := make([][]Check, len(groups))
 	var all sync.WaitGroup
 	for i, group := range groups {

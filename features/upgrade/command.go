@@ -57,8 +57,10 @@ func upgradeCommand(ctx context.Context, c cli.Call) int {
 		}
 		u.print(c.Stdout)
 		return nil
-	}, cli.Toggle{"check", "say what the first start would do with the data directory of a running node, and change " +
-		"nothing", &check, false}, cli.JSON(&asJSON))
+	}, cli.Toggle{Flag: "check",
+		Help: "say what the first start would do with the data directory of a running node, and change " +
+			"nothing",
+		Value: &check}, cli.JSON(&asJSON))
 }
 
 // checkUpgrade asks the store of the running node, and reads copies of the other files.

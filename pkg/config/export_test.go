@@ -107,6 +107,31 @@ func importInto(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProg
 		ImportOptions{Replace: replace, CheckURL: anyURL}, func(ImportProgress) {})
 }
 
+// An import of what is stored changes nothing, also if an earlier version has stored it: it left out members that are
+// false or empty, and had them in another order.
+func TestImportOfWhatAnEarlierVersionStored(t *testing.T) {
+	bubble(t, func(t *testing.T, before stream.Config) {
+		a := node(t, before, Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
+		e := a.View().FindLiving(entity.KindEndpoint, a.create(t).ID)
+		var members map[string]json.RawMessage
+		noError(t, json.Unmarshal(a.Value(e), &members))
+		for _, name := range []string{"paused", "keep_method", "allow_headers"} {
+			if _, has := members[name]; !has {
+				t.Fatalf("%s is not stored", name)
+			}
+			delete(members, name)
+		}
+		stored := must(json.Marshal(members))(t)
+		noError(t, a.Log.WriteBatch(t.Context(), []conflog.BatchChange{{
+			Kind: entity.KindEndpoint, ID: e.ID, Old: e, Value: stored,
+		}}))
+		im, err := importInto(t, a, exportOf(t, a), false)
+		if err != nil || im.Changed != 0 {
+			t.Errorf("%+v, %v", im, err)
+		}
+	})
+}
+
 // An export that is imported into an empty log restores the configuration: every kind, in the same order.
 func TestImportRestoresTheExport(t *testing.T) {
 	bubble(t, func(t *testing.T, before stream.Config) {

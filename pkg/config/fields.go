@@ -11,10 +11,9 @@ import (
 //go:embed fields.go
 var FieldSources embed.FS
 
-// EndpointSettings are settings of an endpoint that the API shows as they are stored. A field here is all but its use:
-// its comment, the tags of package wire, preset (its value in a new endpoint), and label and hint of its input on pages, where
-// entry:"words" is a list in one line.
-// Requests, answers, the OpenAPI document, imports, forms and clients follow from them.
+// EndpointSettings are settings of an endpoint that the API shows as they are stored. One field here is all that a setting
+// needs besides its use. Its comment is its sentence in the OpenAPI document; its tags are those of package wire, preset
+// (its value in a new endpoint), and label and hint of its input on pages, where entry:"words" is a list in one line.
 type EndpointSettings struct {
 	// Response to the provider after an event was stored. `null` resets it to the default.
 	Response Response `json:"response" in:"null"`
@@ -25,7 +24,7 @@ type EndpointSettings struct {
 	Paused bool `json:"paused" in:"" preset:"false" label:"Paused" hint:"Paused: requests are accepted and stored; deliveries wait until you unpause"`
 	// Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a
 	// `POST`: no provider signs the method.
-	KeepMethod bool `json:"keep_method" in:"" label:"Keep the request method" hint:"Deliver PUT, PATCH and DELETE requests as such. Off: every delivery is a POST. Providers sign no method"`
+	KeepMethod bool `json:"keep_method" in:"" preset:"false" label:"Keep the request method" hint:"Deliver PUT, PATCH and DELETE requests as such. Off: every delivery is a POST. Providers sign no method"`
 	// Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where
 	// `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are
 	// but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always

@@ -257,7 +257,7 @@ func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 		for e := range v.NewestFirst(k, 0) {
 			x, was := im.find(e), im.Decoded(e)
 			erasure, _ := was.(*Erasure)
-			if x != nil && bytes.Equal(x.packed, e.Packed()) || was.MadeAtStart() ||
+			if x != nil && im.isStored(x, e) || was.MadeAtStart() ||
 				x == nil && erasure != nil && erasure.Account == im.account.ID {
 				continue
 			}
@@ -265,6 +265,15 @@ func (im *importing) unlisted() (unlisted []*conflog.Entity) {
 		}
 	}
 	return unlisted
+}
+
+// isStored reports whether an entity of the document is what is stored, also as an earlier version has written it.
+func (im *importing) isStored(x *importedEntity, e *conflog.Entity) bool {
+	if bytes.Equal(x.packed, e.Packed()) {
+		return true
+	}
+	stored, err := entity.EncodeValue(im.Decoded(e))
+	return err == nil && bytes.Equal(stored, im.Unpack(x.packed))
 }
 
 // write writes the account, deletes the unlisted entities, and then writes the entities of the document in order.
@@ -322,7 +331,7 @@ func (im *importing) changes(unlisted []*conflog.Entity) iter.Seq[conflog.BatchC
 		}
 		for _, x := range im.entities {
 			old := v.FindLiving(x.kind, x.id)
-			if im.progress.Done++; old != nil && bytes.Equal(old.Packed(), x.packed) {
+			if im.progress.Done++; old != nil && im.isStored(x, old) {
 				continue
 			}
 			im.progress.Changed++

@@ -302,12 +302,25 @@ func diff(path string, was, is any, depth int, names *[]string) {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	for name := range all {
+		if leftOut(a, b, name) || leftOut(b, a, name) {
+			continue
+		}
 		sub := name
 		if path != "" {
 			sub = path + "." + name
 		}
 		diff(sub, a[name], b[name], depth+1, names)
 	}
+}
+
+// leftOut reports whether one of two objects lacks a member that is false or an empty list in the other: an earlier
+// version left it out.
+func leftOut(from, of map[string]any, name string) bool {
+	if _, has := from[name]; has {
+		return false
+	}
+	list, isList := of[name].([]any)
+	return of[name] == false || isList && len(list) == 0
 }
 
 // members returns the members of an object, or the elements of a list by their ids; nil for anything else.

@@ -63,8 +63,8 @@ func CheckCopyRoom(dir, of string) error {
 	return CheckRoom(dir, need)
 }
 
-// Walk calls each for a file, or all files of a directory, with its path below path. It leaves out files that are removed
-// meanwhile.
+// Walk calls each for the file at from, or all files below it, with path in place of from. It leaves out files that are
+// removed meanwhile.
 func Walk(path, from string, each func(path, name string, size int64) error) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

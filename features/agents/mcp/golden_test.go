@@ -92,7 +92,8 @@ func compareGolden(t *testing.T, name, got string) {
 		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
 	want := must.Get(os.ReadFile(path))(t)
-	is.Equal(t, got, string(want), "%s is not what is sent now: go test ./features/agents/mcp -update shows the difference", path)
+	is.Equal(t, got, string(want), "%s is not what is sent now: go test ./features/agents/mcp -update shows the "+
+		"difference", path)
 }
 
 // What the SDK's client of 2026-07-28 sends and gets, with a key that reads, one of an agent, and one of a program that

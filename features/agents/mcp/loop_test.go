@@ -130,6 +130,7 @@ func compareTranscript(t *testing.T, got string) {
 	if *update {
 		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 	} else if string(doc) != want {
-		t.Errorf("%s has another transcript; look at the difference after: go test ./features/agents/mcp -update\n%s", path, got)
+		t.Errorf("%s has another transcript; look at the difference after: go test ./features/agents/mcp -update\n%s",
+			path, got)
 	}
 }

@@ -50,8 +50,8 @@ func (r *ruleData) values() url.Values {
 }
 
 // newRule has the values of the form for a new rule.
-var newRule = ruleData{routes.DetectionRule{CustomRule: routes.CustomRule{Charset: "alnum", Min: 16, Max: 128, Left: "word",
-	Right: "word", Severity: "medium"}}}
+var newRule = ruleData{routes.DetectionRule{CustomRule: routes.CustomRule{Charset: "alnum", Min: 16, Max: 128,
+	Left: "word", Right: "word", Severity: "medium"}}}
 
 // ruleBody is the rule that a form asks for, as the API takes it.
 func ruleBody(f *frame.Form) map[string]any {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/require"
 )
 
-// Policy defines when a failed delivery is tried again. Only the members of its strategy are used. The tags are those of
+// Policy defines when a failed delivery is tried again. Only the members of its strategy are used. The tags are as in
 // config.EndpointSettings.
 type Policy struct {
 	Strategy             string   `json:"strategy" in:"own" enum:"@strategies" description:"Default schedule."`
