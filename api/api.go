@@ -58,6 +58,7 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
+	"github.com/eventrelay/relay/sdk"
 )
 
 // Portal says where the portal is and which origins may lead to it.
@@ -183,6 +184,7 @@ type areas struct {
 	jobs     *jobs.Area
 	routes   []frame.Route
 	parts    []wire.Part                    // of the document, by features
+	tools    []sdk.Tool                     // of features
 	public   map[string]frame.PublicHandler // by path
 	pages    []frame.DrawPages
 	draining context.Context // ends when pulls must end
@@ -218,14 +220,12 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		RunTimeout: cmp.Or(cfg.RunProgressTimeout, configjobs.DefaultRunProgressTimeout),
 	})}
 	x.draining, x.drain = context.WithCancel(context.Background())
-	if x.events, err = events.New(&events.Deps{
+	x.events = events.New(&events.Deps{
 		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
 		Claims: deps.LimiterStore, TakeOver: cfg.SendTakeOver, Receipts: deps.Receipts, Feed: deps.Feed,
 		KeepAlive: cfg.KeepAlive,
 		Secrets:   scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
-	}); err != nil {
-		return nil, err
-	}
+	})
 	ofAccount := account.New(&account.Deps{
 		Core: c, Alerts: deps.Config, Issues: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier,
 		Egress: deps.Egress,
@@ -237,8 +237,9 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	var shown []frame.ShowEndpoint
 	for _, area := range deps.Areas {
 		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Events: deps.Events, Erasures: deps.Erasures,
-			Limits: deps.Limits, Egress: deps.Egress, Leaks: scan.leaks, BaseURL: cfg.BaseURL,
-			LimiterStore: deps.LimiterStore})
+			Limits: deps.Limits, Egress: deps.Egress, Leaks: scan.leaks, Receipts: scan.receipts, BaseURL: cfg.BaseURL,
+			LimiterStore: deps.LimiterStore, AnswerLarge: x.events.AnswerLarge})
+		x.tools = append(x.tools, a.Tools...)
 		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
 		maps.Copy(x.public, a.Public)
 		if a.Pages != nil {
@@ -339,7 +340,6 @@ type Configuration interface {
 	frame.ConfigReader
 	account.AlertSettings
 	jobs.Recoveries
-	events.Fixtures
 	Account() *entity.Account // nil before there is one
 	// Sync waits until this node has applied all records that are in the log now.
 	Sync(ctx context.Context) error

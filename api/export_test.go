@@ -14,6 +14,7 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/features/catalogue"
+	fixtures "github.com/eventrelay/relay/features/fixtures/routes"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
@@ -40,8 +41,11 @@ func newTestResources() (*areas, error) {
 		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes(), Document: routes.Document()}
 	}
 	ofCatalogue := func(d *frame.AreaDeps) frame.Area { return catalogue.Area(d, nil, nil) }
+	ofFixtures := func(d *frame.AreaDeps) frame.Area {
+		return frame.Area{Routes: fixtures.Routes(d, struct{ fixtures.Configuration }{}), Document: fixtures.Document()}
+	}
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API}},
+		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API, ofFixtures}},
 		&frame.Core{Clock: time.Now})
 }
 

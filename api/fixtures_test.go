@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api"
+	apiframe "github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/features/fixtures/routes"
+	"github.com/eventrelay/relay/features/fixtures/sanitise"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -95,7 +99,7 @@ func TestExportFixtures(t *testing.T) {
 	soon := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Millisecond)
 	c.do("PATCH", "/v1/fixtures/"+two.text("id"), map[string]any{"expires_at": soon}).want(200)
 	a := c.as(readKey).do("GET", "/v1/fixtures/export?ids="+one.text("id")+","+two.text("id"), nil)
-	if a.Status != 200 || a.text("format") != fixture.Format || !strings.HasPrefix(a.text("suite_id"), "fxs_") ||
+	if a.Status != 200 || a.text("format") != sanitise.Format || !strings.HasPrefix(a.text("suite_id"), "fxs_") ||
 		a.text("expires_at") != soon.Format(web.TimeFormat) || a.text("fixtures.1.id") != two.text("id") ||
 		!strings.Contains(string(a.raw), `"body":{"email":"user1@example.com"}`) ||
 		!strings.Contains(string(a.raw), `"body":[1.50]`) {
@@ -123,7 +127,7 @@ func TestLargeSuitesAreRefused(t *testing.T) {
 	packed := must.Get(content.Pack())(t)
 	small, _ := entity.Get[config.Fixture](configuration, c.fixture(`{}`).text("id"))
 	var ids []string
-	for range fixture.MaxSuite/fixture.MaxBody + 1 {
+	for range sanitise.MaxSuite/fixture.MaxBody + 1 {
 		large := *small
 		large.ID, large.Content, large.Size = id.Random(id.Fixture), packed, len(content.Body)
 		must.Get(configuration.CreateFixture(t.Context(), &large))(t)
@@ -366,7 +370,11 @@ func stored(t *testing.T, name string) []byte {
 // Fixtures fill a bounded room; the error says what to do.
 func TestTooManyFixtures(t *testing.T) {
 	for _, limit := range []error{config.ErrTooManyFixtures, config.ErrFixturesFull} {
-		c := newClient(t, withConfig(fullOfFixtures{configuration, limit}))
+		c := newClient(t, func(_ *api.Config, deps *api.Deps) {
+			deps.Areas = []func(*apiframe.AreaDeps) apiframe.Area{func(d *apiframe.AreaDeps) apiframe.Area {
+				return apiframe.Area{Routes: routes.Routes(d, fullOfFixtures{configuration, limit})}
+			}}
+		})
 		a := c.do("POST", "/v1/fixtures", map[string]any{"event_id": c.received(`{}`), "name": "x"}).
 			wantError(400, "invalid_state", "")
 		is.Has(t, a.text("error.message"), "delete some", "%s", a.raw)

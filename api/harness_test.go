@@ -32,6 +32,7 @@ import (
 	"github.com/eventrelay/relay/api/feed"
 	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/features/catalogue"
+	fixtures "github.com/eventrelay/relay/features/fixtures/routes"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
@@ -48,6 +49,7 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/sdk"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -508,7 +510,10 @@ func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
 		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
 			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
 		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}
-	}, reconcile.API}
+	}, reconcile.API, func(d *apiframe.AreaDeps) apiframe.Area {
+		return apiframe.Area{Routes: fixtures.Routes(d, configuration), Document: fixtures.Document(),
+			Tools: []sdk.Tool{sdk.FixtureRunner()}}
+	}}
 }
 
 // newClient builds an API on the shared configuration; each setup may change its dependencies.

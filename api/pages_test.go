@@ -29,6 +29,7 @@ import (
 	"github.com/eventrelay/relay/dashboard"
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
+	fixturepages "github.com/eventrelay/relay/features/fixtures/pages"
 	leakpages "github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -74,7 +75,7 @@ func newPages(c *client) *pages {
 
 // site has the pages of the whole relay.
 var site = sync.OnceValues(func() (*dashboard.Site, error) {
-	return dashboard.NewSite(leakpages.Area(), agentpages.Area(), cataloguepages.Area())
+	return dashboard.NewSite(leakpages.Area(), agentpages.Area(), cataloguepages.Area(), fixturepages.Area())
 })
 
 // openPages returns the pages without a session.

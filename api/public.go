@@ -75,7 +75,7 @@ func newPublic(cfg *Config, deps *Deps, deprecated *deprecationTable, x *areas) 
 	p.pages = sync.OnceValues(func() (map[string]*frame.Page, error) {
 		pages, err := publicPages(deprecated, x.pages)
 		if err == nil {
-			err = addTools(pages, cfg.Version)
+			err = addTools(pages, cfg.Version, x.tools)
 		}
 		if err != nil {
 			return nil, err

@@ -16,8 +16,8 @@ const toolsPath = "/tools/"
 
 // addTools adds the files to the public pages, each under its plain name and one with the version of this program, and
 // beside each a file with its checksum, as sha256sum prints it. Browsers save them and never run them.
-func addTools(pages map[string]*frame.Page, version string) error {
-	tools, err := sdk.Tools()
+func addTools(pages map[string]*frame.Page, version string, ofFeatures []sdk.Tool) error {
+	tools, err := sdk.Tools(ofFeatures...)
 	if err != nil {
 		return err
 	}

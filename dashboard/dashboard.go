@@ -1,14 +1,14 @@
 // Package dashboard serves the pages under /app and their files under /static.
 //
 // The pages lie in areas, each a package that exports its routes, templates and lists: overview, endpoints, events,
-// jobs, fixtures, tenants and account; features add theirs. Areas know frame, which is what every page needs, and
+// jobs, tenants and account; features add theirs. Areas know frame, which is what every page needs, and
 // model, which is what several of them show of an endpoint, an event or an alert. They do not know each other.
 //
 // A page is a handler, a line in the table of routes of its area and a template. To add one:
 //
 //  1. A line in Area of its package, with method, path, who may open it, and the handler. A button that makes one call
 //     of the API is a row alone, with [frame.Button].
-//  2. A file for the family of pages, such as fixtures/fixtures.go. A handler is a func(v *frame.Visit) error: it
+//  2. A file for the family of pages, such as tenants/tenants.go. A handler is a func(v *frame.Visit) error: it
 //     reads with [frame.Visit.Get] and changes with [frame.Visit.Do], which call the handlers of /v1 in this process,
 //     and ends with [frame.Visit.Page] or [frame.Visit.Redirect]. A returned error becomes a page; web.Error says
 //     which.
@@ -33,7 +33,6 @@ import (
 	"github.com/eventrelay/relay/dashboard/account"
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/events"
-	"github.com/eventrelay/relay/dashboard/fixtures"
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/issues"
 	"github.com/eventrelay/relay/dashboard/jobs"
@@ -71,7 +70,6 @@ func areas(features ...frame.Area) []frame.Area {
 		endpoints.Area(),
 		events.Area(),
 		jobs.Area(),
-		fixtures.Area(),
 		issues.Area(),
 		portal.Area(),
 		tenants.Area(),

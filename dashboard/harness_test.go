@@ -22,6 +22,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
+	fixtures "github.com/eventrelay/relay/features/fixtures/pages"
 	"github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
@@ -489,7 +490,9 @@ func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, 
 }
 
 // allAreas are the pages of the relay as it is built.
-func allAreas() []frame.Area { return areas(pages.Area(), agentpages.Area(), cataloguepages.Area()) }
+func allAreas() []frame.Area {
+	return areas(pages.Area(), agentpages.Area(), cataloguepages.Area(), fixtures.Area())
+}
 
 // allPages is the site of all tests.
 var allPages = sync.OnceValues(func() (*frame.Site, error) { return frame.NewSite(staticFiles, menu, allAreas()...) })

@@ -32,13 +32,18 @@ type Tool struct {
 	Content         []byte // callers must not change it
 }
 
-// Tools returns all files. A program that was built without the package of the SDK has none.
-func Tools() ([]Tool, error) {
-	const javascript = "text/javascript; charset=utf-8"
-	all := []Tool{
+const javascript = "text/javascript; charset=utf-8"
+
+// FixtureRunner returns the program that runs fixtures.
+func FixtureRunner() Tool {
+	return Tool{"relay-fixture-run", ".mjs", javascript, "Replays fixtures against your application.", fixtureRunner}
+}
+
+// Tools returns all files, with those of features. A program that was built without the package of the SDK has none.
+func Tools(ofFeatures ...Tool) ([]Tool, error) {
+	all := append([]Tool{
 		{"relay-forward", ".mjs", javascript, "Forwards the events of an endpoint to your own machine.", forwarder},
-		{"relay-fixture-run", ".mjs", javascript, "Replays fixtures against your application.", fixtureRunner},
-	}
+	}, ofFeatures...)
 	content, err := pack(built, "bin/package")
 	if errors.Is(err, fs.ErrNotExist) {
 		return all, nil

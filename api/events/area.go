@@ -1,6 +1,6 @@
 // Package events serves events: sending them one by one and in batches, reading them, why a delivery ended as it did,
-// the explanation of a signature, streams, receipts, the erasure of payloads, and fixtures made of events. An event is
-// acknowledged when the log has stored it. Answers that show much are written when there is memory for them.
+// the explanation of a signature, streams, receipts, and the erasure of payloads. An event is acknowledged when the log
+// has stored it. Answers that show much are written when there is memory for them.
 package events
 
 import (
@@ -43,7 +43,6 @@ type Deps struct {
 type Configuration interface {
 	entity.Access
 	frame.Keys
-	Fixtures
 }
 
 // Area serves events.
@@ -54,18 +53,16 @@ type Area struct {
 	payloads   *payloads
 	receipts   *receipts
 	streams    *streams
-	fixtures   *fixtures
 }
 
 // New builds the area.
-func New(d *Deps) (*Area, error) {
+func New(d *Deps) *Area {
 	x := &events{
 		Core: d.Core, events: d.Events, erasures: d.Erasures, answers: newAnswerLimiter(),
 		failures: newTransformFailures(d.Core), counts: frame.Recent[countsAnswer]{Now: d.Core.Now},
 	}
-	fixtures, err := newFixtures(x, d.Config)
 	return &Area{
-		sender: newSender(d), events: x, fixtures: fixtures,
+		sender: newSender(d), events: x,
 		signatures: &signatures{events: x, explain: d.Explain, turns: frame.NewTurns(maxExplanations, explanationWait)},
 		payloads:   &payloads{Core: d.Core, receipts: d.Receipts, erasures: d.Erasures},
 		receipts:   &receipts{Core: d.Core, receipts: d.Receipts, secrets: d.Secrets},
@@ -73,7 +70,7 @@ func New(d *Deps) (*Area, error) {
 			Core: d.Core, feed: d.Feed, keys: d.Config, keepAlive: d.KeepAlive,
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
-	}, err
+	}
 }
 
 // Routes returns the routes of the area, the busiest first.
@@ -83,7 +80,7 @@ func (a *Area) Routes() []frame.Route {
 		_, err := a.events.EventInPath(r, key)
 		return err
 	}
-	routes := []frame.Route{
+	return []frame.Route{
 		{Path: frame.SendPath, Methods: frame.Methods{"POST": a.sender.sendEvent}, Sends: true},
 		{Path: frame.SendPath + "/batch", Methods: frame.Methods{"POST": a.sender.sendBatch}, Sends: true},
 		{Path: "/v1/tenants/{tenant}/events", Methods: frame.Methods{"POST": a.ofTenant(a.sender.sendEvent)}, Sends: true},
@@ -107,12 +104,7 @@ func (a *Area) Routes() []frame.Route {
 		{Path: one + "/test", Methods: frame.Methods{"POST": a.sender.testEndpoint},
 			InPath: frame.Finds(a.events.EndpointInPath)},
 		{Path: one + "/stream", Methods: frame.Methods{"GET": a.streams.streamEvents}, Endless: true},
-		// before /v1/fixtures/{fixture}, which it matches
-		{Path: "/v1/fixtures/export", Methods: frame.Methods{"GET": a.fixtures.exportFixtures}},
 	}
-	fixtures := a.fixtures.Routes()
-	fixtures[0].Recheck = a.fixtures.recheckAnswer
-	return append(routes, fixtures...)
 }
 
 // ofTenant makes a handler of an endpoint one of the endpoint that a tenant's events go to.
@@ -135,6 +127,12 @@ func (a *Area) Query(q *frame.Query, key *config.Key) event.Query {
 // Rows renders events as the rows of a list.
 func (a *Area) Rows(all []event.Summary) []wire.EventRow { return a.events.rowsOf(all) }
 
+// AnswerLarge sends what build returns as JSON when there is memory for it; maxBytes is the upper bound of its encoded
+// size.
+func (a *Area) AnswerLarge(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error {
+	return a.events.answers.write(ctx, w, maxBytes, build)
+}
+
 // Drain ends all streams, which would otherwise never finish.
 func (a *Area) Drain() { a.streams.open.drain() }
 
@@ -153,9 +151,4 @@ type Receipts interface {
 	// Report writes a receipt to the log and returns the resulting state. event.ErrUnavailable means that the receipt
 	// is in the log, but the store is too far behind to return its effect.
 	Report(ctx context.Context, r *event.Receipt) (event.ReceiptResult, error)
-}
-
-// Fixtures creates fixtures, as many as there may be.
-type Fixtures interface {
-	CreateFixture(ctx context.Context, f *config.Fixture) (*config.Fixture, error)
 }

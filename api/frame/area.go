@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/secrets"
+	"github.com/eventrelay/relay/sdk"
 )
 
 // AddNeeds adds what of an area needs a person.
@@ -33,6 +34,7 @@ type Area struct {
 	Document     wire.Part
 	Public       map[string]PublicHandler // answer GET of paths outside of /v1 for everybody
 	Pages        DrawPages                // nil: none
+	Tools        []sdk.Tool               // programs to download
 }
 
 // AreaDeps is what the API gives the area of a feature.
@@ -44,6 +46,9 @@ type AreaDeps struct {
 	Limits       Limits
 	Egress       egress.Policy
 	Leaks        *secrets.Scanner // with the rules for leaks
+	Receipts     *secrets.Scanner // with the rules for receipts
 	BaseURL      string
 	LimiterStore LimiterStore
+	// AnswerLarge sends what build returns as JSON when there is memory for it; maxBytes bounds its encoded size.
+	AnswerLarge func(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error
 }

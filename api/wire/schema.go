@@ -35,8 +35,7 @@ var (
 		List[AuditEntry]{}, Me{},
 		Endpoint{}, List[Endpoint]{}, Validation{}, Reconciliation{},
 		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
-		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, FixtureSummary{},
-		List[FixtureSummary]{}, EventBatchResult{}, Fixture{},
+		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, EventBatchResult{},
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
@@ -44,7 +43,7 @@ var (
 	}
 	requests = []any{
 		alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, FixtureChange{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, Issue{},
+		Verification{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, Issue{},
 	}
 )
 

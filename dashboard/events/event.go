@@ -16,7 +16,6 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/fixture"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -39,9 +38,9 @@ type eventPage struct {
 	// Lead says why the event is in its state, Others what is known of its other destinations.
 	Lead, Others []frame.Passage
 	BaseURL      string
-	Live         bool // its state can still change
-	Unknown      bool // what became of it cannot be read at the moment; see hasNoOutcome
-	Fixable      bool // a fixture can be made of it
+	Live         bool                // its state can still change
+	Unknown      bool                // what became of it cannot be read at the moment; see hasNoOutcome
+	Actions      []frame.EventAction // of features
 }
 
 // replayTarget is a destination that a replay can go to.
@@ -140,7 +139,13 @@ func showEvent(v *frame.Visit) error {
 	p.History = e.history(v.Now())
 	p.Shown = newBodyView(e.bytes(), v.R.URL.Query().Get("body"))
 	p.Curl = e.localCurl()
-	p.Fixable = fixture.CheckBody(e.bytes()) == nil
+	for _, area := range v.Areas {
+		for _, a := range area.EventActions {
+			if a.Fits(e.bytes()) {
+				p.Actions = append(p.Actions, a)
+			}
+		}
+	}
 	explainStatus(v, p)
 	explain := e.Verification != "verified" || v.R.URL.Query().Get("signature") == "1"
 	if e.Source == "provider" && !p.Unverified && explain {

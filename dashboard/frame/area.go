@@ -18,6 +18,15 @@ type Area struct {
 	Lists  map[string]CSVList // that can be downloaded as CSV, by the name in their path
 	// functions are what only these templates call; nil: there are none. The dashboard is nil while they are parsed.
 	Functions func(*Dashboard) template.FuncMap
+	// EventActions are buttons on the page of an event.
+	EventActions []EventAction
+}
+
+// EventAction is a button that posts to a path below the page of an event. Fits reports whether an event with that body
+// has the button.
+type EventAction struct {
+	Path, Name string
+	Fits       func(body []byte) bool
 }
 
 // Site is what the dashboards of a process share: the areas, the parts of their pages, the navigation and the files.

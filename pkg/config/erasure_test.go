@@ -108,7 +108,7 @@ func testFixture(t *testing.T, name string, life time.Duration) *Fixture {
 	content := fixture.Content{
 		Body: json.RawMessage(`{"a":"<1>","email":"user1@example.com"}`),
 		Redactions: []fixture.Redaction{
-			{Pointer: "/email", Reason: fixture.Email, Type: "string"}},
+			{Pointer: "/email", Reason: "email", Type: "string"}},
 		Required: []fixture.Required{{Pointer: "/ok", Equals: json.RawMessage("true")}},
 	}
 	packed := must(content.Pack())(t)

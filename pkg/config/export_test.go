@@ -112,7 +112,8 @@ func importInto(t *testing.T, n *testNode, doc []byte, replace bool) (ImportProg
 func TestImportOfWhatAnEarlierVersionStored(t *testing.T) {
 	bubble(t, func(t *testing.T, before stream.Config) {
 		a := node(t, before, Config{Node: "a", BootstrapKey: "bootstrap-key-of-before"})
-		e := a.View().FindLiving(entity.KindEndpoint, a.create(t).ID)
+		created := a.create(t)
+		e := a.View().FindLiving(entity.KindEndpoint, created.ID)
 		var members map[string]json.RawMessage
 		noError(t, json.Unmarshal(a.Value(e), &members))
 		for _, name := range []string{"paused", "keep_method", "allow_headers"} {

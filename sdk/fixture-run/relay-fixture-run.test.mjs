@@ -270,7 +270,7 @@ test('expired, changed and oversized suites are refused, and nothing is sent', a
 
 test('the file that the service exports is read whole', () => {
   // A Go test compares what the service writes with this file.
-  const file = readFileSync(new URL('../../pkg/fixture/testdata/suite.json', import.meta.url))
+  const file = readFileSync(new URL('../../features/fixtures/sanitise/testdata/suite.json', import.meta.url))
   const [first, second] = readSuite(file, Date.parse('2026-08-20T12:00:00Z'))
   assert.deepEqual({ ...first, body: String(first.body) }, { id: 'fix_1', name: 'invoice paid', method: 'POST',
     body: '{"n":1.50,"big":12345678901234567890}', expires: Date.parse('2026-08-22T10:00:00Z'), status: 201, required: [

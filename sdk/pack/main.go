@@ -23,7 +23,7 @@ func run(args []string) error {
 	if len(args) != count {
 		return errors.New("usage: pack DIRECTORY VERSION")
 	}
-	tools, err := sdk.Tools()
+	tools, err := sdk.Tools(sdk.FixtureRunner())
 	if err != nil {
 		return err
 	}
