@@ -227,7 +227,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Secrets:   scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
 	})
 	ofAccount := account.New(&account.Deps{
-		Core: c, Alerts: deps.Config, Issues: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier,
+		Core: c, Alerts: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier,
 		Egress: deps.Egress,
 		Usage:  deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
 		AlertDomains: cfg.AlertDomains, Version: cfg.Version,

@@ -15,6 +15,7 @@ import (
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/features/catalogue"
 	fixtures "github.com/eventrelay/relay/features/fixtures/routes"
+	issues "github.com/eventrelay/relay/features/issues/routes"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
@@ -44,8 +45,9 @@ func newTestResources() (*areas, error) {
 	ofFixtures := func(d *frame.AreaDeps) frame.Area {
 		return frame.Area{Routes: fixtures.Routes(d, struct{ fixtures.Configuration }{}), Document: fixtures.Document()}
 	}
+	ofIssues := func(d *frame.AreaDeps) frame.Area { return issues.Area(d.Core, nil) }
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API, ofFixtures}},
+		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API, ofFixtures, ofIssues}},
 		&frame.Core{Clock: time.Now})
 }
 

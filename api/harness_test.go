@@ -33,6 +33,7 @@ import (
 	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/features/catalogue"
 	fixtures "github.com/eventrelay/relay/features/fixtures/routes"
+	issues "github.com/eventrelay/relay/features/issues/routes"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
@@ -513,7 +514,7 @@ func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
 	}, reconcile.API, func(d *apiframe.AreaDeps) apiframe.Area {
 		return apiframe.Area{Routes: fixtures.Routes(d, configuration), Document: fixtures.Document(),
 			Tools: []sdk.Tool{sdk.FixtureRunner()}}
-	}}
+	}, func(d *apiframe.AreaDeps) apiframe.Area { return issues.Area(d.Core, configuration) }}
 }
 
 // newClient builds an API on the shared configuration; each setup may change its dependencies.

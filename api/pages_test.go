@@ -30,6 +30,7 @@ import (
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
 	fixturepages "github.com/eventrelay/relay/features/fixtures/pages"
+	issuepages "github.com/eventrelay/relay/features/issues/pages"
 	leakpages "github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
@@ -75,7 +76,8 @@ func newPages(c *client) *pages {
 
 // site has the pages of the whole relay.
 var site = sync.OnceValues(func() (*dashboard.Site, error) {
-	return dashboard.NewSite(leakpages.Area(), agentpages.Area(), cataloguepages.Area(), fixturepages.Area())
+	return dashboard.NewSite(leakpages.Area(), agentpages.Area(), cataloguepages.Area(), fixturepages.Area(),
+		issuepages.Area())
 })
 
 // openPages returns the pages without a session.

@@ -34,7 +34,6 @@ import (
 	"github.com/eventrelay/relay/dashboard/endpoints"
 	"github.com/eventrelay/relay/dashboard/events"
 	"github.com/eventrelay/relay/dashboard/frame"
-	"github.com/eventrelay/relay/dashboard/issues"
 	"github.com/eventrelay/relay/dashboard/jobs"
 	"github.com/eventrelay/relay/dashboard/overview"
 	"github.com/eventrelay/relay/dashboard/portal"
@@ -70,7 +69,6 @@ func areas(features ...frame.Area) []frame.Area {
 		endpoints.Area(),
 		events.Area(),
 		jobs.Area(),
-		issues.Area(),
 		portal.Area(),
 		tenants.Area(),
 	}, features, []frame.Area{account.Area()})

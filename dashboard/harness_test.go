@@ -23,6 +23,7 @@ import (
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
 	fixtures "github.com/eventrelay/relay/features/fixtures/pages"
+	issues "github.com/eventrelay/relay/features/issues/pages"
 	"github.com/eventrelay/relay/features/leaks/pages"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
@@ -491,7 +492,7 @@ func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, 
 
 // allAreas are the pages of the relay as it is built.
 func allAreas() []frame.Area {
-	return areas(pages.Area(), agentpages.Area(), cataloguepages.Area(), fixtures.Area())
+	return areas(pages.Area(), agentpages.Area(), cataloguepages.Area(), fixtures.Area(), issues.Area())
 }
 
 // allPages is the site of all tests.

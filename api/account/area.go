@@ -13,7 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
-	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
@@ -25,7 +24,6 @@ import (
 type Deps struct {
 	Core         *frame.Core
 	Alerts       AlertSettings
-	Issues       entity.Access
 	Keyring      *seal.Keyring
 	Notifier     Notifier
 	Egress       egress.Policy
@@ -42,7 +40,6 @@ type Area struct {
 	usage  *usage
 	keys   *keyInfo
 	audit  *auditLog
-	issues *issues
 }
 
 // New builds the area.
@@ -53,13 +50,12 @@ func New(d *Deps) *Area {
 			dashboardURL: d.DashboardURL, domains: d.AlertDomains,
 		},
 		usage: newUsage(d.Core, d.Usage), keys: &keyInfo{d.Version}, audit: &auditLog{Core: d.Core, audit: d.Audit},
-		issues: newIssues(d.Core, d.Issues),
 	}
 }
 
 // Routes returns the routes of the area.
 func (a *Area) Routes() []frame.Route {
-	return append(a.issues.Routes(), []frame.Route{
+	return []frame.Route{
 		{Path: "/v1/alerts", Methods: frame.Methods{"GET": a.alerts.readAlerts, "PATCH": a.alerts.updateAlerts}},
 		{Path: "/v1/alerts/history", Methods: frame.Methods{"GET": a.alerts.listAlerts}},
 		{Path: "/v1/alerts/test", Methods: frame.Methods{"POST": a.alerts.testAlerts}},
@@ -67,7 +63,7 @@ func (a *Area) Routes() []frame.Route {
 		{Path: "/v1/usage/daily", Methods: frame.Methods{"GET": a.usage.readUsageDays}},
 		{Path: "/v1/me", Methods: frame.Methods{"GET": a.keys.me}},
 		{Path: "/v1/audit", Methods: frame.Methods{"GET": a.audit.listAudit}},
-	}...)
+	}
 }
 
 // AddNeeds adds the alerts that fire to what needs a person.
@@ -76,7 +72,6 @@ func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
 	for _, x := range firing {
 		to.Alerts.Add(newAlertView(x))
 	}
-	a.issues.addNeeds(to, account)
 }
 
 // Usage returns what an account, or a part of it, has used.

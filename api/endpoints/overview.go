@@ -80,9 +80,10 @@ func (a *overviews) readOverview(w http.ResponseWriter, r *http.Request, key *co
 func (a *overviews) overview(ctx context.Context, account string) (overviewAnswer, error) {
 	now := a.Now()
 	v := &wire.Overview{Object: "overview", At: web.Time(now), Needs: wire.OverviewNeeds{
-		Alerts: wire.Counted[*wire.Alert]{Data: []*wire.Alert{}}, Destinations: a.waitingDestinations(ctx, account),
-		Recoveries: wire.Counted[wire.WaitingRecovery]{Data: []wire.WaitingRecovery{}},
-		Findings:   wire.Counted[wire.CriticalFinding]{Data: []wire.CriticalFinding{}},
+		Alerts: wire.Counted[*wire.Alert]{Data: []*wire.Alert{}}, Issues: wire.Counted[*wire.Issue]{Data: []*wire.Issue{}},
+		Destinations: a.waitingDestinations(ctx, account),
+		Recoveries:   wire.Counted[wire.WaitingRecovery]{Data: []wire.WaitingRecovery{}},
+		Findings:     wire.Counted[wire.CriticalFinding]{Data: []wire.CriticalFinding{}},
 	}}
 	for _, add := range a.needs {
 		add(&v.Needs, account)

@@ -39,18 +39,18 @@ var (
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
 		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
-		Issue{}, List[Issue]{}, Pulled{}, Acknowledged{}, Consumers{},
+		Pulled{}, Acknowledged{}, Consumers{},
 	}
 	requests = []any{
 		alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{}, Issue{},
+		Verification{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{},
 	}
 )
 
 // Part is what a feature adds to the OpenAPI document.
 type Part struct {
 	Texts             fs.FS // YAML files, as those of api/openapi
-	Sources           fs.FS // the Go files of the types: their comments are sentences of the document
+	Sources           fs.FS // the Go files of the types: their comments are sentences of the document; nil: none
 	Answers, Requests []any // types with schemas, named as those of this package
 }
 
@@ -394,6 +394,9 @@ var sources embed.FS
 
 // readComments adds the comments above types and their members, by "Type" and "Type.Member".
 func readComments(out map[string]string, sources fs.FS) error {
+	if sources == nil {
+		return nil
+	}
 	return fs.WalkDir(sources, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err

@@ -29,7 +29,7 @@ func TestCoreWithoutFeatures(t *testing.T) {
 	retriedDelivery(t, p.forTest(t), p.forTest(t))
 	replayedEvent(t, p.forTest(t), p.forTest(t))
 	for _, path := range []string{"/v1/drains", "/v1/findings", "/v1/settings/detection", "/drain/x", "/mcp",
-		"/v1/event_types", "/catalogue", "/docs", "/docs/errors"} {
+		"/v1/event_types", "/catalogue", "/docs", "/docs/errors", "/v1/fixtures", "/v1/issues"} {
 		if status, answer, _ := p.call("GET", path, nil); status != http.StatusNotFound {
 			t.Errorf("%s is answered %d %v", path, status, answer)
 		}

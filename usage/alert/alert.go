@@ -100,23 +100,33 @@ type Events interface {
 // Source is how an endpoint fares that fetches its events, from a topic or from its provider.
 type Source struct{ Endpoint, Error string } // no error: it works
 
+// FailureCounter counts the failures of a partition. One goroutine calls it.
+type FailureCounter interface {
+	// Count sees each outcome in order, those from which the state of the partition is rebuilt included.
+	Count(o *event.OutcomeHead, endpoint string, offset int64)
+	// Write keeps what was counted, each second. next is the offset behind all outcomes that were seen, succeededAt the
+	// time of the last success of a destination, zero if it is not known.
+	Write(ctx context.Context, next int64, succeededAt func(destination string) time.Time)
+}
+
 // Sender makes one attempt to send a message, within a bounded time.
 type Sender interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
 }
 
-// Deps are the dependencies of the stage. All but Usage, Events, Issues and Sources are required.
+// Deps are the dependencies of the stage. All but Usage, Events, Failures and Sources are required.
 type Deps struct {
 	Log     *slog.Logger
 	Stream  stream.Config
 	Config  Configuration
 	Notices Notices
 	History History
-	Issues  Issues // nil: no issues are kept
-	Keyring *seal.Keyring
-	Sender  Sender
-	Usage   Usage  // nil = there is no allowance
-	Events  Events // nil = the rule processing_missing is not evaluated
+	// Failures returns what counts the failures of a partition that this node owns; nil: nothing does.
+	Failures func(partition int32) FailureCounter
+	Keyring  *seal.Keyring
+	Sender   Sender
+	Usage    Usage  // nil = there is no allowance
+	Events   Events // nil = the rule processing_missing is not evaluated
 	// Sources returns the endpoints that fetch events and of which a node has said lately how they fare, and all that
 	// should. nil = the rule source_failing is not evaluated.
 	Sources func(ctx context.Context) (known []Source, fetching map[string]bool)
@@ -151,7 +161,6 @@ type Alerts struct {
 	ownsFirst           atomic.Bool               // this node owns partition 0 and evaluates the account rules
 	full                atomic.Bool               // an alert did not fire since there is no room, which was logged
 	partitions          map[int32]*partitionState // owned by the goroutine of consume
-	issuesCheckedAt     time.Time                 // owned by the goroutine of consume
 	processingCheckedAt time.Time                 // owned by the goroutine of runAccountRules
 	sourcesCheckedAt    time.Time                 // owned by the goroutine of runAccountRules
 	failingSince        map[string]time.Time      // by endpoint; owned by the goroutine of runAccountRules

@@ -145,8 +145,8 @@ func (a *Alerts) requeueAssigned(
 // newPartition returns the state of a partition without records.
 func (a *Alerts) newPartition(index int32) *partitionState {
 	part := newPartitionState(index)
-	if a.deps.Issues != nil {
-		part.countedUntil, part.issues = a.countedUntil, a.deps.Issues.Issues
+	if a.deps.Failures != nil {
+		part.failures = a.deps.Failures(index)
 	}
 	return part
 }

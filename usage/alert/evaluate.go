@@ -74,13 +74,9 @@ func (a *Alerts) tick(ctx context.Context) error {
 			}
 		}
 		part.sweep(outcomes, events)
-		if a.deps.Issues != nil {
-			a.writeIssues(ctx, part, a.now())
+		if part.failures != nil {
+			part.failures.Write(ctx, part.nextOffset[stream.Outcomes], part.succeededAt)
 		}
-	}
-	if now := a.now(); a.deps.Issues != nil && now.Sub(a.issuesCheckedAt) >= issueEvery {
-		a.issuesCheckedAt = now
-		a.resolveIssues(ctx, now)
 	}
 	return a.recheckFiring(ctx)
 }

@@ -3,7 +3,6 @@ package alert
 import (
 	"time"
 
-	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -23,11 +22,7 @@ type partitionState struct {
 	nextOffset    map[string]int64             // by topic: the offset to read next
 	latest        map[string]time.Time         // by topic: the latest time that a record reported
 	endAtStart    map[string]int64             // by topic: the end of the log when the state was built
-	failing       map[string]*failing          // by id of the issue
-	causes        map[string]map[string]bool   // by destination: those of its issues, and of failing
-	issues        func(keep func(*alerting.Issue) bool) []*alerting.Issue
-	// countedUntil returns the offset before which outcomes are counted in an issue; nil: no issues are kept.
-	countedUntil func(issue string, partition int32) int64
+	failures      FailureCounter               // nil: nothing counts them
 }
 
 // rejectionCounter counts the rejected signatures of one endpoint.
@@ -39,8 +34,7 @@ type rejectionCounter struct {
 func newPartitionState(partition int32) *partitionState {
 	return &partitionState{partition: partition, destinations: map[string]*destinationState{},
 		rejections: map[string]*rejectionCounter{}, nextOffset: map[string]int64{},
-		latest: map[string]time.Time{}, endAtStart: map[string]int64{}, failing: map[string]*failing{},
-		causes: map[string]map[string]bool{}}
+		latest: map[string]time.Time{}, endAtStart: map[string]int64{}}
 }
 
 // position returns the position up to which a topic of the partition was read.
@@ -57,7 +51,9 @@ func (part *partitionState) addOutcome(r *stream.Record, span time.Duration) (
 		return "", nil, false, err
 	}
 	part.setLatest(stream.Outcomes, outcome.At)
-	part.countFailure(&outcome, string(r.Key), r.Offset)
+	if part.failures != nil {
+		part.failures.Count(&outcome, string(r.Key), r.Offset)
+	}
 	dest = part.destinations[string(outcome.Dest)]
 	if dest == nil {
 		dest = &destinationState{endpoint: string(r.Key)}
@@ -67,6 +63,14 @@ func (part *partitionState) addOutcome(r *stream.Record, span time.Duration) (
 	was := dest.failures > 0 || dest.failedReason != "" || len(dest.open) > 0 || !dest.heldSince.IsZero()
 	dest.observe(&outcome, span)
 	return string(outcome.Dest), dest, was || first || dest.failures > 0 || dest.failedReason != "", nil
+}
+
+// succeededAt returns when a destination has last worked, zero if that is not known.
+func (part *partitionState) succeededAt(destination string) time.Time {
+	if dest := part.destinations[destination]; dest != nil {
+		return dest.succeededAt
+	}
+	return time.Time{}
 }
 
 // addEvent adds a record of the topic events. Only rejected events count.

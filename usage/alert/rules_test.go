@@ -694,3 +694,36 @@ func TestEvaluationWaitsForTheConfigurationLog(t *testing.T) {
 		r.wantNotices(consecutiveFailures, "alert.destination.failing")
 	})
 }
+
+// fakeCounter keeps what the counter of failures is given.
+type fakeCounter struct {
+	offsets   []int64
+	next      int64
+	succeeded time.Time
+}
+
+func (c *fakeCounter) Count(_ *event.OutcomeHead, _ string, offset int64) {
+	c.offsets = append(c.offsets, offset)
+}
+
+func (c *fakeCounter) Write(_ context.Context, next int64, succeededAt func(string) time.Time) {
+	c.next, c.succeeded = next, succeededAt(testDest)
+}
+
+// What counts failures sees each outcome, where the next one is, and when a destination has last worked.
+func TestFailuresAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, c := newRig(t), &fakeCounter{}
+		r.deps.Failures = func(int32) FailureCounter { return c }
+		r.partitions[0] = r.newPartition(0)
+		r.failAttempts(2)
+		r.advance(tickEvery)
+		is.Equal(t, c.succeeded.IsZero(), true, "a destination that has not worked")
+		r.deliver(noEvent)
+		worked := time.Now()
+		r.advance(tickEvery)
+		is.List(t, c.offsets, []int64{0, 1, 2}, "offsets")
+		is.Equal(t, c.next, 3, "the next offset")
+		is.Equal(t, c.succeeded.Equal(worked), true, "the last success")
+	})
+}

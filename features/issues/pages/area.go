@@ -1,5 +1,5 @@
-// Package issues has the pages of what fails at destinations, by cause.
-package issues
+// Package pages has the pages of what fails at destinations, by cause.
+package pages
 
 import (
 	"embed"

@@ -1,4 +1,9 @@
-package alert
+// Package count makes issues of the failures of destinations.
+//
+// Failures of a destination with the same cause are an issue, an entity of the configuration. The owner of the
+// partition counts them in memory and adds the count to the issue once a minute. The issue stores up to which offset
+// outcomes are counted, so those that the next owner reads again are not counted twice.
+package count
 
 import (
 	"context"
@@ -14,12 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/stream"
 )
-
-// Failures of a destination with the same cause are an issue, an entity of the configuration. The owner of the
-// partition counts them in memory and adds the count to the issue once a minute. The issue stores up to which offset
-// outcomes are counted, so those that the next owner reads again are not counted twice.
 
 const (
 	// issueFailures is how many requests must fail before there is an issue; a delivery that fails for good makes one
@@ -37,8 +37,8 @@ const (
 	otherCause = "other"
 )
 
-// IssuePrefix is that of ids of issues.
-const IssuePrefix = "iss_"
+// issuePrefix is that of ids of issues.
+const issuePrefix = "iss_"
 
 // Issues reads and changes issues.
 type Issues interface {
@@ -46,6 +46,24 @@ type Issues interface {
 	Issues(keep func(*alerting.Issue) bool) []*alerting.Issue
 	// ChangeIssue creates an issue, or changes it by a conditional record.
 	ChangeIssue(ctx context.Context, id string, alter func(*alerting.Issue) error) error
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
+}
+
+// Counter counts the failures of one partition.
+type Counter struct {
+	issues    Issues
+	log       *slog.Logger
+	now       func() time.Time
+	partition int32
+	failing   map[string]*failing        // by id of the issue
+	causes    map[string]map[string]bool // by destination: those of its issues, and of failing
+	checkedAt time.Time                  // when issues were resolved last
+}
+
+// New returns the counter of a partition.
+func New(in Issues, log *slog.Logger, now func() time.Time, partition int32) *Counter {
+	return &Counter{issues: in, log: log, now: now, partition: partition, failing: map[string]*failing{},
+		causes: map[string]map[string]bool{}}
 }
 
 // failing are failures that are not added to their issue yet.
@@ -63,7 +81,7 @@ type failing struct {
 // issueID returns the id of the issue of a destination and a cause: every node finds the same.
 func issueID(destination, cause string) string {
 	sum := sha256.Sum256([]byte("issue " + destination + " " + cause))
-	return id.ID(sum[:16]).Text(IssuePrefix)
+	return id.ID(sum[:16]).Text(issuePrefix)
 }
 
 // causeOf returns why a request or a delivery failed; empty: it did not, or a user has asked for a test.
@@ -81,29 +99,29 @@ func causeOf(o *event.OutcomeHead) string {
 	return ""
 }
 
-// countFailure counts an outcome, if it is a failure.
-func (part *partitionState) countFailure(o *event.OutcomeHead, endpoint string, offset int64) {
+// Count counts an outcome, if it is a failure.
+func (c *Counter) Count(o *event.OutcomeHead, endpoint string, offset int64) {
 	cause := causeOf(o)
-	if cause == "" || part.countedUntil == nil {
+	if cause == "" {
 		return
 	}
-	known := part.causes[string(o.Dest)]
+	known := c.causes[string(o.Dest)]
 	if known == nil {
-		known = part.causesOf(string(o.Dest))
+		known = c.causesOf(string(o.Dest))
 	}
 	if !known[cause] && len(known) >= maxCauses {
 		cause = otherCause
 	}
 	name := issueID(string(o.Dest), cause)
-	f := part.failing[name]
+	f := c.failing[name]
 	if f == nil {
-		if len(part.failing) >= maxFailing {
+		if len(c.failing) >= maxFailing {
 			return
 		}
-		known[cause], part.causes[string(o.Dest)] = true, known
+		known[cause], c.causes[string(o.Dest)] = true, known
 		f = &failing{endpoint: endpoint, destination: string(o.Dest), cause: cause,
-			from: part.countedUntil(name, part.partition)}
-		part.failing[name] = f
+			from: c.countedUntil(name)}
+		c.failing[name] = f
 	}
 	if offset < f.from {
 		return
@@ -118,21 +136,21 @@ func (part *partitionState) countFailure(o *event.OutcomeHead, endpoint string, 
 	f.events = f.events[:min(len(f.events), alerting.MaxIssueEvents)]
 }
 
-// countedUntil returns the offset before which outcomes of a partition are counted in an issue.
-func (a *Alerts) countedUntil(name string, partition int32) int64 {
-	if x := a.deps.Issues.Issue(name); x != nil && x.Partition == partition {
+// countedUntil returns the offset before which outcomes of the partition are counted in an issue.
+func (c *Counter) countedUntil(name string) int64 {
+	if x := c.issues.Issue(name); x != nil && x.Partition == c.partition {
 		return x.Position
 	}
 	return 0
 }
 
 // causesOf returns the causes of a destination that have an issue or may get one.
-func (part *partitionState) causesOf(destination string) map[string]bool {
+func (c *Counter) causesOf(destination string) map[string]bool {
 	causes := map[string]bool{}
-	for _, x := range part.issues(func(x *alerting.Issue) bool { return x.Destination == destination }) {
+	for _, x := range c.issues.Issues(func(x *alerting.Issue) bool { return x.Destination == destination }) {
 		causes[x.Cause] = true
 	}
-	for _, f := range part.failing {
+	for _, f := range c.failing {
 		if f.destination == destination {
 			causes[f.cause] = true
 		}
@@ -140,25 +158,35 @@ func (part *partitionState) causesOf(destination string) map[string]bool {
 	return causes
 }
 
-// writeIssues adds what was counted to the issues. What cannot be written now is kept for the next tick.
-func (a *Alerts) writeIssues(ctx context.Context, part *partitionState, now time.Time) {
-	for name, f := range part.failing {
-		exists := a.deps.Issues.Issue(name) != nil
+// Write adds what was counted to the issues, and resolves those whose destination was deleted, or works again. What
+// cannot be written now is kept for the next call. position is the offset before which outcomes are counted,
+// succeededAt the time of the last success of a destination, zero if it is not known.
+func (c *Counter) Write(ctx context.Context, position int64, succeededAt func(destination string) time.Time) {
+	now := c.now().UTC()
+	c.add(ctx, position, now)
+	if now.Sub(c.checkedAt) >= issueEvery {
+		c.checkedAt = now
+		c.resolve(ctx, succeededAt, now)
+	}
+}
+
+func (c *Counter) add(ctx context.Context, position int64, now time.Time) {
+	for name, f := range c.failing {
+		exists := c.issues.Issue(name) != nil
 		switch {
 		case f.count == 0 || !exists && !f.final && f.count < issueFailures:
 			if now.Sub(f.last) > issueQuiet {
-				delete(part.failing, name)
-				delete(part.causes, f.destination) // it is found again with the next failure
+				delete(c.failing, name)
+				delete(c.causes, f.destination) // it is found again with the next failure
 			}
 			continue
 		case now.Sub(f.writtenAt) < issueEvery:
 			continue
 		}
 		f.writtenAt = now
-		position := part.nextOffset[stream.Outcomes]
-		err := a.deps.Issues.ChangeIssue(ctx, name, func(x *alerting.Issue) error {
+		err := c.issues.ChangeIssue(ctx, name, func(x *alerting.Issue) error {
 			x.Endpoint, x.Destination, x.Cause = f.endpoint, f.destination, f.cause
-			x.Partition, x.Position = part.partition, position
+			x.Partition, x.Position = c.partition, position
 			x.Add(f.count, f.first, f.last, slices.Clone(f.events))
 			return nil
 		})
@@ -166,35 +194,32 @@ func (a *Alerts) writeIssues(ctx context.Context, part *partitionState, now time
 		case err == nil, errors.Is(err, alerting.ErrTooManyIssues), errors.Is(err, config.ErrStateFull):
 			f.from, f.count, f.events, f.final = position, 0, nil, false
 		case ctx.Err() == nil:
-			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot write an issue", slog.String("issue", name), slog.Any("error", err))
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot write an issue", slog.String("issue", name), slog.Any("error", err))
 		}
 	}
 }
 
-// resolveIssues resolves the issues of this node's partitions whose destination was deleted, or works again.
-func (a *Alerts) resolveIssues(ctx context.Context, now time.Time) {
-	ended := a.deps.Issues.Issues(func(x *alerting.Issue) bool {
-		part := a.partitions[x.Partition]
-		if part == nil || x.Status == alerting.IssueResolved {
+func (c *Counter) resolve(ctx context.Context, succeededAt func(string) time.Time, now time.Time) {
+	ended := c.issues.Issues(func(x *alerting.Issue) bool {
+		if x.Partition != c.partition || x.Status == alerting.IssueResolved {
 			return false
 		}
-		ep, presence := a.deps.Config.Endpoint(x.Endpoint)
+		ep, presence := c.issues.Endpoint(x.Endpoint)
 		if presence != entity.Present {
 			return presence == entity.Deleted
 		}
-		d := part.destinations[x.Destination]
 		return ep.Destination(x.Destination) == nil ||
-			d != nil && d.succeededAt.After(x.LastAt) && now.Sub(x.LastAt) > issueQuiet
+			succeededAt(x.Destination).After(x.LastAt) && now.Sub(x.LastAt) > issueQuiet
 	})
 	for _, x := range ended {
 		last := x.LastAt
-		if err := a.deps.Issues.ChangeIssue(ctx, x.ID, func(x *alerting.Issue) error {
+		if err := c.issues.ChangeIssue(ctx, x.ID, func(x *alerting.Issue) error {
 			if x.LastAt.Equal(last) { // else it has failed again meanwhile
 				x.SetStatus(alerting.IssueResolved, now)
 			}
 			return nil
 		}); err != nil && ctx.Err() == nil {
-			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot resolve an issue", slog.String("issue", x.ID), slog.Any("error", err))
+			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot resolve an issue", slog.String("issue", x.ID), slog.Any("error", err))
 		}
 	}
 }

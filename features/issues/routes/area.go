@@ -1,7 +1,9 @@
-package account
+// Package routes serves what fails at destinations, by cause.
+package routes
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"math"
 	"net/http"
@@ -19,6 +21,18 @@ import (
 type issues struct {
 	frame.Resource[alerting.Issue, *alerting.Issue, *wire.Issue]
 }
+
+// Area returns the routes of issues.
+func Area(c *frame.Core, in entity.Access) frame.Area {
+	a := newIssues(c, in)
+	return frame.Area{Routes: a.Routes(), AddNeeds: a.addNeeds, Document: wire.Part{Texts: texts,
+		Answers: []any{wire.List[wire.Issue]{}}, Requests: []any{wire.Issue{}}}}
+}
+
+// texts describe the operations in the OpenAPI document.
+//
+//go:embed openapi
+var texts embed.FS
 
 var issueStatuses = []string{alerting.IssueOpen, alerting.IssueAcknowledged, alerting.IssueResolved}
 
@@ -97,7 +111,6 @@ func (a *issues) patch(w http.ResponseWriter, r *http.Request, key *config.Key) 
 
 // addNeeds adds the open issues to what needs a person.
 func (a *issues) addNeeds(to *wire.OverviewNeeds, account string) {
-	to.Issues.Data = []*wire.Issue{}
 	open, _ := entity.List(a.Config, account, 0, math.MaxInt, func(x *alerting.Issue) bool {
 		return x.Status == alerting.IssueOpen
 	})

@@ -1,12 +1,15 @@
-package alert
+package count
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/must"
@@ -37,30 +40,55 @@ func (m fakeIssues) ChangeIssue(_ context.Context, id string, alter func(*alerti
 	return alter(&changed)
 }
 
-// issueRig is a node that keeps issues.
-func issueRig(t *testing.T, in fakeIssues) *rig {
-	r := newRig(t)
-	r.deps.Issues = in
-	r.partitions[0] = r.newPartition(0)
-	return r
+// Endpoint returns the one endpoint, with one destination.
+func (m fakeIssues) Endpoint(name string) (*config.Endpoint, entity.Presence) {
+	return &config.Endpoint{ID: name, Destinations: []config.Destination{{ID: testDest}}}, entity.Present
 }
 
-// failWith processes a failed request with a status, or the error code of one without an answer.
+const (
+	testEndpoint = "ep_1"
+	testDest     = "dst_1"
+)
+
+// rig is the counter of one owner of a partition, and what it has read.
+type rig struct {
+	*Counter
+	t         *testing.T
+	ids       *id.Generator
+	offset    int64
+	succeeded time.Time // when the destination has last worked
+}
+
+func newRig(t *testing.T, in fakeIssues) *rig {
+	return &rig{Counter: New(in, slog.New(slog.DiscardHandler), time.Now, 0), t: t, ids: id.NewGenerator(nil)}
+}
+
+// failWith counts a failed request with a status, or the error code of one without an answer.
 func (r *rig) failWith(status event.Status, code int, errorCode event.ErrorCode) id.ID {
-	a := r.attempt(false)
-	a.ErrorCode = errorCode
+	r.t.Helper()
 	e := r.ids.NewUnbounded(0)
-	o := &event.Outcome{Event: e, Account: testAccount, Endpoint: testEndpoint, Dest: testDest, Status: status,
-		Code: code, At: time.Now(), Attempt: a}
-	r.processRecord("outcomes", o.Record(), &r.offset)
+	o := &event.Outcome{Event: e, Account: "acc_1", Endpoint: testEndpoint, Dest: testDest, Status: status,
+		Code: code, At: time.Now(), Attempt: &event.Attempt{ID: r.ids.NewUnbounded(0), StartedAt: time.Now(),
+			Trigger: event.TriggerInitial, ErrorCode: errorCode}}
+	head := must.Get(event.DecodeOutcomeHead(o.Record()))(r.t)
+	r.Count(&head, testEndpoint, r.offset)
+	r.offset++
 	return e
+}
+
+// advance lets time pass, and writes every second.
+func (r *rig) advance(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(time.Second)
+		r.Write(r.t.Context(), r.offset, func(string) time.Time { return r.succeeded })
+	}
 }
 
 // Failures with one cause are one issue: it counts them once, opens again, and survives the owner of the partition.
 func TestFailuresAreIssues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := fakeIssues{}
-		r := issueRig(t, all)
+		r := newRig(t, all)
 		of := func(cause string) *alerting.Issue { return all[issueID(testDest, cause)] }
 		for range issueFailures - 1 {
 			r.failWith(event.Retrying, 503, "http_status")
@@ -86,7 +114,7 @@ func TestFailuresAreIssues(t *testing.T) {
 		if x := of("http_503"); x.Count != issueFailures {
 			t.Errorf("written within a minute: %+v", x)
 		}
-		again := issueRig(t, all)
+		again := newRig(t, all)
 		for again.offset = 0; again.offset < issueFailures+1; { // counted before
 			again.failWith(event.Retrying, 503, "http_status")
 		}
@@ -108,7 +136,7 @@ func TestFailuresAreIssues(t *testing.T) {
 			t.Errorf("failed again: %+v", x)
 		}
 		again.advance(issueQuiet)
-		again.deliver(noEvent)
+		again.succeeded = time.Now()
 		again.advance(2 * issueEvery)
 		if x = of("http_503"); x.Status != alerting.IssueResolved || x.ResolvedAt.IsZero() {
 			t.Errorf("after a success: %+v", x)
@@ -127,9 +155,9 @@ func TestCausesOfADestinationAreBounded(t *testing.T) {
 			r.advance(2 * time.Second)
 		}
 		for code := range 100 {
-			fail(issueRig(t, all), 400+code) // each owner finds what there is
+			fail(newRig(t, all), 400+code) // each owner finds what there is
 		}
-		r := issueRig(t, all)
+		r := newRig(t, all)
 		fail(r, 600, 601, 400)
 		if other := all[issueID(testDest, otherCause)]; len(all) != maxCauses+1 || other == nil || other.Count < 2 {
 			t.Errorf("%d issues, others %+v", len(all), other)

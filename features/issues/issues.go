@@ -1,0 +1,19 @@
+// Package issues keeps what fails at destinations, by cause, with who takes care of it.
+package issues
+
+import (
+	api "github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/features"
+	"github.com/eventrelay/relay/features/issues/count"
+	"github.com/eventrelay/relay/features/issues/pages"
+	"github.com/eventrelay/relay/features/issues/routes"
+	"github.com/eventrelay/relay/usage/alert"
+)
+
+// Feature registers this package.
+var Feature = features.Feature{Name: "issues", Pages: pages.Area, New: func(h *features.Host) features.Parts {
+	h.CountFailures = func(partition int32) alert.FailureCounter {
+		return count.New(h.Control, h.Log, h.Control.Now, partition)
+	}
+	return features.Parts{API: func(d *api.AreaDeps) api.Area { return routes.Area(d.Core, h.Control) }}
+}}
