@@ -62,7 +62,7 @@ import (
 )
 
 // Portal says where the portal is and which origins may lead to it.
-type Portal = endpoints.Portal
+type Portal = frame.Portal
 
 // Config holds the settings of the API.
 type Config struct {
@@ -238,7 +238,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 	for _, area := range deps.Areas {
 		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Events: deps.Events, Erasures: deps.Erasures,
 			Limits: deps.Limits, Egress: deps.Egress, Leaks: scan.leaks, Receipts: scan.receipts, BaseURL: cfg.BaseURL,
-			LimiterStore: deps.LimiterStore, AnswerLarge: x.events.AnswerLarge})
+			Portal: cfg.Portal, LimiterStore: deps.LimiterStore, AnswerLarge: x.events.AnswerLarge})
 		x.tools = append(x.tools, a.Tools...)
 		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
 		maps.Copy(x.public, a.Public)
@@ -257,8 +257,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
 		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining,
 		Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
-		Portal: cfg.Portal, ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows,
-		Needs: needs, Shown: shown,
+		ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows, Needs: needs, Shown: shown,
 	})
 	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofFeatures)
 	return x, nil

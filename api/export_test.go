@@ -17,6 +17,7 @@ import (
 	fixtures "github.com/eventrelay/relay/features/fixtures/routes"
 	issues "github.com/eventrelay/relay/features/issues/routes"
 	"github.com/eventrelay/relay/features/leaks/routes"
+	portals "github.com/eventrelay/relay/features/portal/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
 	"github.com/eventrelay/relay/pkg/config"
@@ -46,8 +47,10 @@ func newTestResources() (*areas, error) {
 		return frame.Area{Routes: fixtures.Routes(d, struct{ fixtures.Configuration }{}), Document: fixtures.Document()}
 	}
 	ofIssues := func(d *frame.AreaDeps) frame.Area { return issues.Area(d.Core, nil) }
+	ofPortal := func(d *frame.AreaDeps) frame.Area { return portals.Area(d, nil) }
 	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API, ofFixtures, ofIssues}},
+		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API, ofFixtures, ofIssues,
+			ofPortal}},
 		&frame.Core{Clock: time.Now})
 }
 

@@ -35,6 +35,7 @@ import (
 	fixtures "github.com/eventrelay/relay/features/fixtures/routes"
 	issues "github.com/eventrelay/relay/features/issues/routes"
 	"github.com/eventrelay/relay/features/leaks/routes"
+	portals "github.com/eventrelay/relay/features/portal/routes"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
 	"github.com/eventrelay/relay/pkg/audit"
@@ -514,7 +515,8 @@ func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
 	}, reconcile.API, func(d *apiframe.AreaDeps) apiframe.Area {
 		return apiframe.Area{Routes: fixtures.Routes(d, configuration), Document: fixtures.Document(),
 			Tools: []sdk.Tool{sdk.FixtureRunner()}}
-	}, func(d *apiframe.AreaDeps) apiframe.Area { return issues.Area(d.Core, configuration) }}
+	}, func(d *apiframe.AreaDeps) apiframe.Area { return issues.Area(d.Core, configuration) },
+		func(d *apiframe.AreaDeps) apiframe.Area { return portals.Area(d, configuration) }}
 }
 
 // newClient builds an API on the shared configuration; each setup may change its dependencies.

@@ -32,6 +32,7 @@ import (
 	fixturepages "github.com/eventrelay/relay/features/fixtures/pages"
 	issuepages "github.com/eventrelay/relay/features/issues/pages"
 	leakpages "github.com/eventrelay/relay/features/leaks/pages"
+	portalpages "github.com/eventrelay/relay/features/portal/pages"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -77,7 +78,7 @@ func newPages(c *client) *pages {
 // site has the pages of the whole relay.
 var site = sync.OnceValues(func() (*dashboard.Site, error) {
 	return dashboard.NewSite(leakpages.Area(), agentpages.Area(), cataloguepages.Area(), fixturepages.Area(),
-		issuepages.Area())
+		issuepages.Area(), portalpages.Area())
 })
 
 // openPages returns the pages without a session.

@@ -36,7 +36,6 @@ import (
 	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/jobs"
 	"github.com/eventrelay/relay/dashboard/overview"
-	"github.com/eventrelay/relay/dashboard/portal"
 	"github.com/eventrelay/relay/dashboard/tenants"
 )
 
@@ -69,7 +68,6 @@ func areas(features ...frame.Area) []frame.Area {
 		endpoints.Area(),
 		events.Area(),
 		jobs.Area(),
-		portal.Area(),
 		tenants.Area(),
 	}, features, []frame.Area{account.Area()})
 }

@@ -25,6 +25,7 @@ import (
 	fixtures "github.com/eventrelay/relay/features/fixtures/pages"
 	issues "github.com/eventrelay/relay/features/issues/pages"
 	"github.com/eventrelay/relay/features/leaks/pages"
+	portal "github.com/eventrelay/relay/features/portal/pages"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -492,7 +493,7 @@ func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, 
 
 // allAreas are the pages of the relay as it is built.
 func allAreas() []frame.Area {
-	return areas(pages.Area(), agentpages.Area(), cataloguepages.Area(), fixtures.Area(), issues.Area())
+	return areas(pages.Area(), agentpages.Area(), cataloguepages.Area(), fixtures.Area(), issues.Area(), portal.Area())
 }
 
 // allPages is the site of all tests.

@@ -17,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/features/listen"
 	"github.com/eventrelay/relay/features/move"
 	"github.com/eventrelay/relay/features/plan"
+	"github.com/eventrelay/relay/features/portal"
 	"github.com/eventrelay/relay/features/reconcile"
 	"github.com/eventrelay/relay/features/reference"
 	"github.com/eventrelay/relay/features/upgrade"
@@ -25,4 +26,4 @@ import (
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{reference.Feature, catalogue.Feature, leaks.Feature, agents.Feature, apply.Feature,
 	listen.Feature, plan.Feature, demo.Feature, doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature,
-	upgrade.Feature, move.Feature, fixtures.Feature, issues.Feature}
+	upgrade.Feature, move.Feature, fixtures.Feature, issues.Feature, portal.Feature}

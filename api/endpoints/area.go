@@ -36,7 +36,6 @@ type Deps struct {
 	Draining     context.Context    // ends when pulls must end
 	Secrets      []*secrets.Scanner // what previews mask
 	BaseURL      string
-	Portal       Portal
 	// ValidateVerification checks the signature settings of an endpoint; see Deps of package api.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
 	// Needs add to the overview what needs a person, Shown to an endpoint what features know of it, Rows renders events as
@@ -67,7 +66,7 @@ func Routes(d *Deps) []frame.Route {
 		turns: frame.NewTurns(maxPreviews, previewWait),
 	}
 	ofPulls := &pulls{Core: d.Core, router: d.Pulls, draining: d.Draining}
-	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config, portal: d.Portal}
+	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config}
 	d.Core.OwnEndpoint = ofTenants.ownEndpoint
 	const one = "/v1/endpoints/{endpoint}"
 	const oneDestination = one + "/destinations/{destination}"

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
@@ -30,10 +28,6 @@ type Tenants interface {
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	Keys(account string) []*config.Key
 	RevokeKey(ctx context.Context, key string) error
-	// CreatePortalLink returns the token of a new link.
-	CreatePortalLink(ctx context.Context, s *config.PortalSession, life time.Duration) (token string,
-		created *config.PortalSession, err error)
-	EndPortalSession(ctx context.Context, id string) error
 }
 
 // tenants serves tenants and their keys.
@@ -41,13 +35,6 @@ type tenants struct {
 	*frame.Core
 	endpoints *endpoints
 	config    Tenants
-	portal    Portal
-}
-
-// Portal says where the portal is and which origins may lead to it.
-type Portal struct {
-	URL     string   // address of its pages, without a trailing slash
-	Origins []string // of applications that may show it, such as https://app.example.com
 }
 
 // routes returns the routes of tenants.
@@ -57,28 +44,9 @@ func (a *tenants) routes() []frame.Route {
 		{Path: "/v1/tenants", Methods: frame.Methods{"GET": a.list}},
 		{Path: one, Methods: frame.Methods{"GET": a.read, "PUT": a.put, "DELETE": a.remove}},
 		{Path: one + "/keys", Methods: frame.Methods{"GET": a.listKeys, "POST": a.createKey},
-			InPath: frame.Finds(a.inPath)},
+			InPath: frame.Finds(a.TenantInPath)},
 		{Path: one + "/keys/{key}", Methods: frame.Methods{"DELETE": a.revokeKey}},
-		{Path: one + "/portal_links", Methods: frame.Methods{"GET": a.listLinks, "POST": a.createLink},
-			InPath: frame.Finds(a.inPath)},
-		{Path: one + "/portal_links/{link}", Methods: frame.Methods{"DELETE": a.endLink}},
 	}
-}
-
-// inPath returns the tenant that the path names, or the 404.
-func (a *tenants) inPath(r *http.Request, key *config.Key) (*config.Tenant, error) {
-	name := web.InfoOf(r).Vars["tenant"]
-	find := func(name string) (*config.Tenant, entity.Presence) {
-		if t := a.config.Tenant(key.Account, name); t != nil {
-			return t, entity.Present
-		}
-		return nil, entity.Unknown
-	}
-	t := frame.Find(r.Context(), a.Core, find, name)
-	if t == nil || key.Tenant != "" && key.Tenant != name {
-		return nil, web.Missing("there is no such tenant")
-	}
-	return t, nil
 }
 
 func (a *tenants) list(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -106,7 +74,7 @@ func (a *tenants) view(t *config.Tenant) *wire.Tenant {
 
 func (a *tenants) read(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.CatchUp(r.Context())
-	t, err := a.inPath(r, key)
+	t, err := a.TenantInPath(r, key)
 	if err == nil {
 		web.WriteJSON(w, http.StatusOK, a.view(t))
 	}
@@ -152,7 +120,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 }
 
 func (a *tenants) remove(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
+	t, err := a.TenantInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -169,7 +137,7 @@ func keyView(k *config.Key, text string) *wire.TenantKey {
 }
 
 func (a *tenants) createKey(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
+	t, err := a.TenantInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -193,7 +161,7 @@ func (a *tenants) createKey(w http.ResponseWriter, r *http.Request, key *config.
 }
 
 func (a *tenants) listKeys(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
+	t, err := a.TenantInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -209,7 +177,7 @@ func (a *tenants) listKeys(w http.ResponseWriter, r *http.Request, key *config.K
 }
 
 func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
+	t, err := a.TenantInPath(r, key)
 	if err != nil {
 		return err
 	}
@@ -228,7 +196,7 @@ func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.
 // ownEndpoint returns the endpoint that events sent to a tenant go to. The first event creates it, without a
 // destination: the tenant adds its own.
 func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoint, error) {
-	t, err := a.inPath(r, key)
+	t, err := a.TenantInPath(r, key)
 	if err != nil {
 		return nil, err
 	}
@@ -281,109 +249,4 @@ func (a *endpoints) checkDestinations(e *config.Endpoint) error {
 		return &config.LimitError{Name: "limits.destinations", Most: *t.Limits.Destinations}
 	}
 	return nil
-}
-
-// PortalLinkPath is the path of links to the portal below its address, each with its token.
-const PortalLinkPath = "/link/"
-
-// Defaults of links to the portal.
-const (
-	portalLinkLife    = 600  // seconds
-	portalSessionLife = 3600 // seconds
-)
-
-func linkView(s *config.PortalSession, link string) *wire.PortalLink {
-	v := &wire.PortalLink{ID: s.ID, Object: "portal_link", Tenant: s.Tenant, URL: link, Can: s.Can,
-		SessionSeconds: int(s.Lasts / time.Second), OpenedAt: web.Time(s.OpenedAt), EndsAt: web.Time(s.Until),
-		CreatedAt: web.Time(s.CreatedAt)}
-	if s.ReturnURL != "" {
-		v.ReturnURL = &s.ReturnURL
-	}
-	if s.RefreshURL != "" {
-		v.RefreshURL = &s.RefreshURL
-	}
-	return v
-}
-
-func (a *tenants) createLink(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
-	if err != nil {
-		return err
-	}
-	body, err := a.Body(r)
-	if err != nil {
-		return err
-	}
-	in := &frame.Input{}
-	x := &wire.PortalLink{ExpiresSeconds: portalLinkLife, SessionSeconds: portalSessionLife}
-	o := in.NewObject("", body)
-	o.Decode(x)
-	o.RefuseUnknown()
-	s := &config.PortalSession{Meta: a.NewMeta(r, id.PortalSession, key), Tenant: t.Tenant,
-		Can: x.Can, Lasts: time.Duration(x.SessionSeconds) * time.Second,
-		ReturnURL: a.pageOfOwner(in, "return_url", x.ReturnURL), RefreshURL: a.pageOfOwner(in, "refresh_url", x.RefreshURL)}
-	if !slices.Contains(s.Can, config.PortalView) {
-		s.Can = append([]string{config.PortalView}, s.Can...)
-	}
-	if in.Err != nil {
-		return in.Err
-	}
-	if _, err := a.ownEndpoint(r, key); err != nil { // the portal adds destinations to it
-		return err
-	}
-	token, s, err := a.config.CreatePortalLink(r.Context(), s, time.Duration(x.ExpiresSeconds)*time.Second)
-	if err != nil {
-		return err
-	}
-	return web.Answer(w, http.StatusCreated, linkView(s, a.portal.URL+PortalLinkPath+token))
-}
-
-// pageOfOwner checks an address that the portal leads to: a person who trusts the portal is sent there.
-func (a *tenants) pageOfOwner(in *frame.Input, param string, page *string) string {
-	if page == nil {
-		return ""
-	}
-	u, err := url.Parse(*page)
-	switch {
-	case err != nil || u.Host == "" || u.User != nil || !web.IsPrintable(*page) || strings.Contains(*page, `\`):
-		in.Fail(param, "must be an address such as https://app.example.com/webhooks")
-	case !slices.Contains(a.portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host)):
-		in.Fail(param, "must begin with an origin of RELAY_PORTAL_ORIGINS; add %s to that setting of the relay",
-			u.Scheme+"://"+u.Host)
-	}
-	return *page
-}
-
-func (a *tenants) listLinks(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
-	if err != nil {
-		return err
-	}
-	p, err := a.ConfigPage(r, frame.NewQuery(r, "portal links "+t.ID))
-	if err != nil {
-		return err
-	}
-	all, more := entity.List(a.config, key.Account, p.Before, p.Limit, func(s *config.PortalSession) bool {
-		return s.Tenant == t.Tenant
-	})
-	return frame.WriteConfigPage(w, p, all, more,
-		frame.ViewsOf(all, func(s *config.PortalSession) *wire.PortalLink { return linkView(s, "") }))
-}
-
-func (a *tenants) endLink(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	t, err := a.inPath(r, key)
-	if err != nil {
-		return err
-	}
-	name := web.InfoOf(r).Vars["link"]
-	find := func(name string) (*config.PortalSession, entity.Presence) {
-		return entity.Get[config.PortalSession](a.config, name)
-	}
-	if s := frame.Find(r.Context(), a.Core, find, name); s == nil || s.Account != key.Account || s.Tenant != t.Tenant {
-		return web.Missing("the tenant has no such portal link; it may have ended")
-	}
-	if err := a.config.EndPortalSession(r.Context(), name); err != nil {
-		return err
-	}
-	return frame.WriteDeleted(w, name, "portal_link")
 }

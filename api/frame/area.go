@@ -37,6 +37,12 @@ type Area struct {
 	Tools        []sdk.Tool               // programs to download
 }
 
+// Portal says where the portal is and which origins may lead to it.
+type Portal struct {
+	URL     string   // address of its pages, without a trailing slash
+	Origins []string // of applications that may show it, such as https://app.example.com
+}
+
 // AreaDeps is what the API gives the area of a feature.
 type AreaDeps struct {
 	Core         *Core
@@ -48,6 +54,7 @@ type AreaDeps struct {
 	Leaks        *secrets.Scanner // with the rules for leaks
 	Receipts     *secrets.Scanner // with the rules for receipts
 	BaseURL      string
+	Portal       Portal
 	LimiterStore LimiterStore
 	// AnswerLarge sends what build returns as JSON when there is memory for it; maxBytes bounds its encoded size.
 	AnswerLarge func(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error

@@ -84,6 +84,22 @@ func (c *Core) RequestTime(r *http.Request) time.Time {
 	return c.Now()
 }
 
+// TenantInPath returns the tenant that the path names, or the 404.
+func (c *Core) TenantInPath(r *http.Request, key *config.Key) (*config.Tenant, error) {
+	name := web.InfoOf(r).Vars["tenant"]
+	find := func(name string) (*config.Tenant, entity.Presence) {
+		if t := c.ConfigReader.Tenant(key.Account, name); t != nil {
+			return t, entity.Present
+		}
+		return nil, entity.Unknown
+	}
+	t := Find(r.Context(), c, find, name)
+	if t == nil || key.Tenant != "" && key.Tenant != name {
+		return nil, web.Missing("there is no such tenant")
+	}
+	return t, nil
+}
+
 // Body validates Idempotency-Key and Content-Type of a write and reads its JSON body. An empty body is returned as {}.
 func (c *Core) Body(r *http.Request) ([]byte, error) {
 	if _, err := IdempotencyKey(r); err != nil {

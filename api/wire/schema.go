@@ -38,12 +38,12 @@ var (
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, EventBatchResult{},
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
-		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{}, PortalLink{}, List[PortalLink]{},
+		Tenant{}, List[Tenant]{}, TenantKey{}, List[TenantKey]{},
 		Pulled{}, Acknowledged{}, Consumers{},
 	}
 	requests = []any{
 		alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, AlertSettings{}, Tenant{}, TenantKey{}, PortalLink{},
+		Verification{}, AlertSettings{}, Tenant{}, TenantKey{},
 	}
 )
 

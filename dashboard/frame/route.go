@@ -159,6 +159,9 @@ func (d *Dashboard) serve(w http.ResponseWriter, r *http.Request) error {
 	return v.webError(x.Handle(v))
 }
 
+// HasPage reports whether there is a page with a path without variables.
+func (d *Dashboard) HasPage(path string) bool { return d.routes[path] != nil }
+
 // match returns the routes of a path by method; nil if there are none.
 func (d *Dashboard) match(r *http.Request) (methods, mux.RouteMatch) {
 	var m mux.RouteMatch

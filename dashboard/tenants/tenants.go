@@ -93,6 +93,7 @@ type tenantPage struct {
 	Unavailable string           // why the usage could not be read
 	Keys        []wire.TenantKey // that work, of the newest 100
 	MoreKeys    bool             // there are older ones
+	HasPortal   bool
 	Links       []wire.PortalLink
 	Form        *frame.Form
 	Link        *frame.Form
@@ -137,10 +138,12 @@ func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
 	p.Keys = slices.DeleteFunc(keys.Data, func(k wire.TenantKey) bool {
 		return !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !v.Now().Before(time.Time(k.ExpiresAt))
 	})
-	links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", most)
-	p.Links = links.Data
-	if err != nil {
-		return err
+	if p.HasPortal = v.HasPage(frame.PortalPath); p.HasPortal {
+		links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", most)
+		p.Links = links.Data
+		if err != nil {
+			return err
+		}
 	}
 	return v.Page("tenant", p)
 }

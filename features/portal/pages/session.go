@@ -1,4 +1,4 @@
-package portal
+package pages
 
 import (
 	"cmp"
