@@ -2444,7 +2444,7 @@ type Endpoint struct {
 	// IngestURL URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks the URL (Slack's `url_verification`, `hub.challenge`, Dropbox's `challenge`), are answered before any check and not stored: an answered challenge does not show that the secret of `verification` is right.
 	IngestURL string `json:"ingest_url"`
 
-	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
 	KeepMethod bool              `json:"keep_method"`
 	Metadata   map[string]string `json:"metadata"`
 
@@ -2548,7 +2548,7 @@ type EndpointCreate struct {
 	Enabled     *bool              `json:"enabled,omitempty"`
 	IngestLimit *IngestLimitCreate `json:"ingest_limit,omitempty"`
 
-	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
 	KeepMethod *bool          `json:"keep_method,omitempty"`
 	Metadata   *MetadataInput `json:"metadata,omitempty"`
 
@@ -2673,7 +2673,7 @@ type EndpointUpdate struct {
 	Enabled     *bool              `json:"enabled,omitempty"`
 	IngestLimit *IngestLimitChange `json:"ingest_limit,omitempty"`
 
-	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+	// KeepMethod Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
 	KeepMethod *bool          `json:"keep_method,omitempty"`
 	Metadata   *MetadataInput `json:"metadata,omitempty"`
 

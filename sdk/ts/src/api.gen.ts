@@ -289,49 +289,6 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/v1/tenants/{tenant_name}/portal_links": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** List the portal links of a tenant */
-        get: operations["listPortalLinks"];
-        put?: never;
-        /**
-         * Create a link to the portal of a tenant
-         * @description The portal has pages for the people of a tenant: destinations, deliveries with their reasons, replays, tests and
-         *     signing secrets. Send the browser of a person there, or show the link in a frame of your page. It can be opened
-         *     once; then it is a session. Only this response shows `url`.
-         */
-        post: operations["createPortalLink"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/tenants/{tenant_name}/portal_links/{link_id}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        post?: never;
-        /**
-         * End a link to the portal or its session
-         * @description Every node refuses it from the response on.
-         */
-        delete: operations["endPortalLink"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
     "/v1/tenants/{tenant_name}/events": {
         parameters: {
             query?: never;
@@ -388,6 +345,49 @@ export interface paths {
          */
         post: operations["testTenant"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tenants/{tenant_name}/portal_links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the portal links of a tenant */
+        get: operations["listPortalLinks"];
+        put?: never;
+        /**
+         * Create a link to the portal of a tenant
+         * @description The portal has pages for the people of a tenant: destinations, deliveries with their reasons, replays, tests and
+         *     signing secrets. Send the browser of a person there, or show the link in a frame of your page. It can be opened
+         *     once; then it is a session. Only this response shows `url`.
+         */
+        post: operations["createPortalLink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tenants/{tenant_name}/portal_links/{link_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a link to the portal or its session
+         * @description Every node refuses it from the response on.
+         */
+        delete: operations["endPortalLink"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1962,6 +1962,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/docs/deprecations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read what is deprecated, until when, and what to use instead */
+        get: operations["readDeprecations"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/docs/errors": {
         parameters: {
             query?: never;
@@ -1974,23 +1991,6 @@ export interface paths {
          * @description The page has an anchor for each type; `doc_url` of an error links to it.
          */
         get: operations["readErrorTypes"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/docs/deprecations": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** Read what is deprecated, until when, and what to use instead */
-        get: operations["readDeprecations"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2086,7 +2086,7 @@ export interface components {
             enabled?: boolean;
             /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
             paused?: boolean;
-            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
+            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`. */
             keep_method?: boolean;
             /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
             allow_headers?: string[] | null;
@@ -2134,7 +2134,7 @@ export interface components {
             enabled?: boolean;
             /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
             paused?: boolean;
-            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
+            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`. */
             keep_method?: boolean;
             /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
             allow_headers?: string[] | null;
@@ -3837,7 +3837,7 @@ export interface components {
             enabled: boolean;
             /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
             paused: boolean;
-            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. */
+            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`. */
             keep_method: boolean;
             /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
             allow_headers: string[];
@@ -6836,133 +6836,6 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
-    listPortalLinks: {
-        parameters: {
-            query?: {
-                /** @description Maximum number of rows on a page. Values above 100 count as 100. */
-                limit?: components["parameters"]["Limit"];
-                /** @description `next_cursor` of the previous page. Send the same filters with it. */
-                cursor?: components["parameters"]["Cursor"];
-            };
-            header?: never;
-            path: {
-                tenant_name: components["schemas"]["TenantName"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description A page of links that can be opened, and of open sessions, newest first. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PortalLinkList"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    createPortalLink: {
-        parameters: {
-            query?: never;
-            header?: {
-                /**
-                 * @description Makes retries safe: a repeat of this call within 24 hours has no further effect. It gets the response of the
-                 *     first call, or for a sent event its current state, with `Idempotent-Replayed: true`. There are two
-                 *     exceptions: with another API key, secrets in the response are masked; and if the fixture that the first call
-                 *     made was deleted or has expired, or its event was erased, the repeat is answered with 404. 1 to 255 printable
-                 *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
-                 *
-                 *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
-                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
-                 *     inside keeps them in a file. Keys of other calls are durable.
-                 */
-                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
-            };
-            path: {
-                tenant_name: components["schemas"]["TenantName"];
-            };
-            cookie?: never;
-        };
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["PortalLinkInput"];
-            };
-        };
-        responses: {
-            /** @description The new link. */
-            201: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
-                    "Idempotency-Status": components["headers"]["Idempotency-Status"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PortalLink"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
-    endPortalLink: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                tenant_name: components["schemas"]["TenantName"];
-                link_id: components["schemas"]["LinkId"];
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description It is deleted. */
-            200: {
-                headers: {
-                    "X-Request-Id": components["headers"]["X-Request-Id"];
-                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
-                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
-                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Deleted"];
-                };
-            };
-            400: components["responses"]["BadRequest"];
-            401: components["responses"]["Unauthorized"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
-            429: components["responses"]["TooManyRequests"];
-            500: components["responses"]["InternalError"];
-            503: components["responses"]["Unavailable"];
-            504: components["responses"]["Timeout"];
-        };
-    };
     sendToTenant: {
         parameters: {
             query?: never;
@@ -7120,6 +6993,133 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SentEvent"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    listPortalLinks: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of rows on a page. Values above 100 count as 100. */
+                limit?: components["parameters"]["Limit"];
+                /** @description `next_cursor` of the previous page. Send the same filters with it. */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                tenant_name: components["schemas"]["TenantName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of links that can be opened, and of open sessions, newest first. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortalLinkList"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    createPortalLink: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description Makes retries safe: a repeat of this call within 24 hours has no further effect. It gets the response of the
+                 *     first call, or for a sent event its current state, with `Idempotent-Replayed: true`. There are two
+                 *     exceptions: with another API key, secrets in the response are masked; and if the fixture that the first call
+                 *     made was deleted or has expired, or its event was erased, the repeat is answered with 404. 1 to 255 printable
+                 *     ASCII characters, valid for this path. With another body the key is refused (`idempotency_mismatch`).
+                 *
+                 *     In a cluster, keys of sent events are as durable as its Redis: when that starts empty, a repeat stores a second
+                 *     event. While Redis does not answer, a send with a key is answered 503 and stores nothing. A relay with its engines
+                 *     inside keeps them in a file. Keys of other calls are durable.
+                 */
+                "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                tenant_name: components["schemas"]["TenantName"];
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PortalLinkInput"];
+            };
+        };
+        responses: {
+            /** @description The new link. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    "Idempotent-Replayed": components["headers"]["Idempotent-Replayed"];
+                    "Idempotency-Status": components["headers"]["Idempotency-Status"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PortalLink"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    endPortalLink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenant_name: components["schemas"]["TenantName"];
+                link_id: components["schemas"]["LinkId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description It is deleted. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deleted"];
                 };
             };
             400: components["responses"]["BadRequest"];
@@ -11117,7 +11117,7 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
         };
     };
-    readErrorTypes: {
+    readDeprecations: {
         parameters: {
             query?: never;
             header?: {
@@ -11152,7 +11152,7 @@ export interface operations {
             429: components["responses"]["TooManyRequests"];
         };
     };
-    readDeprecations: {
+    readErrorTypes: {
         parameters: {
             query?: never;
             header?: {

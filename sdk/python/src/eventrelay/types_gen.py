@@ -5102,7 +5102,7 @@ class EndpointCreate(TypedDict):
     ingest_limit: NotRequired[IngestLimitCreate | None]
     keep_method: NotRequired[bool]
     """
-    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
     """
     metadata: NotRequired[MetadataInput | None]
     name: NotRequired[str]
@@ -5243,7 +5243,7 @@ class EndpointUpdate(TypedDict):
     ingest_limit: NotRequired[IngestLimitChange | None]
     keep_method: NotRequired[bool]
     """
-    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
     """
     metadata: NotRequired[MetadataInput | None]
     name: NotRequired[str]
@@ -5642,7 +5642,7 @@ class Endpoint(TypedDict):
     """
     keep_method: bool
     """
-    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method.
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
     """
     metadata: dict[str, str]
     name: str
