@@ -124,7 +124,7 @@ type Hooks struct {
 	// Scan looks at the events that the store writer has read, before their offsets are committed. New sets it up: the
 	// writer starts before all features.
 	Scan func() (func(context.Context, []*event.Event) error, error)
-	// CountFailures returns what counts the failures of a partition that this node owns.
+	// CountFailures returns the failure counter of a partition that this node owns.
 	CountFailures func(partition int32) alert.FailureCounter
 	// DroppedHits counts the hits that made no finding, for relay doctor.
 	DroppedHits func() int64

@@ -1,4 +1,4 @@
-// Package issues keeps what fails at destinations, by cause, with who takes care of it.
+// Package issues groups the failures of destinations by cause. An issue has a status, an assignee and a note.
 package issues
 
 import (

@@ -203,6 +203,19 @@ func (x entities) Index(k entity.Kind, raw []byte) (conflog.Index, error) {
 	return i, nil
 }
 
+// Known returns the JSON of a value as this version writes it.
+func (x entities) Known(k entity.Kind, raw []byte) []byte {
+	v, err := x.Table.Decode(k, raw)
+	if err != nil {
+		return raw
+	}
+	known, err := entity.EncodeValue(v)
+	if err != nil {
+		return raw
+	}
+	return known
+}
+
 // ActorName returns the name of an API key, or the email address of a user.
 func (x entities) ActorName(v *conflog.View, id string) string {
 	if e := v.FindLiving(entity.KindKey, id); e != nil {

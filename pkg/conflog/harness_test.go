@@ -90,6 +90,8 @@ func (testEntities) Index(k Kind, value []byte) (x Index, err error) {
 	return x, nil
 }
 
+func (testEntities) Known(_ Kind, value []byte) []byte { return value }
+
 func (testEntities) ActorName(v *View, id string) string {
 	if e := v.FindLiving(kindKey, id); e != nil {
 		return "ci"

@@ -21,6 +21,8 @@ const (
 type Entities interface {
 	// Index extracts the index fields from the JSON of a value. On an error every node refuses the record.
 	Index(k Kind, value []byte) (Index, error)
+	// Known returns the JSON of a value as this version writes it, without fields that it does not know.
+	Known(k Kind, value []byte) []byte
 	// ActorName returns the name of an API key or user at this moment, for the audit log; empty when there is none.
 	ActorName(v *View, id string) string
 	// AccountID returns the account that the audit entries belong to.

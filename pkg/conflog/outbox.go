@@ -63,7 +63,8 @@ func (l outbox) setOrigin(ctx context.Context, r *record) {
 	r.By, r.RequestID, r.RemoteIP, r.Related = from.Actor, from.RequestID, from.RemoteIP, from.Related
 	r.ByName = l.entities.ActorName(l.view.Load(), r.By)
 	if r.replaced != nil && r.Value != nil && l.kinds.infos[r.kind].Audited != AuditNone {
-		r.Changed = changedMembers(l.Value(r.replaced), r.Value)
+		// An earlier version may have left out what this one writes.
+		r.Changed = changedMembers(l.entities.Known(r.kind, l.Value(r.replaced)), l.entities.Known(r.kind, r.Value))
 	}
 }
 
@@ -302,25 +303,12 @@ func diff(path string, was, is any, depth int, names *[]string) {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	for name := range all {
-		if leftOut(a, b, name) || leftOut(b, a, name) {
-			continue
-		}
 		sub := name
 		if path != "" {
 			sub = path + "." + name
 		}
 		diff(sub, a[name], b[name], depth+1, names)
 	}
-}
-
-// leftOut reports whether one of two objects lacks a member that is false or an empty list in the other: an earlier
-// version left it out.
-func leftOut(from, of map[string]any, name string) bool {
-	if _, has := from[name]; has {
-		return false
-	}
-	list, isList := of[name].([]any)
-	return of[name] == false || isList && len(list) == 0
 }
 
 // members returns the members of an object, or the elements of a list by their ids; nil for anything else.

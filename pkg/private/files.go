@@ -63,8 +63,8 @@ func CheckCopyRoom(dir, of string) error {
 	return CheckRoom(dir, need)
 }
 
-// Walk calls each for the file at from, or all files below it, with path in place of from. It leaves out files that are
-// removed meanwhile.
+// Walk calls each for the file at from, or for each file below it. Its first argument is the file's path with from
+// replaced by path. Files that are removed meanwhile are left out.
 func Walk(path, from string, each func(path, name string, size int64) error) error {
 	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -104,8 +104,8 @@ type Source struct{ Endpoint, Error string } // no error: it works
 type FailureCounter interface {
 	// Count sees each outcome in order, those from which the state of the partition is rebuilt included.
 	Count(o *event.OutcomeHead, endpoint string, offset int64)
-	// Write keeps what was counted, each second. next is the offset behind all outcomes that were seen, succeededAt the
-	// time of the last success of a destination, zero if it is not known.
+	// Write stores the counts. It is called once a second. next is the offset to read next. succeededAt returns the time
+	// of the last success of a destination, zero if it is not known.
 	Write(ctx context.Context, next int64, succeededAt func(destination string) time.Time)
 }
 
@@ -121,7 +121,7 @@ type Deps struct {
 	Config  Configuration
 	Notices Notices
 	History History
-	// Failures returns what counts the failures of a partition that this node owns; nil: nothing does.
+	// Failures returns the failure counter of a partition that this node owns; nil: failures are not counted.
 	Failures func(partition int32) FailureCounter
 	Keyring  *seal.Keyring
 	Sender   Sender

@@ -158,9 +158,9 @@ func (c *Counter) causesOf(destination string) map[string]bool {
 	return causes
 }
 
-// Write adds what was counted to the issues, and resolves those whose destination was deleted, or works again. What
-// cannot be written now is kept for the next call. position is the offset before which outcomes are counted,
-// succeededAt the time of the last success of a destination, zero if it is not known.
+// Write adds the counts to the issues. Once a minute it resolves issues whose destination was deleted or works again.
+// Counts that cannot be written stay for the next call. position is the offset before which outcomes are counted.
+// succeededAt returns the time of the last success of a destination, zero if it is not known.
 func (c *Counter) Write(ctx context.Context, position int64, succeededAt func(destination string) time.Time) {
 	now := c.now().UTC()
 	c.add(ctx, position, now)
