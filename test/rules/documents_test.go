@@ -164,7 +164,7 @@ func (c *code) readFile(s source) {
 			}
 		case *ast.CompositeLit:
 			if typeName, ok := n.Type.(*ast.SelectorExpr); ok && typeName.Sel.Name == "Toggle" {
-				c.addFlag(n.Elts)
+				c.addFlag([]ast.Expr{n.Elts[0].(*ast.KeyValueExpr).Value}) // the name comes first
 			}
 		case *ast.ValueSpec:
 			if strings.HasSuffix(n.Names[0].Name, "Flag") {
