@@ -10,7 +10,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
-.PHONY: build generate run test check fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
+.PHONY: build generate run test check core fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
 
 build: need-go need-npm
 	@tools/chdb/fetch.sh
@@ -30,6 +30,10 @@ test: need-go need-npm
 # The quick loop, at most 90 s of tests: formatting, linters and short tests of the packages that a change concerns.
 check: need-go
 	@test/check.sh
+
+# The core without any feature: builds it, and delivers, retries and replays with it.
+core: build
+	@CGO_ENABLED=0 go test ./test/e2e -run TestCoreWithoutFeatures -count=1
 
 # The vendors' own signature libraries, with which tests compare ours.
 vendors:
