@@ -12,9 +12,9 @@ import (
 var FieldSources embed.FS
 
 // EndpointSettings are settings of an endpoint that the API shows as they are stored. One field here is all that a
-// setting needs besides its use. Its comment is its sentence in the OpenAPI document. Its tags are those of package wire,
-// preset (its value in a new endpoint), and label and hint of its input on pages, where entry:"words" is a list in one
-// line.
+// setting needs besides its use. Its comment is its sentence in the OpenAPI document. Its tags are those of package
+// wire, preset (its value in a new endpoint), and label and hint of its input on pages, where entry:"words" is a list
+// in one line.
 type EndpointSettings struct {
 	// Response to the provider after an event was stored. `null` resets it to the default.
 	Response Response `json:"response" in:"null"`
