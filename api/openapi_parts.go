@@ -87,7 +87,7 @@ func readParts(of []wire.Part) (all []part, err error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(all, func(a, b part) int { return cmp.Compare(a.order, b.order) })
+	slices.SortStableFunc(all, func(a, b part) int { return cmp.Compare(a.order, b.order) })
 	return all, nil
 }
 
