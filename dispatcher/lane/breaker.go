@@ -15,7 +15,7 @@ const (
 	breakerFailures = 20
 	breakerSpan     = 30 * time.Second
 	// breakerMinOpen is how long it stays open the first time. It stays open twice as long after each failed probe, and
-	// when it opens again without a success since, up to BreakerMaxOpen.
+	// when it opens again without a success since, up to BreakerMaxOpen, and no longer than requests have failed so far.
 	breakerMinOpen = 30 * time.Second
 	BreakerMaxOpen = time.Hour
 	// MaxProbes is how many requested deliveries (replays, recoveries, tests) may run at once while it is open. They are
@@ -41,12 +41,14 @@ const (
 //
 // A rejected request (a status 4xx, see Rejected) shows that the destination works: it is no failure, and it closes an
 // open breaker. It does not reset the count of failures either, so a destination that rejects some requests and fails
-// the others is held, for twice as long each time.
+// the others is held, for twice as long each time. As such a breaker often closes early, it would soon be open for far
+// longer than the destination failed: it is open for at most as long as it is since the first failure.
 //
 // It is local to this node. What it parks carries its state, from which a new owner of the partition restores it.
 type breaker struct {
 	failures       int // since the last success
 	firstFailureAt time.Time
+	failingSince   time.Time     // when the first failure since a success was, however often it closed; zero: none was
 	openFor        time.Duration // how long it is open, or was the last time since a success; 0: it was not
 	openUntil      time.Time     // zero: it is closed
 	probe          *Delivery     // the running probe; nil: none
@@ -154,7 +156,8 @@ func (b *breaker) restore(work *event.Work, now time.Time) bool {
 	if until.IsZero() || b.open() && !until.After(b.openUntil) {
 		return false
 	}
-	*b = breaker{openUntil: until, openFor: min(max(openFor, breakerMinOpen), BreakerMaxOpen),
+	openFor = min(max(openFor, breakerMinOpen), BreakerMaxOpen)
+	*b = breaker{openUntil: until, openFor: openFor, failingSince: until.Add(-2 * openFor),
 		restored: b.restored || !b.open(), earlyAt: b.earlyAt, earlyFullAt: b.earlyFullAt, probe: b.probe, early: b.early}
 	return true
 }
@@ -185,7 +188,7 @@ func (b *breaker) recordRejection(probe bool) (closed bool) {
 	if !probe || !b.open() {
 		return false
 	}
-	*b = breaker{openFor: b.openFor, earlyFullAt: b.earlyFullAt}
+	*b = breaker{openFor: b.openFor, failingSince: b.failingSince, earlyFullAt: b.earlyFullAt}
 	return true
 }
 
@@ -196,6 +199,9 @@ func (b *breaker) recordFailure(now time.Time, failed *event.Event, probe bool) 
 	case !b.open():
 		if b.failures++; b.failures == 1 || now.Before(b.firstFailureAt) {
 			b.firstFailureAt = now
+		}
+		if b.failingSince.IsZero() || now.Before(b.failingSince) {
+			b.failingSince = now
 		}
 		if b.failures < breakerFailures || now.Sub(b.firstFailureAt) < breakerSpan {
 			return false
@@ -208,7 +214,7 @@ func (b *breaker) recordFailure(now time.Time, failed *event.Event, probe bool) 
 		return false
 	}
 	b.failedType = strings.Clone(failed.Type)
-	b.openFor = max(breakerMinOpen, min(2*b.openFor, BreakerMaxOpen))
+	b.openFor = max(breakerMinOpen, min(2*b.openFor, BreakerMaxOpen, now.Sub(b.failingSince)))
 	b.openUntil, b.probe, b.lastFailed, b.awaitNext = now.Add(b.openFor), nil, failed.ID, time.Time{}
 	return true
 }

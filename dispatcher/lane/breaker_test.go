@@ -51,6 +51,26 @@ func TestBreaker(t *testing.T) {
 	f(b.recordSuccess() && !b.blocks(now) && !b.recordSuccess(), "a success closes it")
 }
 
+// A breaker that rejected requests close again and again is open for no longer than requests have failed.
+func TestOpenNoLongerThanItFailed(t *testing.T) {
+	since := time.UnixMilli(1_800_000_000_000)
+	now := since
+	var b breaker
+	for range 20 {
+		for range breakerFailures {
+			b.recordFailure(now, &event.Event{}, false)
+			now = now.Add(2 * time.Second)
+		}
+		if !b.open() || b.openFor > max(breakerMinOpen, now.Sub(since)) {
+			t.Errorf("open for %v after %v", b.openFor, now.Sub(since))
+		}
+		b.recordRejection(true)
+	}
+	is.Equal(t, b.openFor > 6*time.Minute, true, "open for %v at last", b.openFor)
+	b.recordSuccess()
+	is.Equal(t, b.failingSince.IsZero(), true, "a success does not forget the failures")
+}
+
 // A half-open breaker sends one probe however many deliveries wait, also when the probe returns to the queue or needs
 // no request.
 func TestHalfOpenBreakerSendsOneProbe(t *testing.T) {
