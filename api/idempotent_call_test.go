@@ -145,6 +145,11 @@ func TestSecretsAreRepeatedToTheirKeyOnly(t *testing.T) {
 	if again := c.sendOnce(path, "rotation", `{}`).want(200).replayed(true); string(again.raw) != string(first.raw) {
 		t.Errorf("the same key reads %s", again.raw)
 	}
+	c.tenant("shown-once")
+	keys, body := "/v1/tenants/shown-once/keys", `{"name":"x","scope":"read"}`
+	made := c.sendOnce(keys, "made", body).want(201).replayed(false).text("key")
+	other = c.as(text).sendOnce(keys, "made", body).want(201).replayed(true)
+	is.Equal(t, other.text("key"), "****"+made[len(made)-4:])
 }
 
 // When there is no room for an answer, the repeat learns that the call took effect.

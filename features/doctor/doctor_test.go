@@ -186,3 +186,15 @@ func TestCheckMemory(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// A relay on one machine has a log and no Kafka, and the checks name only what it has.
+func TestChecksNameTheLogWithoutKafka(t *testing.T) {
+	first, failed := ok("3 brokers, answered in 2ms"), kafkaFailed(context.DeadlineExceeded)
+	first.Name = "kafka"
+	checks := []Check{first, failed}
+	withoutKafka(checks)
+	is.Equal(t, checks[0].Name, "log")
+	is.Equal(t, checks[0].Text, "inside the process, answered in 2ms")
+	is.Equal(t, checks[1].Text, "the log did not answer within 15s")
+	is.Equal(t, checks[1].Advice, "follow the advice of the check log first")
+}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -48,5 +49,22 @@ func TestRespondWritesErrors(t *testing.T) {
 			w.Header().Get("WWW-Authenticate") != "" || w.Header().Get("Content-Length") != "" {
 			t.Errorf("%s: the headers are %v", name, w.Header())
 		}
+	}
+}
+
+// Clients can ask again as fast as they like while something is unavailable: that writes one warning a second.
+func TestUnavailableIsLoggedOnceASecond(t *testing.T) {
+	var log strings.Builder
+	synctest.Test(t, func(*testing.T) {
+		lastUnavailable.Store(0)
+		lines := slog.New(slog.NewTextHandler(&log, nil))
+		for range 30 {
+			WriteError(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil), lines,
+				&Error{Status: 503, Err: errors.New("the cause")})
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	if warned, all := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "\n"); warned != 3 || all != 3 {
+		t.Errorf("%d warnings in %d lines: %s", warned, all, log.String())
 	}
 }
