@@ -20,7 +20,7 @@
 // part ID that it asks for. Every form holds {{template "nonce" .}} and is checked with [frame.Submit]: its nonce is
 // the Idempotency-Key of the call, so that a second submit does nothing twice.
 //
-// Invariants, each with its test in docs/design/dashboard.md: the Host is checked before anything else; a request that
+// Invariants, each with its test in test/invariants.md: the Host is checked before anything else; a request that
 // is not GET is served only if the browser or its Origin says that it comes from our own page; no GET changes anything;
 // a cookie opens nothing under /v1 and a key opens no page; every response forbids foreign scripts. Text that others
 // wrote reaches a page through html/template alone, and through plain, which makes invisible characters visible.

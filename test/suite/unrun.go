@@ -156,13 +156,13 @@ var (
 	namedTest      = regexp.MustCompile(`(?:\b([a-z]+)\.)?\b((?:Test|Fuzz)[A-Z0-9]\w*)(…)?`)
 )
 
-// invariantTests are the tests that DESIGN.md and the chapters below docs/design name for invariants.
+// invariantTests are the tests that test/invariants.md, DESIGN.md and docs/design name for invariants.
 func invariantTests(root string) (all []invariant, err error) {
 	chapters, err := filepath.Glob(filepath.Join(root, "docs/design/*.md"))
 	if err != nil {
 		return nil, err
 	}
-	for _, chapter := range append(chapters, filepath.Join(root, "DESIGN.md")) {
+	for _, chapter := range append(chapters, filepath.Join(root, "DESIGN.md"), filepath.Join(root, "test/invariants.md")) {
 		text, err := os.ReadFile(chapter)
 		if err != nil {
 			return nil, err
