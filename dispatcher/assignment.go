@@ -162,7 +162,8 @@ func (d *Dispatcher) reportOwned() {
 // commit what it has done since the last commit. When the partitions return, the node still knows which records it has
 // finished: their follow-ups and outcomes are acknowledged, so they need nothing more, whoever owned the partition
 // meanwhile and whatever is committed. They are skipped, and the next commit covers them. A record is the same one only
-// if its offset and its leader epoch are the same.
+// if its offset and its leader epoch are the same. A copy that has ended without an outcome is read again: the owner in
+// between may have ended the other record as the copy.
 
 // rememberLost keeps lost partitions. They still count deliveries that complete.
 func (a *assignment) rememberLost(parts []*partition) {

@@ -19,6 +19,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
 )
 
 // A node dies while it moves the deliveries of a paced replay to the retry topics, before it commits that. The next one
@@ -127,6 +128,41 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 		if n := w.committed(stream.Partition{Topic: stream.Commands}); n != 3 || len(s.all()) != 3 {
 			t.Errorf("committed %d of 3, %d requests, want 3", n, len(s.all()))
 		}
+	})
+}
+
+// While a request runs, a second record of its delivery ends as a copy, then a third record is delivered. The node loses
+// the partition. If it comes back, only the third record needs nothing more: the owner in between may have ended the
+// first record as a copy of the second.
+func TestCopyOfALostPartitionIsReadAgain(t *testing.T) {
+	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		s := &sink{answer: func(_ int, r received) int {
+			if string(r.body) == "hangs" {
+				time.Sleep(time.Minute)
+			}
+			return 200
+		}}
+		url, _ := w.serve(80, s)
+		w.endpoint(url).Destinations[0].TimeoutSeconds = 90
+		d, _ := w.start(testConfig())
+		work := &event.Work{Event: w.newEvent("hangs"), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)}
+		w.command(work)
+		w.command(work)
+		third := *work
+		third.Event = w.newEvent(`{}`)
+		w.command(&third)
+		w.outcomes(count(1, event.Delivered)) // of the third record
+		time.Sleep(time.Second)
+		p := d.assignment.partition(stream.Partition{Topic: stream.Commands})
+		epoch := p.tracker.epochs[0].epoch
+		again := must.Get(newPartition(p.id, 0, d.group, &d.tierMemory, d.wakeTimer,
+			stream.Commit{Offset: 1, LeaderEpoch: epoch}))(t)
+		again.inherit(p)
+		if again.beginRecord(1, epoch) == nil || again.beginRecord(2, epoch) != nil {
+			t.Error("the copy is skipped, or the record after it is not")
+		}
+		time.Sleep(2 * time.Minute) // until the handler has returned
 	})
 }
 

@@ -189,6 +189,7 @@ func (d *Dispatcher) carryOut(decision lane.Decision) {
 func (d *Dispatcher) endDelivery(decision lane.Decision) {
 	work := decision.Delivery.Work
 	if decision.Status == "" {
+		slotOf(decision.Delivery).endsAsCopy()
 		d.finishDelivery(decision.Delivery, step{}, nil)
 		return
 	}

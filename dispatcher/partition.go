@@ -133,6 +133,13 @@ func (s *slot) deliveryDone() bool {
 	return true
 }
 
+// endsAsCopy is called before the record is done as a copy of another one.
+func (s *slot) endsAsCopy() {
+	s.partition.mu.Lock()
+	s.partition.tracker.recordedFrom = max(s.partition.tracker.recordedFrom, s.offset+1)
+	s.partition.mu.Unlock()
+}
+
 // setDeliveries sets how many deliveries the record has.
 func (s *slot) setDeliveries(n int) {
 	s.partition.mu.Lock()

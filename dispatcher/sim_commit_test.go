@@ -257,7 +257,7 @@ func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 	})
 }
 
-// Only a record counts as done that was read here, is done, and has the same leader epoch; after a truncation none
+// Only a record counts as done that was read and recorded here, and has the same leader epoch; after a truncation none
 // does.
 func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	group := &pauses{}
@@ -312,6 +312,17 @@ func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 		return 5
 	}, 110, 111)
 	f("no epochs", func(int64) int32 { return -1 })
+
+	gaps, _ := stream.EncodeGaps(100, []stream.Gap{{From: 112, To: 114}})
+	old = must.Get(newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3,
+		Metadata: gaps}))(t)
+	for o := int64(110); o < 116; o++ {
+		if slot := old.beginRecord(o, 3); slot != nil {
+			slot.deliveryDone()
+		}
+	}
+	// The owner before may have completed 112 and 113 as copies of records that it had not recorded.
+	f("completed by the owner before", func(int64) int32 { return 3 }, 114, 115)
 
 	a := newAssignment()
 	a.rememberLost([]*partition{old})

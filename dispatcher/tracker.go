@@ -24,6 +24,9 @@ type tracker struct {
 	commitOffset int64        // lowest offset that is not done; base ≤ commitOffset ≤ next
 	priorGaps    []stream.Gap // done before this assignment, ascending, not read yet
 	firstAdded   int64        // offset of the first added record, -1 until then
+	// recordedFrom: of the added records from this offset on that are done, this node has recorded the outcomes. One
+	// below may be done as a copy of another record, which is not done.
+	recordedFrom int64
 
 	epochs []epoch // leader epochs by first offset, newest last; from that of the record before commitOffset on
 }
@@ -65,6 +68,7 @@ func (t *tracker) add(offset int64, leaderEpoch int32) bool {
 		t.priorGaps = t.priorGaps[1:]
 	}
 	if len(t.priorGaps) > 0 && offset >= t.priorGaps[0].From {
+		t.recordedFrom = offset + 1
 		t.done(offset)
 		return false
 	}
@@ -117,11 +121,12 @@ func (t *tracker) isDone(offset int64) bool {
 	return int(i/wordBits) < len(t.words) && t.words[i/wordBits]&(1<<(i%wordBits)) != 0
 }
 
-// wasDone reports whether this node has read and finished the record at an offset. A leader epoch writes an offset
+// wasDone reports whether this node has read the record at an offset and recorded it. A leader epoch writes an offset
 // once, so a record of another epoch is another record: the log was truncated and has grown again. While an epoch is
 // unknown, or brokers report none, the result is false.
 func (t *tracker) wasDone(offset int64, leaderEpoch int32) bool {
-	if t.firstAdded < 0 || offset < t.firstAdded || offset >= t.next || offset >= t.commitOffset && !t.isDone(offset) {
+	if t.firstAdded < 0 || offset < max(t.firstAdded, t.recordedFrom) || offset >= t.next ||
+		offset >= t.commitOffset && !t.isDone(offset) {
 		return false
 	}
 	known := int32(-1)
