@@ -43,6 +43,7 @@ parts=(
 	"engines ./test/kit KafkaClusterSurvives"
 	"limits ./pkg/limit MinuteOfTraffic"
 	"ledger ./features/ledger RandomHistories"
+	"model test/model/check.sh"
 	"kinds test/kinds/moto.sh"
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
@@ -90,6 +91,10 @@ run_part() {
 		"$1" 2>&1 | tee "$output.log"
 		sed -n -e 's/^release: \([0-9]* files made twice.*\)/\1/p' -e 's/^clients: //p' \
 			-e 's/.*: \([0-9]* events accepted.*\)/\1/p' "$output.log" >"$output.figures"
+		;;
+	test/model/check.sh)
+		"$1" 2>&1 | tee "$output.log"
+		sed -n 's/^model: //p' "$output.log" >"$output.figures"
 		;;
 	test/kinds/moto.sh)
 		"$1" 2>&1 | tee "$output.log"
