@@ -140,12 +140,8 @@ func TestLogsToACollectorThatHangs(t *testing.T) {
 	stop := run(t, l.Run)
 	log := slog.New(l.Handler())
 	const n = 5000 // more than the queue and a batch
-	began := time.Now()
-	for range n {
+	for range n { // if a line waited, this would not end
 		log.Info("line")
-	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("%d lines took %v", n, took)
 	}
 	is.Equal(t, strings.Count(out.String(), "\n"), n, "lines on stderr")
 	close(hangs)
