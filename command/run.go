@@ -26,9 +26,9 @@ import (
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
-	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
+	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/schema"
 )
 
@@ -273,7 +273,7 @@ func warnMisspelt(log *slog.Logger, environ []string) {
 		if !strings.HasPrefix(name, "RELAY_") || slices.Contains(known, name) {
 			continue
 		}
-		if near := nearest.Name(name, known, cli.MaxTypos); near != "" {
+		if near := web.Nearest(name, known, cli.MaxTypos); near != "" {
 			log.Warn("no setting has this name; the variable is ignored", "variable", name, "did_you_mean", near)
 		}
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/otlp"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -219,8 +218,8 @@ func (s settings) Validate(name string) error {
 	s.validateNumbers(fault)
 	s.validateConnections(fault)
 	for _, r := range s.Roles {
-		if !slices.Contains(roles.All(), r) {
-			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(roles.All(), ", "))
+		if !slices.Contains(nodeconfig.Roles(), r) {
+			fault("RELAY_ROLES", "%q is not one of %s", r, strings.Join(nodeconfig.Roles(), ", "))
 		}
 	}
 	if _, err := nodeconfig.Prefixes(s.EgressAllow); err != nil {
@@ -292,7 +291,7 @@ func (s settings) validateRequired(name string, fault faultFunc) {
 			}
 		}
 		// A node that is about to move into a cluster runs without delivering, on the log that it has.
-		if len(s.Roles) < len(roles.All()) && !exists(filepath.Join(s.DataDir, nodeconfig.LogDir)) {
+		if len(s.Roles) < len(nodeconfig.Roles()) && !exists(filepath.Join(s.DataDir, nodeconfig.LogDir)) {
 			fault("RELAY_ROLES", "must name all roles of a node that is alone: RELAY_KAFKA_BROKERS is not set")
 		}
 		return

@@ -15,7 +15,6 @@ import (
 	"github.com/eventrelay/relay/api"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -104,7 +103,7 @@ func TestAdminServerStartsBeforeRequests(t *testing.T) {
 
 // A damaged store fails a check that takes no node out of the load balancer.
 func TestDamageFailsItsCheck(t *testing.T) {
-	n := &Node{settings: nodeconfig.Config{Roles: []string{roles.API}}, Host: features.Host{Reader: new(read.Reader)}}
+	n := &Node{settings: nodeconfig.Config{Roles: []string{nodeconfig.RoleAPI}}, Host: features.Host{Reader: new(read.Reader)}}
 	checks := n.checks()
 	i := slices.IndexFunc(checks, func(c api.Check) bool { return c.Name == "stored data" })
 	must.Equal(t, i >= 0 && checks[i].Optional, true, "stored data")

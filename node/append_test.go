@@ -23,7 +23,6 @@ import (
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
@@ -194,12 +193,12 @@ func (hungUp) Write(p []byte) (int, error) { return len(p), nil }
 // A component whose role no node can have would never start. Without RELAY_ROLES a node has every role.
 func TestRoles(t *testing.T) {
 	for _, c := range starts {
-		if c.role != "" && !slices.Contains(roles.All(), c.role) {
+		if c.role != "" && !slices.Contains(nodeconfig.Roles(), c.role) {
 			t.Errorf("%s needs the role %q, which no node can have", c.name, c.role)
 		}
 	}
 	field, _ := reflect.TypeFor[nodeconfig.Config]().FieldByName("Roles")
-	if got, want := field.Tag.Get("default"), strings.Join(roles.All(), ","); got != want {
+	if got, want := field.Tag.Get("default"), strings.Join(nodeconfig.Roles(), ","); got != want {
 		t.Errorf("the default of RELAY_ROLES is %q, want %q", got, want)
 	}
 }

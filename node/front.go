@@ -24,7 +24,6 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/oidc"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -85,7 +84,7 @@ func newAPI(n *Node) (runFunc, error) {
 			ValidateVerification: ingest.CheckVerification, Reverify: n.Ingest.Reverify, Explain: n.Ingest.Explain,
 			Sample: n.Ingest.Sample,
 		})
-	if err != nil || !n.settings.HasRole(roles.API) {
+	if err != nil || !n.settings.HasRole(nodeconfig.RoleAPI) {
 		return nil, err
 	}
 	n.API = n.api
@@ -158,7 +157,7 @@ const FirstUser = "dev@localhost"
 // DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
 // link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
 func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
-	if !n.settings.HasRole(roles.API) {
+	if !n.settings.HasRole(nodeconfig.RoleAPI) {
 		return "", false, nil
 	}
 	token, err := n.Control.FirstLink(ctx, FirstUser)
@@ -186,9 +185,9 @@ func newServer(n *Node) (runFunc, error) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case isIngest && n.settings.HasRole(roles.Ingest):
+		case isIngest && n.settings.HasRole(nodeconfig.RoleIngest):
 			ingestHandler.ServeHTTP(w, r)
-		case isIngest || v1 && !n.settings.HasRole(roles.API):
+		case isIngest || v1 && !n.settings.HasRole(nodeconfig.RoleAPI):
 			notServed.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
@@ -327,7 +326,7 @@ func (n *Node) checks() []api.Check {
 		}
 		return nil
 	}}, idCheck(n.ids))
-	if n.settings.HasRole(roles.API) {
+	if n.settings.HasRole(nodeconfig.RoleAPI) {
 		checks = append(checks, api.Check{Name: "store", Func: n.Reader.Ping, Optional: true, Every: storeCheckEvery},
 			api.Check{Name: "stored data", Func: n.damage.err, Optional: true})
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -178,7 +177,7 @@ func allMetrics(t *testing.T) []metric {
 			all[name] = m
 		}
 	}
-	for _, role := range roles.All() {
+	for _, role := range nodeconfig.Roles() {
 		add(role, startRole(t, broker, keys, role).metrics(t))
 	}
 	add("dev", embedded.metrics(t))

@@ -46,7 +46,6 @@ import (
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/pull"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store"
@@ -124,43 +123,43 @@ var starts = []start{
 		name: "configuration", new: newControl,
 		ready: func(n *Node) <-chan struct{} { return n.Control.Ready() },
 	},
-	{name: "check of the configuration", role: roles.Dispatch, new: checkConfiguration},
+	{name: "check of the configuration", role: nodeconfig.RoleDispatch, new: checkConfiguration},
 	{name: "traces", new: newTraces},
 	{name: "limiter", new: newLimiter},
 	{name: "producer", new: newProducer},
 	{name: "own addresses", new: newOwn},
 	{name: "uses of keys", new: newUses},
-	{name: "store writer", role: roles.Write, new: newWriter},
+	{name: "store writer", role: nodeconfig.RoleWrite, new: newWriter},
 	{name: "store reader", new: newReader},
 	{name: "claims", new: newClaims},
 	{name: "usage", new: newUsage},
-	{name: "recovery", role: roles.Dispatch, new: newRecovery},
-	{name: "trimming of the log", role: roles.Dispatch, new: newTrimmer},
-	{name: "eraser of payloads", role: roles.Dispatch, new: newEraser},
-	{name: "retention of the store", role: roles.Dispatch, new: newExpirer},
+	{name: "recovery", role: nodeconfig.RoleDispatch, new: newRecovery},
+	{name: "trimming of the log", role: nodeconfig.RoleDispatch, new: newTrimmer},
+	{name: "eraser of payloads", role: nodeconfig.RoleDispatch, new: newEraser},
+	{name: "retention of the store", role: nodeconfig.RoleDispatch, new: newExpirer},
 	{
-		name: "clock", role: roles.Dispatch, new: func(*Node) (runFunc, error) { return nil, nil },
+		name: "clock", role: nodeconfig.RoleDispatch, new: func(*Node) (runFunc, error) { return nil, nil },
 		ready: func(n *Node) <-chan struct{} { return n.Control.ClockKnown() },
 	},
 	{name: "hooks of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Hooks })},
 
-	{name: "dispatcher", role: roles.Dispatch, new: newDispatcher},
+	{name: "dispatcher", role: nodeconfig.RoleDispatch, new: newDispatcher},
 	{name: "router of pulls", new: newPulls},
 	{name: "notifier", new: newNotifier},
-	{name: "alerts", role: roles.Dispatch, new: newAlerts},
+	{name: "alerts", role: nodeconfig.RoleDispatch, new: newAlerts},
 	{name: "guard of the log", new: newGuard},
 	{name: "ingest", new: newIngest},
-	{name: "sources", role: roles.Dispatch, new: newSources},
+	{name: "sources", role: nodeconfig.RoleDispatch, new: newSources},
 	{name: "stages of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Stages })},
 	{name: "event feed", new: newFeed},
-	{name: "search for damage of the store", role: roles.API, new: newDamage},
+	{name: "search for damage of the store", role: nodeconfig.RoleAPI, new: newDamage},
 	{
 		name: "readiness", new: newReadiness,
 		ready: func(n *Node) <-chan struct{} { return n.readiness.Checked() },
 	},
 	{name: "api", new: newAPI},
 	{name: "callers of features", new: startFeatures(func(p *features.Parts) []features.Start { return p.Callers })},
-	{name: "dashboard", role: roles.API, new: newDashboard},
+	{name: "dashboard", role: nodeconfig.RoleAPI, new: newDashboard},
 	{name: "certificates", new: newCertificates},
 	{name: "admin server", new: newAdminServer}, // if its address is in use, no request is answered
 	{name: "http server", new: newServer},

@@ -9,7 +9,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/roles"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -42,7 +42,7 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 // checkTopics returns an error if this node may not use the topics and groups, or if topics are missing or have
 // settings that would lose or stop events. It returns the number of partitions that new endpoints are spread over.
 func (n *Node) checkTopics(ctx context.Context) (int32, error) {
-	missing, err := stream.MissingRights(ctx, n.Stream, n.settings.HasRole(roles.Dispatch))
+	missing, err := stream.MissingRights(ctx, n.Stream, n.settings.HasRole(nodeconfig.RoleDispatch))
 	if err = errors.Join(err, stream.RightsError(missing)); err != nil {
 		return 0, err
 	}

@@ -171,7 +171,7 @@ whole='^Test(DevPipeline|KillEverything|Serve)$'
 
 # Packages that start no goroutine, in which the race detector finds nothing.
 pure='^[.](/(dashboard(/[a-z]+)?|test/(chart|prometheus|rules)|dispatcher/lane|node/admin|sdk|store|'
-pure+='pkg/(apikey|crash|event|finding|fixture|id|inflate|nearest|personal|secrets|sign|transform|verify|web)|'
+pure+='pkg/(apikey|crash|event|finding|fixture|id|personal|secrets|sign|transform|verify|web)|'
 pure+='features/plan|store/(column|schema)|test/(released|suite)))?$'
 
 # norace matches the tests that run without the race detector. The subtests of the dispatcher on Kafka run without it, too: a

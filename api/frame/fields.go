@@ -16,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -471,7 +470,7 @@ func (o *Object) RefuseUnknown() {
 // didYouMean suggests the known name that is most similar to a mistyped one, "" if none is.
 func didYouMean(name string, known []string) string {
 	// At most a third of the name may differ, plus one character.
-	if best := nearest.Name(strings.ToLower(name), known, len(name)/3+1); best != "" {
+	if best := web.Nearest(strings.ToLower(name), known, len(name)/3+1); best != "" {
 		return "; did you mean " + best + "?"
 	}
 	return ""

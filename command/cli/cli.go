@@ -15,8 +15,8 @@ import (
 
 	"github.com/charmbracelet/x/term"
 
-	"github.com/eventrelay/relay/pkg/nearest"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Command is a subcommand, which the first argument of the command line chooses.
@@ -161,7 +161,7 @@ func misspeltFlag(fs *flag.FlagSet, err error) error {
 
 // DidYouMean suggests the name that is most like a misspelt one; empty if none is.
 func DidYouMean(name string, known []string) string {
-	if near := nearest.Name(name, known, min(MaxTypos, len(name)/2)); near != "" {
+	if near := web.Nearest(name, known, min(MaxTypos, len(name)/2)); near != "" {
 		return fmt.Sprintf(", did you mean %s", near)
 	}
 	return ""

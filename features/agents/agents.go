@@ -11,7 +11,7 @@ import (
 	"github.com/eventrelay/relay/features/agents/confirm"
 	"github.com/eventrelay/relay/features/agents/mcp"
 	"github.com/eventrelay/relay/features/agents/pages"
-	"github.com/eventrelay/relay/pkg/roles"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 )
 
 // Feature registers this package.
@@ -29,8 +29,8 @@ type agents struct {
 func newParts(h *features.Host) features.Parts {
 	a := &agents{Host: h}
 	return features.Parts{Callers: []features.Start{
-		{Name: "confirmations", Role: roles.API, New: a.newConfirmer},
-		{Name: "agent server", Role: roles.API, New: a.newServer},
+		{Name: "confirmations", Role: nodeconfig.RoleAPI, New: a.newConfirmer},
+		{Name: "agent server", Role: nodeconfig.RoleAPI, New: a.newServer},
 	}, Serve: a.serve}
 }
 

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/nearest"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Bounds of a file.
@@ -255,7 +255,7 @@ func (r *reader) eachMember(n *yaml.Node, known []string, f func(name string, va
 			r.fail(key, "the member %s appears twice", name)
 		case known != nil && !slices.Contains(known, name):
 			advice := "known are " + strings.Join(known, ", ")
-			if near := nearest.Name(name, known, maxTypos); near != "" {
+			if near := web.Nearest(name, known, maxTypos); near != "" {
 				advice = "did you mean " + near + "?"
 			}
 			r.fail(key, "unknown member %s; %s", name, advice)

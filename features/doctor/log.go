@@ -12,7 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/roles"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -193,7 +193,7 @@ func (x *checker) dispatch(ctx context.Context) []Check {
 		}
 	}
 	return []Check{
-		x.groupCheck(stream.DispatchGroup, roles.Dispatch, members, immediate),
+		x.groupCheck(stream.DispatchGroup, nodeconfig.RoleDispatch, members, immediate),
 		oldestUndelivered(undelivered, x.Now()),
 		retryDepth(tiers, byTier, retries),
 	}
@@ -263,12 +263,12 @@ func acceptedAt(r *stream.Record) time.Time {
 }
 
 func (x *checker) store(ctx context.Context) Check {
-	return x.consumerCheck(ctx, "store", roles.Write, stream.StoreGroup, stream.StoreFindingsGroup)
+	return x.consumerCheck(ctx, "store", nodeconfig.RoleWrite, stream.StoreGroup, stream.StoreFindingsGroup)
 }
 
 // alerts checks the consumer group that evaluates alert rules: while it is behind, alerts are late.
 func (x *checker) alerts(ctx context.Context) Check {
-	return x.consumerCheck(ctx, "alerts", roles.Dispatch, stream.AlertGroup)
+	return x.consumerCheck(ctx, "alerts", nodeconfig.RoleDispatch, stream.AlertGroup)
 }
 
 // findings checks the consumer group that decides what hits of leaked secrets change, and whether every hit had a
@@ -282,7 +282,7 @@ func (x *checker) findings(ctx context.Context) Check {
 	if x.DroppedHits != nil {
 		dropped = x.DroppedHits()
 	}
-	return checkFindings(x.consumerCheck(ctx, "findings", roles.Dispatch, stream.FindingsGroup), usage, dropped)
+	return checkFindings(x.consumerCheck(ctx, "findings", nodeconfig.RoleDispatch, stream.FindingsGroup), usage, dropped)
 }
 
 // checkFindings adds to the check findings what keeps new leaks out of the list of findings: a bound that is reached

@@ -15,7 +15,6 @@ import (
 	"github.com/eventrelay/relay/pkg/limit"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/oidc"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/read/cluster"
@@ -68,7 +67,7 @@ func (n *node) examine(ctx context.Context) (Report, error) {
 // newTarget returns what can be examined without a node, but the store.
 func newTarget(s nodeconfig.Config, log stream.Config, baseURL string, now func() time.Time) Target {
 	return Target{
-		Stream: log, ReplicationFactor: s.Copies(), Trims: s.HasRole(roles.Dispatch),
+		Stream: log, ReplicationFactor: s.Copies(), Trims: s.HasRole(nodeconfig.RoleDispatch),
 		Redis: pingRedis(s), Checks: s.Checks,
 		DataDir:  s.DataDir,
 		BaseURL:  baseURL,

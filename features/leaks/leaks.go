@@ -28,7 +28,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/roles"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/store/write"
 )
@@ -53,11 +53,11 @@ func newParts(h *features.Host) features.Parts {
 	return features.Parts{
 		Hooks: []features.Start{{Name: "tripwires", New: l.newTripwires}},
 		Stages: []features.Start{
-			{Name: "triage of findings", Role: roles.Dispatch, New: l.newTriage},
-			{Name: "log drains", Role: roles.Ingest, New: l.newDrain},
+			{Name: "triage of findings", Role: nodeconfig.RoleDispatch, New: l.newTriage},
+			{Name: "log drains", Role: nodeconfig.RoleIngest, New: l.newDrain},
 			{Name: "domains", New: l.newDomains},
-			{Name: "reports of the SDK", Role: roles.Ingest, New: l.newReports},
-			{Name: "leak scans", Role: roles.Dispatch, New: l.newScans},
+			{Name: "reports of the SDK", Role: nodeconfig.RoleIngest, New: l.newReports},
+			{Name: "leak scans", Role: nodeconfig.RoleDispatch, New: l.newScans},
 		},
 		API:   l.api,
 		Serve: l.serve,

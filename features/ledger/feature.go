@@ -8,13 +8,12 @@ import (
 
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
-	"github.com/eventrelay/relay/pkg/roles"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Feature registers this package.
 var Feature = features.Feature{Name: "ledger", Check: check, New: func(h *features.Host) features.Parts {
-	return features.Parts{Hooks: []features.Start{{Name: "ledger", Role: roles.Dispatch,
+	return features.Parts{Hooks: []features.Start{{Name: "ledger", Role: nodeconfig.RoleDispatch,
 		New: func() (func(context.Context) error, error) { return follow(h) }}}}
 }}
 

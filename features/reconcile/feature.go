@@ -13,14 +13,14 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/egress"
-	"github.com/eventrelay/relay/pkg/roles"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Feature registers this package.
 var Feature = features.Feature{Name: "reconcile", New: func(h *features.Host) features.Parts {
 	return features.Parts{
-		Stages: []features.Start{{Name: "reconciliation", Role: roles.Dispatch,
+		Stages: []features.Start{{Name: "reconciliation", Role: nodeconfig.RoleDispatch,
 			New: func() (func(context.Context) error, error) { return newRunner(h) }}},
 		API: API,
 	}

@@ -25,3 +25,14 @@ type Check struct {
 
 // CheckFunc makes a check of a feature.
 type CheckFunc = func(ctx context.Context, log stream.Config, now func() time.Time) Check
+
+// The roles of nodes.
+const (
+	RoleIngest   = "ingest"   // accepts webhooks
+	RoleDispatch = "dispatch" // delivers
+	RoleWrite    = "write"    // copies the log into ClickHouse
+	RoleAPI      = "api"      // answers /v1
+)
+
+// Roles returns every role, in the order of an event.
+func Roles() []string { return []string{RoleIngest, RoleDispatch, RoleWrite, RoleAPI} }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/agnivade/levenshtein"
 )
 
 // SanitizeText removes characters from an untrusted text (a name, a user agent, a path) that are invisible or change
@@ -134,4 +136,22 @@ func isDot(r rune) bool { return r == '.' || r == '\u3002' || r == '\uff0e' || r
 // isNameRune reports whether a character may stand in a host name, or in one that clients take for a host name.
 func isNameRune(r rune) bool {
 	return unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.So) || r == '-' || r == '_'
+}
+
+// maxName bounds the names that Nearest compares, in bytes: a comparison takes time proportional to the product of both
+// lengths.
+const maxName = 64
+
+// Nearest returns the known name with the smallest Levenshtein distance from name, if that is at most maxDistance; "" if
+// there is none, or if name is longer than 64 bytes. Of equally near names it returns the first in the alphabet.
+func Nearest(name string, known []string, maxDistance int) (best string) {
+	if len(name) > maxName {
+		return ""
+	}
+	for _, k := range known {
+		if d := levenshtein.ComputeDistance(name, k); d < maxDistance || d == maxDistance && (best == "" || k < best) {
+			best, maxDistance = k, d
+		}
+	}
+	return best
 }

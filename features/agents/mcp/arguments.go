@@ -13,7 +13,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/eventrelay/relay/pkg/nearest"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // argument is an argument of a tool.
@@ -133,7 +133,7 @@ func problemOf(tool string, raw json.RawMessage, arguments []argument) string {
 func unknown(tool, name string, names []string) string {
 	text := fmt.Sprintf("%s: is no argument of %s", cleanText(name, 40), tool)
 	separator := "; "
-	if best := nearest.Name(strings.ToLower(name), names, len(name)/3+1); best != "" {
+	if best := web.Nearest(strings.ToLower(name), names, len(name)/3+1); best != "" {
 		text, separator = text+fmt.Sprintf("; did you mean %q", best), "? "
 	}
 	return text + separator + "it has " + strings.Join(names, ", ")

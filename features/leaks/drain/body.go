@@ -19,7 +19,6 @@ import (
 
 	"github.com/eventrelay/relay/features/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config/leak"
-	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -217,7 +216,7 @@ type budgetReader struct {
 	from     io.Reader
 	wire     *wireReader
 	inflated *budgetReader // the decompressed bytes of these; nil = they are no gzip
-	balance  inflate.Balance
+	balance  intake.GzipBalance
 }
 
 func (r *budgetReader) Read(p []byte) (int, error) {
@@ -354,7 +353,7 @@ func (r *wireReader) reason(err error) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case errors.Is(err, errExpanded), errors.Is(err, inflate.ErrEmpty), errors.Is(err, errMalformed):
+	case errors.Is(err, errExpanded), errors.Is(err, intake.ErrEmptyGzip), errors.Is(err, errMalformed):
 		return err
 	default:
 		return errCorrupt
@@ -395,7 +394,7 @@ func bodyError(r *http.Request, err error) error {
 	case errors.Is(err, errTooLarge):
 		web.Discard(r)
 		return errTooLarge
-	case errors.Is(err, inflate.ErrEmpty):
+	case errors.Is(err, intake.ErrEmptyGzip):
 		return web.Invalid("", "most of the gzip data of the body stands for nothing; compress the lines in one go")
 	case errors.Is(err, errMalformed):
 		return web.Invalid("", "%v; send what Firehose sends", err)

@@ -15,7 +15,6 @@ import (
 	"github.com/eventrelay/relay/features/leaks/intake"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
-	"github.com/eventrelay/relay/pkg/inflate"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -56,7 +55,7 @@ func (in *Intake) readBody(r *http.Request, platform string) ([]byte, error) {
 	case <-r.Context().Done():
 		return nil, web.ServiceUnavailable(nil, "this node reads as many reports as it can; send the batch again")
 	}
-	unzipped, err := inflate.NewReader(bytes.NewReader(body))
+	unzipped, err := intake.NewGzipReader(bytes.NewReader(body))
 	if err != nil {
 		return nil, web.Invalid("", "the body is not gzip, though Content-Encoding says so")
 	}

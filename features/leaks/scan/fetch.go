@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/eventrelay/relay/pkg/inflate"
+	"github.com/eventrelay/relay/features/leaks/intake"
 )
 
 const (
@@ -182,7 +182,7 @@ func (res *result) readBody(answer *http.Response, limit int64, left *atomic.Int
 	}
 	for nested := 1; err == nil && nested < maxNested && isGzip(body); nested++ {
 		inner, innerErr := res.gunzip(bytes.NewReader(body), limit, left)
-		if errors.Is(innerErr, inflate.ErrHeader) { // two bytes that look like gzip
+		if errors.Is(innerErr, intake.ErrGzipHeader) { // two bytes that look like gzip
 			break
 		}
 		body, err = inner, innerErr
@@ -207,7 +207,7 @@ func isGzip(b []byte) bool { return len(b) > 2 && b[0] == 0x1f && b[1] == 0x8b &
 var errTooLarge = errors.New("the body is too large")
 
 func (res *result) gunzip(from io.Reader, limit int64, left *atomic.Int64) ([]byte, error) {
-	z, err := inflate.NewReader(from)
+	z, err := intake.NewGzipReader(from)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package inflate
+package intake
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 	"github.com/eventrelay/relay/test/must"
 )
 
-// compressed returns text as gzip of that level, with an empty block after each piece of that many bytes.
-func compressed(t testing.TB, text string, level, piece int) string {
+// gzipped returns text as gzip of that level, with an empty block after each piece of that many bytes.
+func gzipped(t testing.TB, text string, level, piece int) string {
 	t.Helper()
 	var b bytes.Buffer
 	z := must.Get(gzip.NewWriterLevel(&b, level))(t)
@@ -36,7 +36,7 @@ func TestHonestDataIsRead(t *testing.T) {
 		for _, piece := range []int{10, 1 << 10, 1 << 20} {
 			for name, text := range map[string]string{"noise": string(noise[:min(len(noise), 10_000*piece)]),
 				"lines": strings.Repeat("GET /index.html 200\n", 10_000)} {
-				z := must.Get(NewReader(strings.NewReader(compressed(t, text, level, piece))))(t)
+				z := must.Get(NewGzipReader(strings.NewReader(gzipped(t, text, level, piece))))(t)
 				if got, err := io.ReadAll(z); err != nil || string(got) != text {
 					t.Errorf("%s, level %d, pieces of %d: %d bytes, %v", name, level, piece, len(got), err)
 				}
@@ -54,15 +54,15 @@ func TestEmptyDataIsRefused(t *testing.T) {
 	}
 	_ = z.Close()
 	for name, data := range map[string]string{
-		"alone": b.String(), "behind a line": compressed(t, "line", 9, 9) + b.String()} {
+		"alone": b.String(), "behind a line": gzipped(t, "line", 9, 9) + b.String()} {
 		from := strings.NewReader(data)
-		unzipped := must.Get(NewReader(from))(t)
+		unzipped := must.Get(NewGzipReader(from))(t)
 		n, err := io.Copy(io.Discard, unzipped)
-		if used := len(data) - from.Len(); !errors.Is(err, ErrEmpty) || used > grace+8<<10 {
+		if used := len(data) - from.Len(); !errors.Is(err, ErrEmptyGzip) || used > gzipGrace+8<<10 {
 			t.Errorf("%s: %d bytes of %d, %v", name, n, used, err)
 		}
 	}
-	if _, err := NewReader(strings.NewReader("this is no gzip")); !errors.Is(err, ErrHeader) {
+	if _, err := NewGzipReader(strings.NewReader("this is no gzip")); !errors.Is(err, ErrGzipHeader) {
 		t.Error(err)
 	}
 }
