@@ -27,9 +27,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -42,20 +40,13 @@ import (
 	"github.com/eventrelay/relay/api/account"
 	"github.com/eventrelay/relay/api/endpoints"
 	"github.com/eventrelay/relay/api/events"
-	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/jobs"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/config/entity"
 	configjobs "github.com/eventrelay/relay/pkg/config/jobs"
-	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
-	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/sdk"
@@ -120,12 +111,13 @@ type API struct {
 
 // New validates cfg and deps and builds the API. It opens no connection and starts no goroutine.
 func New(cfg Config, deps Deps) (*API, error) {
-	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
+	if err := errors.Join(cfg.Validate(),
+		require.Set("api", deps, "Areas", "Egress", "Refusals", "Resolver", "Metrics", "Ready")); err != nil {
 		return nil, err
 	}
 	c := &frame.Core{
-		MaxBody: cfg.MaxBody, RetentionDays: cfg.RetentionDays, Clock: deps.Now, IDs: deps.IDs,
-		ConfigReader: deps.Config, Waiting: wait.NewRoom(frame.MaxWaitingRequests),
+		Services: deps.Services, BaseURL: cfg.BaseURL, Portal: cfg.Portal, MaxBody: cfg.MaxBody,
+		RetentionDays: cfg.RetentionDays, Clock: deps.Now, Waiting: wait.NewRoom(frame.MaxWaitingRequests),
 		EventEndpoint:   deps.Receipts.EventEndpoint,
 		PreparationWait: cmp.Or(cfg.PreparationWait, frame.DefaultPreparationWait),
 	}
@@ -134,13 +126,10 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	a := &API{
-		idempotent: &frame.IdempotentCalls{
-			Core: c, Answers: deps.Answers, Keyring: deps.Keyring, Log: deps.Log,
-			ClaimLife: cmp.Or(cfg.ClaimLife, frame.DefaultClaimLife),
-		},
-		events: x.events,
-		jobs:   x.jobs,
-		drain:  x.drain,
+		idempotent: &frame.IdempotentCalls{Core: c, ClaimLife: cmp.Or(cfg.ClaimLife, frame.DefaultClaimLife)},
+		events:     x.events,
+		jobs:       x.jobs,
+		drain:      x.drain,
 	}
 	a.front = &web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL,
 		Done: frame.NewMetrics(deps.Metrics).Done}
@@ -152,7 +141,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.public = newPublic(&cfg, &deps, deprecated, x)
 	a.router = frame.NewRouter(frame.RouterConfig{
-		Keys: deps.Config, Uses: deps.KeyUses, Refusals: deps.Refusals, Limits: deps.Limits, Tenants: tenantOperations,
+		Uses: deps.KeyUses, Refusals: deps.Refusals, Tenants: tenantOperations,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
 		Public: a.public.servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)
@@ -180,65 +169,37 @@ func (a *API) Run(ctx context.Context) error {
 
 // areas are the areas that New needs itself, and the routes of all.
 type areas struct {
-	events   *events.Area
-	jobs     *jobs.Area
-	routes   []frame.Route
-	parts    []wire.Part                    // of the document, by features
-	tools    []sdk.Tool                     // of features
-	public   map[string]frame.PublicHandler // by path
-	pages    []frame.DrawPages
-	draining context.Context // ends when pulls must end
-	drain    context.CancelFunc
+	events *events.Area
+	jobs   *jobs.Area
+	routes []frame.Route
+	parts  []wire.Part                    // of the document, by features
+	tools  []sdk.Tool                     // of features
+	public map[string]frame.PublicHandler // by path
+	pages  []frame.DrawPages
+	drain  context.CancelFunc
 }
 
-// scanners find secrets in texts, with the rules of each use.
-type scanners struct {
-	receipts *secrets.Scanner
-	leaks    *secrets.Scanner
-}
-
-// newScanners compiles the rules, which takes some milliseconds.
-func newScanners() (s scanners, err error) {
-	if s.receipts, err = secrets.New(secrets.ForReceipts); err != nil {
-		return s, err
-	}
-	s.leaks, err = secrets.New(secrets.ForLeaks)
-	return s, err
-}
-
-// newAreas builds the areas, each with only the dependencies it needs. The router tries their routes in this order, the
-// busiest first.
-func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
-	scan, err := newScanners()
-	if err != nil {
+// newAreas builds the areas. Compiling the rules for secrets takes some milliseconds. The router tries the routes in
+// this order, the busiest first.
+func newAreas(cfg *Config, deps *Deps, c *frame.Core) (x *areas, err error) {
+	if c.ReceiptScanner, err = secrets.New(secrets.ForReceipts); err != nil {
 		return nil, err
 	}
-	x := &areas{public: map[string]frame.PublicHandler{}, jobs: jobs.New(&jobs.Deps{
-		Core: c, Events: deps.Events, Erasures: deps.Erasures, Runs: deps.Runs, Selection: deps.Selection,
-		Commands: deps.Commands, Keys: deps.Config, Reverify: deps.Reverify, Recoveries: deps.Config,
-		Recovery: deps.Recovery, Log: deps.Log,
-		RunTimeout: cmp.Or(cfg.RunProgressTimeout, configjobs.DefaultRunProgressTimeout),
-	})}
-	x.draining, x.drain = context.WithCancel(context.Background())
-	x.events = events.New(&events.Deps{
-		Core: c, Config: deps.Config, Events: deps.Events, Erasures: deps.Erasures, Accept: deps.Accept,
-		Claims: deps.LimiterStore, TakeOver: cfg.SendTakeOver, Receipts: deps.Receipts, Feed: deps.Feed,
-		KeepAlive: cfg.KeepAlive,
-		Secrets:   scan.receipts, Explain: deps.Explain, Sample: deps.Sample,
-	})
-	ofAccount := account.New(&account.Deps{
-		Core: c, Alerts: deps.Config, Keyring: deps.Keyring, Notifier: deps.Notifier,
-		Egress: deps.Egress,
-		Usage:  deps.Usage, Audit: deps.Audit, DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
-		AlertDomains: cfg.AlertDomains, Version: cfg.Version,
-	})
-	needs := []frame.AddNeeds{ofAccount.AddNeeds, x.jobs.AddNeeds}
+	if c.LeakScanner, err = secrets.New(secrets.ForLeaks); err != nil {
+		return nil, err
+	}
+	x = &areas{public: map[string]frame.PublicHandler{},
+		events: events.New(c, deps.EventsDeps, cfg.KeepAlive, cfg.SendTakeOver),
+		jobs:   jobs.New(c, deps.JobsDeps, cmp.Or(cfg.RunProgressTimeout, configjobs.DefaultRunProgressTimeout))}
+	c.AnswerLarge = x.events.AnswerLarge
+	of := endpoints.Others{Rows: x.events.Rows}
+	of.Draining, x.drain = context.WithCancel(context.Background())
+	ofAccount := account.New(c, account.Config{DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
+		AlertDomains: cfg.AlertDomains, Version: cfg.Version}, deps.AccountDeps)
+	of.Needs = []frame.AddNeeds{ofAccount.AddNeeds, x.jobs.AddNeeds}
 	var ofFeatures []frame.Route
-	var shown []frame.ShowEndpoint
 	for _, area := range deps.Areas {
-		a := area(&frame.AreaDeps{Core: c, Keyring: deps.Keyring, Events: deps.Events, Erasures: deps.Erasures,
-			Limits: deps.Limits, Egress: deps.Egress, Leaks: scan.leaks, Receipts: scan.receipts, BaseURL: cfg.BaseURL,
-			Portal: cfg.Portal, LimiterStore: deps.LimiterStore, AnswerLarge: x.events.AnswerLarge})
+		a := area(c)
 		x.tools = append(x.tools, a.Tools...)
 		ofFeatures, x.parts = append(ofFeatures, a.Routes...), append(x.parts, a.Document)
 		maps.Copy(x.public, a.Public)
@@ -246,108 +207,37 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (*areas, error) {
 			x.pages = append(x.pages, a.Pages)
 		}
 		if a.AddNeeds != nil {
-			needs = append(needs, a.AddNeeds)
+			of.Needs = append(of.Needs, a.AddNeeds)
 		}
 		if a.ShowEndpoint != nil {
-			shown = append(shown, a.ShowEndpoint)
+			of.Shown = append(of.Shown, a.ShowEndpoint)
 		}
 	}
-	ofEndpoints := endpoints.Routes(&endpoints.Deps{
-		Core: c, Config: deps.Config, Keyring: deps.Keyring, LimiterStore: deps.LimiterStore, Limits: deps.Limits,
-		Egress: deps.Egress, Resolver: deps.Resolver, Events: deps.Events, Erasures: deps.Erasures,
-		Traffic: deps.Traffic, Pulls: deps.Pulls, Draining: x.draining,
-		Secrets: []*secrets.Scanner{scan.receipts, scan.leaks}, BaseURL: cfg.BaseURL,
-		ValidateVerification: deps.ValidateVerification, Rows: x.events.Rows, Needs: needs, Shown: shown,
-	})
+	ofEndpoints := endpoints.Routes(c, deps.EndpointsDeps, of)
 	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofFeatures)
 	return x, nil
 }
 
+// What single areas ask.
+type (
+	EventsDeps    = events.Deps
+	JobsDeps      = jobs.Deps
+	AccountDeps   = account.Deps
+	EndpointsDeps = endpoints.Deps
+)
+
 // Deps are the dependencies of the API. All but Areas, Refusals, Resolver, Metrics and Ready are required; the zero
 // Egress allows public addresses only.
 type Deps struct {
-	Replays
-	Log          *slog.Logger
-	Config       Configuration
-	Keyring      *seal.Keyring
-	Events       frame.EventReader
-	Recovery     jobs.RecoveryReader
-	Accept       events.Accepter
-	Feed         *feed.Feed // for GET …/stream
-	Commands     jobs.Commander
-	Receipts     events.Receipts
-	Erasures     frame.Erasures
-	Usage        account.Usage
-	Traffic      endpoints.TrafficReader
-	Pulls        endpoints.Pulls
-	Areas        []func(*frame.AreaDeps) frame.Area // of features
-	Limits       frame.Limits
-	LimiterStore frame.LimiterStore
-	Notifier     account.Notifier
-	Audit        account.AuditLog
-	KeyUses      frame.KeyUses
-	Refusals     frame.Refusals // may be nil
-	Egress       egress.Policy
-	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings
-	// off.
-	Resolver *net.Resolver
-	IDs      *id.Generator
+	frame.Services
+	EventsDeps
+	JobsDeps
+	AccountDeps
+	EndpointsDeps
+	Areas    []func(*frame.Core) frame.Area // of features
+	KeyUses  frame.KeyUses
+	Refusals frame.Refusals // may be nil
 	Now      func() time.Time
 	Metrics  prometheus.Registerer
-	// Ready holds the checks of /readyz; nil: always ready.
-	Ready *Readiness
-	// ValidateVerification checks the signature settings of an endpoint, secrets in clear. It returns the invalid
-	// member and what is wrong with it, or empty texts.
-	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
-	// Reverify checks the signature of a rejected event again.
-	Reverify jobs.Reverifier
-	// Explain explains the signature of an event with the endpoint's current secrets, nil if the endpoint verifies none.
-	// The explanation may contain the token of the ingest URL.
-	Explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
-	// Sample builds a test event as the provider would send it, signed if the endpoint has the provider's secret. An
-	// empty kind selects the provider's most common type.
-	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
-}
-
-// validate returns the missing dependencies as one error.
-func (d Deps) validate() error {
-	var errs []error
-	for name, present := range map[string]bool{
-		"Selection": d.Selection != nil, "Runs": d.Runs != nil, "Answers": d.Answers != nil,
-		"Log": d.Log != nil, "Config": d.Config != nil, "Keyring": d.Keyring != nil, "Events": d.Events != nil,
-		"Recovery": d.Recovery != nil, "Accept": d.Accept != nil, "Feed": d.Feed != nil, "Commands": d.Commands != nil,
-		"Receipts": d.Receipts != nil, "Erasures": d.Erasures != nil, "Usage": d.Usage != nil,
-		"Traffic": d.Traffic != nil, "Pulls": d.Pulls != nil,
-		"Limits": d.Limits != nil, "LimiterStore": d.LimiterStore != nil, "Notifier": d.Notifier != nil,
-		"Audit": d.Audit != nil, "KeyUses": d.KeyUses != nil,
-		"IDs": d.IDs != nil, "Now": d.Now != nil,
-		"ValidateVerification": d.ValidateVerification != nil, "Reverify": d.Reverify != nil,
-		"Explain": d.Explain != nil, "Sample": d.Sample != nil,
-	} {
-		if !present {
-			errs = append(errs, fmt.Errorf("api dependency %s is missing", name))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// Configuration is the configuration log as far as the API uses it.
-type Configuration interface {
-	frame.Keys
-	endpoints.Endpoints
-	endpoints.Tenants
-	frame.ConfigReader
-	account.AlertSettings
-	jobs.Recoveries
-	Account() *entity.Account // nil before there is one
-	// Sync waits until this node has applied all records that are in the log now.
-	Sync(ctx context.Context) error
-	entity.Access // for config.Get, List, Create, Update and Delete
-}
-
-// Replays are the dependencies of replays and of the Idempotency-Key.
-type Replays struct {
-	Selection jobs.Selector
-	Runs      jobs.Runs
-	Answers   frame.Answers
+	Ready    *Readiness // the checks of /readyz; nil: always ready
 }

@@ -39,19 +39,16 @@ type (
 
 // newTestResources returns the routes of an API that cannot be used.
 func newTestResources() (*areas, error) {
-	ofLeaks := func(d *frame.AreaDeps) frame.Area {
-		return frame.Area{Routes: routes.New(&routes.Deps{AreaDeps: d}).Routes(), Document: routes.Document()}
+	ofLeaks := func(c *frame.Core) frame.Area {
+		return frame.Area{Routes: routes.New(c, &routes.Deps{}).Routes(), Document: routes.Document()}
 	}
-	ofCatalogue := func(d *frame.AreaDeps) frame.Area { return catalogue.Area(d, nil, nil) }
-	ofFixtures := func(d *frame.AreaDeps) frame.Area {
-		return frame.Area{Routes: fixtures.Routes(d, struct{ fixtures.Configuration }{}), Document: fixtures.Document()}
+	ofCatalogue := func(c *frame.Core) frame.Area { return catalogue.Area(c, nil, nil) }
+	ofFixtures := func(c *frame.Core) frame.Area {
+		return frame.Area{Routes: fixtures.Routes(c, nil), Document: fixtures.Document()}
 	}
-	ofIssues := func(d *frame.AreaDeps) frame.Area { return issues.Area(d.Core, nil) }
-	ofPortal := func(d *frame.AreaDeps) frame.Area { return portals.Area(d, nil) }
-	return newAreas(&Config{}, &Deps{Config: struct{ Configuration }{},
-		Areas: []func(*frame.AreaDeps) frame.Area{reference.Area, ofCatalogue, ofLeaks, reconcile.API, ofFixtures, ofIssues,
-			ofPortal}},
-		&frame.Core{Clock: time.Now})
+	ofPortal := func(c *frame.Core) frame.Area { return portals.Area(c, nil) }
+	return newAreas(&Config{}, &Deps{Areas: []func(*frame.Core) frame.Area{reference.Area, ofCatalogue, ofLeaks,
+		reconcile.API, ofFixtures, issues.Area, ofPortal}}, &frame.Core{Clock: time.Now})
 }
 
 // joinTestParts joins the parts of the document with those routes.

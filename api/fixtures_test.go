@@ -371,21 +371,14 @@ func stored(t *testing.T, name string) []byte {
 func TestTooManyFixtures(t *testing.T) {
 	for _, limit := range []error{config.ErrTooManyFixtures, config.ErrFixturesFull} {
 		c := newClient(t, func(_ *api.Config, deps *api.Deps) {
-			deps.Areas = []func(*apiframe.AreaDeps) apiframe.Area{func(d *apiframe.AreaDeps) apiframe.Area {
-				return apiframe.Area{Routes: routes.Routes(d, fullOfFixtures{configuration, limit})}
+			deps.Areas = []func(*apiframe.Core) apiframe.Area{func(c *apiframe.Core) apiframe.Area {
+				return apiframe.Area{Routes: routes.Routes(c, func(ctxT, *config.Fixture) (*config.Fixture, error) {
+					return nil, limit
+				})}
 			}}
 		})
 		a := c.do("POST", "/v1/fixtures", map[string]any{"event_id": c.received(`{}`), "name": "x"}).
 			wantError(400, "invalid_state", "")
 		is.Has(t, a.text("error.message"), "delete some", "%s", a.raw)
 	}
-}
-
-type fullOfFixtures struct {
-	*config.Control
-	err error
-}
-
-func (f fullOfFixtures) CreateFixture(ctxT, *config.Fixture) (*config.Fixture, error) {
-	return nil, f.err
 }

@@ -491,7 +491,7 @@ func withRates(read, write, send int) func(*api.Config, *api.Deps) {
 	return func(cfg *api.Config, _ *api.Deps) { cfg.RateRead, cfg.RateWrite, cfg.RateSend = read, write, send }
 }
 
-func withConfig(c api.Configuration) func(*api.Config, *api.Deps) {
+func withConfig(c apiframe.Configuration) func(*api.Config, *api.Deps) {
 	return func(_ *api.Config, deps *api.Deps) { deps.Config = c }
 }
 
@@ -505,18 +505,16 @@ type client struct {
 }
 
 // areas are those of features, with f in place of what the configuration does not have.
-func areas(f *fake) []func(*apiframe.AreaDeps) apiframe.Area {
-	return []func(*apiframe.AreaDeps) apiframe.Area{reference.Area, func(d *apiframe.AreaDeps) apiframe.Area {
-		return catalogue.Area(d, configuration, reference.Catalogue)
-	}, func(d *apiframe.AreaDeps) apiframe.Area {
-		area := routes.New(&routes.Deps{AreaDeps: d, Config: configuration,
-			Sources: routes.Sources{Senders: f, Domains: f, Findings: f}})
+func areas(f *fake) []func(*apiframe.Core) apiframe.Area {
+	return []func(*apiframe.Core) apiframe.Area{reference.Area, func(c *apiframe.Core) apiframe.Area {
+		return catalogue.Area(c, configuration, reference.Catalogue)
+	}, func(c *apiframe.Core) apiframe.Area {
+		area := routes.New(c, &routes.Deps{Control: configuration, Senders: f, Domains: f, Findings: f})
 		return apiframe.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document()}
-	}, reconcile.API, func(d *apiframe.AreaDeps) apiframe.Area {
-		return apiframe.Area{Routes: fixtures.Routes(d, configuration), Document: fixtures.Document(),
+	}, reconcile.API, func(c *apiframe.Core) apiframe.Area {
+		return apiframe.Area{Routes: fixtures.Routes(c, configuration.CreateFixture), Document: fixtures.Document(),
 			Tools: []sdk.Tool{sdk.FixtureRunner()}}
-	}, func(d *apiframe.AreaDeps) apiframe.Area { return issues.Area(d.Core, configuration) },
-		func(d *apiframe.AreaDeps) apiframe.Area { return portals.Area(d, configuration) }}
+	}, issues.Area, func(c *apiframe.Core) apiframe.Area { return portals.Area(c, configuration) }}
 }
 
 // newClient builds an API on the shared configuration; each setup may change its dependencies.
@@ -528,25 +526,33 @@ func newClient(t testing.TB, setup ...func(*api.Config, *api.Deps)) *client {
 	cfg := api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "test",
 		AllowedHosts: []string{"Example.com"}, PreparationWait: 50 * time.Millisecond} // no test here prepares jobs
 	deps := api.Deps{
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
-		Keyring: keyring(), Recovery: f,
-		Events: f, Accept: f, Feed: watched, Commands: f, Receipts: f, Erasures: configuration, Usage: f, LimiterStore: f,
-		Traffic: f, Pulls: &fakePulls{},
-		Areas: areas(f), Notifier: f, IDs: id.NewGenerator(nil), Now: time.Now,
-		Audit: f, KeyUses: f, Refusals: f,
-		Replays:              api.Replays{Selection: selector{f}, Runs: configuration, Answers: configuration},
-		ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },
-		Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
-			return &event.Event{
-				ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
-				Type:   cmp.Or(kind, provider),
-				Method: "POST", Dests: ep.EnabledDestinations(), Body: []byte(`{"id":"x","data":{"a":1},"b":2}`),
-			}, nil
+		Services: apiframe.Services{
+			Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Config: configuration,
+			Keyring: keyring(), Events: f, Erasures: configuration, LimiterStore: f, Answers: configuration,
+			IDs: id.NewGenerator(nil),
 		},
-		Reverify: func(*config.Endpoint, *event.Event) (signed [32]byte, reason event.Reason, err error) {
-			return signed, event.SignatureMismatch, nil
+		EventsDeps: api.EventsDeps{
+			Accept: f, Receipts: f, Feed: watched, Explain: explainStored,
+			Sample: func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error) {
+				return &event.Event{
+					ID: d, Account: ep.Account, Endpoint: ep.ID, Source: event.SourceTest, Verdict: event.VerdictUnverified,
+					Type:   cmp.Or(kind, provider),
+					Method: "POST", Dests: ep.EnabledDestinations(), Body: []byte(`{"id":"x","data":{"a":1},"b":2}`),
+				}, nil
+			},
 		},
-		Explain: explainStored,
+		JobsDeps: api.JobsDeps{
+			Runs: configuration, Selection: selector{f}, Commands: f, Recovery: f,
+			Reverify: func(*config.Endpoint, *event.Event) (signed [32]byte, reason event.Reason, err error) {
+				return signed, event.SignatureMismatch, nil
+			},
+		},
+		AccountDeps: api.AccountDeps{Notifier: f, Usage: f, Audit: f},
+		EndpointsDeps: api.EndpointsDeps{
+			Traffic: f, Pulls: &fakePulls{},
+			ValidateVerification: func(config.Verification, []string) (string, string) { return "", "" },
+		},
+		Areas: areas(f), KeyUses: f, Refusals: f, Now: time.Now,
 	}
 	for _, s := range setup {
 		s(&cfg, &deps)

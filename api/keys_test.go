@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/eventrelay/relay/api"
+	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/test/is"
@@ -84,7 +84,7 @@ func TestRatesByClass(t *testing.T) {
 }
 
 // fixedKeys accepts every text as a read-write key of an empty account.
-type fixedKeys struct{ api.Configuration }
+type fixedKeys struct{ apiframe.Configuration }
 
 func (fixedKeys) Authenticate(text string) (*config.Key, error) {
 	return &config.Key{ID: "key_" + text, Account: "acc_1", Scope: config.ReadWrite}, nil

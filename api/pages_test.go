@@ -87,10 +87,8 @@ func openPages(c *client, cfg dashboard.Config, actions dashboard.AgentActions) 
 	limits := must.Get(
 		limit.New(limit.DefaultConfig(), limit.Deps{Log: slog.New(slog.DiscardHandler), Now: time.Now}))(c.t)
 	d := must.Get(dashboard.New(cfg, dashboard.Deps{
-		Account: func() string { return configuration.Account().ID }, API: c.api, People: configuration,
-		Passwords: configuration, SessionKeys: configuration, SignInLimit: limits.NewSignIns(), Members: configuration,
-		Keys: configuration, KeyUses: noUses{}, AgentActions: actions, Waiting: configuration, Endpoints: configuration,
-		Portal: configuration,
+		Account: func() string { return configuration.Account().ID }, API: c.api, Control: configuration,
+		SignInLimit: limits.NewSignIns(), KeyUses: noUses{}, AgentActions: actions,
 		Doctor: func(context.Context) ([]dashboard.Check, error) { return nil, nil },
 	}, must.Get(site())(c.t)))(c.t)
 	return &pages{c, d.Handler(), map[string]*http.Cookie{}}
@@ -323,7 +321,7 @@ func (p *pages) poll(path string, ids []string) {
 // A page of a feature is served as it is: readable by everybody, without scripts and without a key.
 func TestPagesOfFeatures(t *testing.T) {
 	c := newClient(t, func(_ *api.Config, deps *api.Deps) {
-		deps.Areas = append(deps.Areas, func(*apiframe.AreaDeps) apiframe.Area {
+		deps.Areas = append(deps.Areas, func(*apiframe.Core) apiframe.Area {
 			return apiframe.Area{Pages: func(*yaml.Node) (map[string]*apiframe.Page, error) {
 				return map[string]*apiframe.Page{
 					"/scan-bot": apiframe.NewPage("text/html; charset=utf-8", []byte("<!doctype html>it"))}, nil

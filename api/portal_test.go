@@ -36,7 +36,7 @@ func newPortal(t *testing.T) *portal {
 		cfg.Portal = api.Portal{URL: baseURL + dashboard.PortalPath, Origins: []string{owner}}
 	})
 	actions := must.Get(confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: configuration,
-		People: configuration, API: c.api, Now: time.Now}))(t)
+		API: c.api, Now: time.Now}))(t)
 	return &portal{openPages(c, dashboard.Config{BaseURL: baseURL, Version: "test", PortalOrigins: []string{owner}},
 		actions), newTenant(c, t)}
 }

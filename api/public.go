@@ -221,7 +221,7 @@ func newJWK(s sign.Secret) jwk {
 
 // keySet serves the public keys of destinations that get Ed25519 signatures.
 type keySet struct {
-	config  Configuration
+	config  frame.Configuration
 	keyring *seal.Keyring
 	now     func() time.Time
 

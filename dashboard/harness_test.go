@@ -224,6 +224,15 @@ func (a *api) on(route string, status int, body string) {
 	a.responses[route] = func(apiCall) (int, http.Header, string) { return status, http.Header{}, body }
 }
 
+// control is the configuration of a rig.
+type control struct {
+	*people
+	*settings
+	*sessionKey
+	*rig
+	noPortal
+}
+
 // rig is a dashboard with everything that it depends on in memory.
 type rig struct {
 	t      testing.TB
@@ -354,10 +363,8 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 	}
 	r.cfg, r.deps = cfg, frame.Deps{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
-		Account: func() string { return "acc_1" }, API: r.api, People: r.people, Passwords: r.people,
-		SessionKeys: r.key, SignInLimit: r.limit,
-		Members: r.account, Keys: r.account, KeyUses: r.account, AgentActions: r.actions, Waiting: r, Endpoints: r,
-		Portal: noPortal{},
+		Account: func() string { return "acc_1" }, API: r.api, Control: control{r.people, r.account, r.key, r, noPortal{}},
+		SignInLimit: r.limit, KeyUses: r.account, AgentActions: r.actions,
 		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
 	}
 	var err error
@@ -485,7 +492,7 @@ func (a *answer) nonce() string {
 }
 
 // noPortal is an account without sessions of the portal; package api tests its pages.
-type noPortal struct{ frame.Portal }
+type noPortal struct{ frame.Control }
 
 func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, error) {
 	return nil, config.ErrLink

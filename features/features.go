@@ -48,7 +48,7 @@ type Parts struct {
 	Hooks  []Start // components that start before the dispatcher
 	Stages []Start // components that start after ingest
 	// API returns its routes under /v1. It is called once, after all stages are created.
-	API     func(*api.AreaDeps) api.Area
+	API     func(*api.Core) api.Area
 	Callers []Start // components that start after the API, and call it
 	// Answers are its commands on the command socket that are answered with one value, by pattern.
 	Answers map[string]func(*http.Request) (any, error)

@@ -33,15 +33,9 @@ type Producer interface {
 // Acceptor assigns events their ids and produces them to the log, for the ingest URLs and for events sent through the
 // API.
 type Acceptor struct {
-	producer      Producer
-	ids           *id.Generator
-	clockSkew     func() time.Duration
-	checkCapacity func() error // nil = no check
-	limits        Limits
-	tenant        func(account, name string) *config.Tenant
-	metrics       *metrics
-	spans         *spans.Recorder // nil: no traces
-	breakers      [maxPartitions]partitionBreaker
+	deps     *Deps
+	metrics  *metrics
+	breakers [maxPartitions]partitionBreaker
 }
 
 // Accept sets the event's account and endpoint, assigns an id unless it has one (the body of a sent event contains it),
@@ -57,9 +51,9 @@ func (a *Acceptor) Accept(ctx context.Context, e *event.Event, ep *config.Endpoi
 // nil for each event, in the order of es; one may fail while others succeed.
 func (a *Acceptor) AcceptAll(ctx context.Context, es []*event.Event, ep *config.Endpoint) []error {
 	errs := make([]error, len(es))
-	put := a.producer.Produce // events of one request keep their order
+	put := a.deps.Producer.Produce // events of one request keep their order
 	if len(es) == 1 {
-		put = a.producer.ProduceUnordered
+		put = a.deps.Producer.ProduceUnordered
 	}
 	answered := make(chan logAnswer, len(es)) // buffered for all: a late acknowledgement must not block the producer
 	waiting := 0
@@ -99,8 +93,8 @@ type produceFunc func(topic string, partition int32, r *stream.Record, done func
 // produce passes an event to the producer and calls done once with the log's answer, even after AcceptAll has returned.
 // If produce returns an error, the event was not produced and done is not called.
 func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint, done func(error)) error {
-	if a.checkCapacity != nil {
-		if err := a.checkCapacity(); err != nil {
+	if a.deps.CheckCapacity != nil {
+		if err := a.deps.CheckCapacity(); err != nil {
 			return a.countRefusal(err)
 		}
 	}
@@ -130,7 +124,7 @@ func (a *Acceptor) produce(put produceFunc, e *event.Event, ep *config.Endpoint,
 	}
 	var span *spans.Accepting // receive has begun the one of a provider's event
 	if e.Source != event.SourceProvider && !e.Source.IsUse() {
-		span = a.spans.Sent(e, ep.ID)
+		span = a.deps.Spans.Sent(e, ep.ID)
 	}
 	put(stream.Events, partition, e.Record(), func(_ *stream.Record, err error) {
 		a.recordAnswer(breaker, e, err)
@@ -172,11 +166,11 @@ func (a *Acceptor) assignID(e *event.Event, ep *config.Endpoint) (err error) {
 			a.metrics.refused.WithLabelValues("clock").Inc()
 		}
 	}()
-	if skew := a.clockSkew(); skew.Abs() > id.MaxAhead {
+	if skew := a.deps.ClockSkew(); skew.Abs() > id.MaxAhead {
 		return fmt.Errorf("%w: the broker's clock is %v ahead of this node's", id.ErrClock, skew)
 	}
 	if e.ID.IsZero() {
-		if e.ID, err = a.ids.New(ep.Partition); err != nil {
+		if e.ID, err = a.deps.IDs.New(ep.Partition); err != nil {
 			return fmt.Errorf("assign the event an id: %w", err)
 		}
 	}

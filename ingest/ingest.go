@@ -119,11 +119,7 @@ func New(cfg Config, deps Deps) *Ingest {
 	front.BodyTimeout = cmp.Or(front.BodyTimeout, bodyGrace)
 	deps.Front = &front
 	g := &Ingest{
-		cfg: cfg, deps: deps, metrics: m,
-		acceptor: &Acceptor{
-			producer: deps.Producer, ids: deps.IDs, clockSkew: deps.ClockSkew, checkCapacity: deps.CheckCapacity,
-			limits: deps.Limits, tenant: deps.Endpoints.Tenant, metrics: m, spans: deps.Spans,
-		},
+		cfg: cfg, deps: deps, metrics: m, acceptor: &Acceptor{deps: &deps, metrics: m},
 		bodies:   bodyReader{maxBytes: cfg.MaxBody, budget: maxReadingBytes, grace: front.BodyTimeout},
 		preparer: preparer{keyring: deps.Keyring}, claimWait: claimWait,
 		fetcher: fetcher{transport: deps.Transport, turns: make(chan struct{}, maxFetches),

@@ -37,13 +37,13 @@ const (
 // take none: a sender without a valid signature cannot use up the limit.
 func (a *Acceptor) checkIngestLimit(e *event.Event, ep *config.Endpoint) error {
 	if most := ep.IngestLimit.EventsPerSecond; most != nil {
-		if wait, _ := a.limits.TakeSharedToken(limitEvents, ep.ID, float64(*most)); wait > 0 {
+		if wait, _ := a.deps.Limits.TakeSharedToken(limitEvents, ep.ID, float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("events").Inc()
 			return rateLimitedError(wait, "accepts at most "+strconv.Itoa(*most)+" events per second (ingest_limit)")
 		}
 	}
 	if most := ep.IngestLimit.BytesPerSecond; most != nil {
-		if wait := a.limits.TakeSharedTokens(limitBytes, ep.ID, len(e.Body), float64(*most)); wait > 0 {
+		if wait := a.deps.Limits.TakeSharedTokens(limitBytes, ep.ID, len(e.Body), float64(*most)); wait > 0 {
 			a.metrics.limited.WithLabelValues("bytes").Inc()
 			return rateLimitedError(wait, "accepts at most "+strconv.Itoa(*most)+" bytes per second (ingest_limit)")
 		}
@@ -53,12 +53,12 @@ func (a *Acceptor) checkIngestLimit(e *event.Event, ep *config.Endpoint) error {
 
 // checkTenantLimit takes the token of an event from its tenant's events_per_second, or returns the 429.
 func (a *Acceptor) checkTenantLimit(ep *config.Endpoint) error {
-	t := a.tenant(ep.Account, ep.Tenant)
+	t := a.deps.Endpoints.Tenant(ep.Account, ep.Tenant)
 	if t == nil || t.Limits.EventsPerSecond == nil {
 		return nil
 	}
 	most := *t.Limits.EventsPerSecond
-	if wait, _ := a.limits.TakeSharedToken(limitTenant, t.ID, float64(most)); wait > 0 {
+	if wait, _ := a.deps.Limits.TakeSharedToken(limitTenant, t.ID, float64(most)); wait > 0 {
 		a.metrics.limited.WithLabelValues("tenant").Inc()
 		return rateLimitedError(wait, "accepts at most "+strconv.Itoa(most)+" events per second with the others of its "+
 			"tenant (limits.events_per_second)")

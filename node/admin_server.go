@@ -131,7 +131,7 @@ func newSocket(n *Node) (runFunc, error) {
 	}
 	handler, err := admin.New(admin.Deps{
 		Answers: answers, Steps: steps,
-		Log: n.Log, Keys: n.Control, Uses: n.Reader, Users: n.Control, Config: n.Control, Producer: n.Producer,
+		Log: n.Log, Keys: n.Control, Uses: n.Reader, Config: n.Control, Producer: n.Producer,
 		BaseURL: n.DashboardURL, Now: n.Now,
 		CheckURL: func(text string) error {
 			_, err := n.Policy.CheckURL(text)

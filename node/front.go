@@ -71,19 +71,19 @@ func newAPI(n *Node) (runFunc, error) {
 		ClaimLife:    n.settings.Waits.ClaimLife, RunProgressTimeout: n.settings.Waits.RunProgress,
 		SendTakeOver: n.settings.Waits.PendingClaim,
 	}
-	n.api, err = api.New(cfg,
-		api.Deps{
-			Log: n.Log, Config: n.Control, Keyring: n.Keyring, Events: n.Reader,
-			Feed: n.feed, Accept: n.Ingest.Acceptor(), Commands: commander{n.Producer},
-			Receipts: receipts{n.Reader, n.Producer}, Erasures: n.Control, Usage: n.usage, Traffic: n.Reader,
-			Areas: n.areas(), Limits: n.Limiter, LimiterStore: limiterStore{n.Claims, n.Limiter}, Notifier: n.notifier,
-			Replays:  api.Replays{Selection: n.Reader, Runs: n.Control, Answers: n.Control},
-			Pulls:    n.pulls,
-			Recovery: n.Reader, Audit: auditLog{n.Reader, n.Control}, KeyUses: n.KeyUses, Refusals: n.Tripwires,
-			Egress: n.Policy, Resolver: resolver, IDs: n.ids, Now: n.Now, Metrics: n.registry, Ready: n.readiness,
-			ValidateVerification: ingest.CheckVerification, Reverify: n.Ingest.Reverify, Explain: n.Ingest.Explain,
-			Sample: n.Ingest.Sample,
-		})
+	n.api, err = api.New(cfg, api.Deps{
+		Services: frame.Services{Log: n.Log, Config: n.Control, Keyring: n.Keyring, Events: n.Reader, Erasures: n.Control,
+			Limits: n.Limiter, LimiterStore: limiterStore{n.Claims, n.Limiter}, Answers: n.Control, Egress: n.Policy,
+			IDs: n.ids},
+		EventsDeps: api.EventsDeps{Accept: n.Ingest.Acceptor(), Receipts: receipts{n.Reader, n.Producer}, Feed: n.feed,
+			Explain: n.Ingest.Explain, Sample: n.Ingest.Sample},
+		JobsDeps: api.JobsDeps{Runs: n.Control, Selection: n.Reader, Commands: commander{n.Producer},
+			Reverify: n.Ingest.Reverify, Recovery: n.Reader},
+		AccountDeps: api.AccountDeps{Notifier: n.notifier, Usage: n.usage, Audit: auditLog{n.Reader, n.Control}},
+		EndpointsDeps: api.EndpointsDeps{Traffic: n.Reader, Pulls: n.pulls, Resolver: resolver,
+			ValidateVerification: ingest.CheckVerification},
+		Areas: n.areas(), KeyUses: n.KeyUses, Refusals: n.Tripwires, Now: n.Now, Metrics: n.registry, Ready: n.readiness,
+	})
 	if err != nil || !n.settings.HasRole(nodeconfig.RoleAPI) {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func newAPI(n *Node) (runFunc, error) {
 }
 
 // areas returns what features add to the API.
-func (n *Node) areas() (all []func(*frame.AreaDeps) frame.Area) {
+func (n *Node) areas() (all []func(*frame.Core) frame.Area) {
 	for i := range n.features {
 		if area := n.features[i].API; area != nil {
 			all = append(all, area)
@@ -122,11 +122,8 @@ func newDashboard(n *Node) (runFunc, error) {
 	}
 	n.dashboard, err = dashboard.New(cfg, dashboard.Deps{
 		Log: n.Log, Now: n.Control.Now, Account: func() string { return n.Control.Account().ID }, API: n.api,
-		People: n.Control, Passwords: n.Control, SessionKeys: n.Control,
-		SignInLimit: n.Limiter.NewSignIns(),
-		Members:     n.Control, Keys: n.Control, KeyUses: n.Reader, AgentActions: n.AgentActions, Waiting: n.Control,
-		Endpoints: n.Control, Portal: n.Control, OIDC: issuer,
-		Doctor: n.Examine,
+		Control: n.Control, SignInLimit: n.Limiter.NewSignIns(), KeyUses: n.Reader, AgentActions: n.AgentActions,
+		OIDC: issuer, Doctor: n.Examine,
 	}, site)
 	return nil, err
 }

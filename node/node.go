@@ -445,7 +445,7 @@ func newAlerts(n *Node) (runFunc, error) {
 	n.Alerts, err = alert.New(
 		alert.Config{Node: n.settings.NodeName, InstanceID: n.InstanceID, BaseURL: n.DashboardURL},
 		alert.Deps{
-			Log: n.Log, Stream: n.Stream, Config: n.Control, Notices: n.Control, History: n.Control,
+			Log: n.Log, Stream: n.Stream, Config: n.Control,
 			Failures: n.CountFailures, Keyring: n.Keyring, Sender: n.notifier, Now: n.Control.Now, Metrics: n.registry,
 			Usage: allowance{n.usage, n.Control}, Events: n.Reader, Sources: n.sources,
 		})

@@ -11,27 +11,17 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
-	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // alerts serves an account's alert settings.
-type alerts struct {
-	*frame.Core
-	config       AlertSettings
-	keyring      *seal.Keyring
-	notifier     Notifier
-	egress       egress.Policy
-	dashboardURL string
-	domains      notify.Domains // mail domains that alerts may be sent to
-}
+type alerts struct{ *area }
 
 // alertsView renders the settings. revealed is the webhook secret that this response may show, empty for none.
 func (a *alerts) alertsView(s *alerting.AlertSettings, revealed string) (*wire.AlertSettings, error) {
-	saved, err := notify.OpenChannels(a.keyring, s)
+	saved, err := notify.OpenChannels(a.Keyring, s)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +31,7 @@ func (a *alerts) alertsView(s *alerting.AlertSettings, revealed string) (*wire.A
 		v.Channels[k.Kind] = nil
 		if i := slices.IndexFunc(saved, func(c notify.SavedChannel) bool { return c.Kind == k.Kind }); i >= 0 {
 			v.Channels[k.Kind] = channelView(k, saved[i], revealed)
-			if k.Mails && saved[i].Enabled && !a.notifier.CanMail() {
+			if k.Mails && saved[i].Enabled && !a.Notifier.CanMail() {
 				v.Warnings = append(v.Warnings, frame.Warning{Param: "channels." + string(k.Kind),
 					Message: "no mail server is configured (RELAY_SMTP_URL), so no mail is sent"})
 			}
@@ -67,7 +57,7 @@ func channelView(k notify.ChannelKind, c notify.SavedChannel, revealed string) m
 
 func (a *alerts) readAlerts(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	a.CatchUp(r.Context())
-	view, err := a.alertsView(a.config.AlertSettings(), "")
+	view, err := a.alertsView(a.Config.AlertSettings(), "")
 	if err != nil {
 		return err
 	}
@@ -80,7 +70,7 @@ func (a *alerts) updateAlerts(w http.ResponseWriter, r *http.Request, _ *config.
 		return err
 	}
 	var in *alertsInput
-	after, err := a.config.UpdateAlertSettings(r.Context(), func(s *alerting.AlertSettings) error {
+	after, err := a.Config.UpdateAlertSettings(r.Context(), func(s *alerting.AlertSettings) error {
 		in = &alertsInput{alerts: a}
 		in.merge(body, s)
 		return in.Err
@@ -115,7 +105,7 @@ func (a *alerts) testAlerts(w http.ResponseWriter, r *http.Request, _ *config.Ke
 	if in.Err != nil {
 		return in.Err
 	}
-	saved, err := notify.OpenChannels(a.keyring, a.config.AlertSettings())
+	saved, err := notify.OpenChannels(a.Keyring, a.Config.AlertSettings())
 	if err != nil {
 		return err
 	}
@@ -153,7 +143,7 @@ func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) 
 			continue
 		}
 		all.Go(func() {
-			r := a.notifier.Send(ctx, c.Channel, message)
+			r := a.Notifier.Send(ctx, c.Channel, message)
 			t.OK, t.Status, t.DurationMS = r.OK, testSent, r.Duration.Milliseconds()
 			if r.Code != 0 {
 				t.HTTPStatus = &r.Code
@@ -169,7 +159,7 @@ func (a *alerts) testChannels(ctx context.Context, saved []notify.SavedChannel) 
 
 // testMessage has the form of an alert message but reports no alert.
 func (a *alerts) testMessage() notify.Message {
-	link := a.dashboardURL + "/app"
+	link := a.cfg.DashboardURL + "/app"
 	return notify.Message{
 		ID: id.Random("alrt_"), Type: "alert.test", At: a.Now(), Link: link,
 		Title: "Test alert from EventRelay",
@@ -216,7 +206,7 @@ func (a *alerts) listAlerts(w http.ResponseWriter, r *http.Request, key *config.
 		return err
 	}
 	has := func(values []string, value string) bool { return len(values) == 0 || slices.Contains(values, value) }
-	alerts, more := a.config.AlertPage(key.Account, p.Before, p.Limit, func(x *alerting.Alert) bool {
+	alerts, more := a.Config.AlertPage(key.Account, p.Before, p.Limit, func(x *alerting.Alert) bool {
 		state := alertResolved
 		if x.Firing {
 			state = alertFiring

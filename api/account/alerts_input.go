@@ -168,7 +168,7 @@ func (in *alertsInput) address(o *frame.Object, name string, raw []byte) string 
 		o.Fail(name, "must be a mail address such as ops@example.com, at most %d characters", maxMailAddress)
 		return ""
 	}
-	if domains := in.alerts.domains; !domains.Allow(text) {
+	if domains := in.alerts.cfg.AlertDomains; !domains.Allow(text) {
 		o.Fail(name, "must be in one of the domains that alert mails may go to (%s); use such an address, or ask the "+
 			"operator to extend RELAY_ALERT_DOMAINS", domains)
 		return ""
@@ -190,7 +190,7 @@ func (in *alertsInput) channelSecret(o *frame.Object, entity string, next *alert
 	o.Text("secret", 1, frame.MaxHeaderValue, &text)
 	if next.Secret != "" {
 		var err error
-		if old, err = in.alerts.keyring.OpenString(entity, field, next.Secret); err != nil {
+		if old, err = in.alerts.Keyring.OpenString(entity, field, next.Secret); err != nil {
 			in.Err = err
 			return
 		}
@@ -207,7 +207,7 @@ func (in *alertsInput) channelSecret(o *frame.Object, entity string, next *alert
 		secret = given
 	}
 	if !secret.IsZero() {
-		next.Secret = in.alerts.keyring.SealString(entity, field, secret.Reveal())
+		next.Secret = in.alerts.Keyring.SealString(entity, field, secret.Reveal())
 		in.revealed = secret.Reveal()
 	}
 }
@@ -232,7 +232,7 @@ func (in *alertsInput) channelURL(o *frame.Object, name, entity, field string, c
 		return current
 	}
 	if current != "" {
-		old, err := in.alerts.keyring.OpenString(entity, field, current)
+		old, err := in.alerts.Keyring.OpenString(entity, field, current)
 		if err != nil {
 			in.Err = err
 			return current
@@ -245,10 +245,10 @@ func (in *alertsInput) channelURL(o *frame.Object, name, entity, field string, c
 		o.Fail(name, "is a masked URL that matches no saved one; send the full URL")
 		return current
 	}
-	u, err := in.alerts.egress.CheckURL(text)
+	u, err := in.alerts.Egress.CheckURL(text)
 	if err != nil {
 		o.Fail(name, "%v", err)
 		return current
 	}
-	return in.alerts.keyring.SealString(entity, field, u.String())
+	return in.alerts.Keyring.SealString(entity, field, u.String())
 }

@@ -34,7 +34,7 @@ const (
 func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err error) {
 	holder := id.Random("")
 	var refused error
-	_, err = a.config.ChangeAlert(ctx, alerting.AlertTestBudget, func(x *alerting.Alert) error {
+	_, err = a.Config.ChangeAlert(ctx, alerting.AlertTestBudget, func(x *alerting.Alert) error {
 		return x.ChangeBudget(func(b *alerting.AlertBudget) error {
 			now := a.Now().UTC()
 			if refused = testRefusal(b, now, mails); refused != nil {
@@ -52,7 +52,7 @@ func (a *alerts) startAlertTest(ctx context.Context, mails int) (end func(), err
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), testEndTimeout)
 		defer cancel()
 		// Without this record the claim expires after testLease.
-		_, _ = a.config.ChangeAlert(ctx, alerting.AlertTestBudget, func(x *alerting.Alert) error {
+		_, _ = a.Config.ChangeAlert(ctx, alerting.AlertTestBudget, func(x *alerting.Alert) error {
 			return x.ChangeBudget(func(b *alerting.AlertBudget) error {
 				if b.Holder != holder {
 					return alerting.ErrAlertUnchanged

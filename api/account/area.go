@@ -13,44 +13,44 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
-	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Deps are the dependencies of the area.
-type Deps struct {
-	Core         *frame.Core
-	Alerts       AlertSettings
-	Keyring      *seal.Keyring
-	Notifier     Notifier
-	Egress       egress.Policy
-	Usage        Usage
-	Audit        AuditLog
+// Config is what the area shows and allows.
+type Config struct {
 	DashboardURL string
 	AlertDomains notify.Domains // mail domains that alerts may be sent to
 	Version      string
 }
 
+// Deps are what only this area asks.
+type Deps struct {
+	Notifier Notifier
+	Usage    Usage
+	Audit    AuditLog
+}
+
+// area is what all handlers of the area have.
+type area struct {
+	*frame.Core
+	Deps
+	cfg Config
+}
+
 // Area serves the routes of the account.
 type Area struct {
+	*area
 	alerts *alerts
 	usage  *usage
-	keys   *keyInfo
 	audit  *auditLog
 }
 
 // New builds the area.
-func New(d *Deps) *Area {
-	return &Area{
-		alerts: &alerts{
-			Core: d.Core, config: d.Alerts, keyring: d.Keyring, notifier: d.Notifier, egress: d.Egress,
-			dashboardURL: d.DashboardURL, domains: d.AlertDomains,
-		},
-		usage: newUsage(d.Core, d.Usage), keys: &keyInfo{d.Version}, audit: &auditLog{Core: d.Core, audit: d.Audit},
-	}
+func New(c *frame.Core, cfg Config, d Deps) *Area {
+	all := &area{c, d, cfg}
+	return &Area{all, &alerts{all}, newUsage(all), &auditLog{all}}
 }
 
 // Routes returns the routes of the area.
@@ -61,14 +61,14 @@ func (a *Area) Routes() []frame.Route {
 		{Path: "/v1/alerts/test", Methods: frame.Methods{"POST": a.alerts.testAlerts}},
 		{Path: "/v1/usage", Methods: frame.Methods{"GET": a.usage.readUsage}},
 		{Path: "/v1/usage/daily", Methods: frame.Methods{"GET": a.usage.readUsageDays}},
-		{Path: "/v1/me", Methods: frame.Methods{"GET": a.keys.me}},
+		{Path: "/v1/me", Methods: frame.Methods{"GET": a.me}},
 		{Path: "/v1/audit", Methods: frame.Methods{"GET": a.audit.listAudit}},
 	}
 }
 
 // AddNeeds adds the alerts that fire to what needs a person.
 func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
-	firing, _ := a.alerts.config.AlertPage(account, 0, math.MaxInt, func(x *alerting.Alert) bool { return x.Firing })
+	firing, _ := a.Config.AlertPage(account, 0, math.MaxInt, func(x *alerting.Alert) bool { return x.Firing })
 	for _, x := range firing {
 		to.Alerts.Add(newAlertView(x))
 	}
@@ -94,19 +94,6 @@ type AuditLog interface {
 	Outbox(q audit.Query) []audit.Entry
 }
 
-// AlertSettings reads and changes the alert settings of the account.
-type AlertSettings interface {
-	AlertSettings() *alerting.AlertSettings
-	// UpdateAlertSettings calls change with a copy of the newest settings, and again after a write conflict.
-	UpdateAlertSettings(ctx context.Context, change func(*alerting.AlertSettings) error) (*alerting.AlertSettings, error)
-	// ChangeAlert creates or changes an alert record with optimistic concurrency. When alter returns
-	// alerting.ErrAlertUnchanged, nothing is written.
-	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
-	// AlertPage returns the alerts created before that sequence (0 = all) for which keep returns true, newest first, and
-	// whether more follow.
-	AlertPage(account string, beforeSeq int64, limit int, keep func(*alerting.Alert) bool) ([]*alerting.Alert, bool)
-}
-
 // Notifier makes one attempt to send a message. Each call ends within notify.Timeout.
 type Notifier interface {
 	Send(ctx context.Context, c notify.Channel, m notify.Message) notify.Result
@@ -114,11 +101,8 @@ type Notifier interface {
 	CanMail() bool
 }
 
-// keyInfo serves GET /v1/me.
-type keyInfo struct{ version string }
-
 // me describes the API key of the request.
-func (a *keyInfo) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
+func (a *Area) me(w http.ResponseWriter, _ *http.Request, key *config.Key) error {
 	return web.Answer(w, http.StatusOK, wire.Me{AccountID: key.Account, KeyID: key.ID, KeyName: key.Name, Scope: key.Scope,
-		Agent: key.Agent, Tenant: key.Tenant, Version: a.version})
+		Agent: key.Agent, Tenant: key.Tenant, Version: a.cfg.Version})
 }

@@ -37,10 +37,7 @@ func auditViewOf(e *audit.Entry) wire.AuditEntry {
 var auditAction = regexp.MustCompile(`^[a-z_]{1,64}\.([a-z_]{1,64}|\*)$`)
 
 // auditLog serves the audit log.
-type auditLog struct {
-	*frame.Core
-	audit AuditLog
-}
+type auditLog struct{ *area }
 
 // listAudit lists who changed what. Entries that the store does not have yet come from the outbox in memory, so an
 // entry is visible as soon as its change was answered.
@@ -53,8 +50,8 @@ func (a *auditLog) listAudit(w http.ResponseWriter, r *http.Request, key *config
 	}
 	q.Limit, q.Before = limit, id.ID(last)
 	// The outbox is read before the store: an entry that leaves the outbox in between is then in the store.
-	outbox := a.audit.Outbox(q)
-	page, err := a.audit.Audit(r.Context(), q)
+	outbox := a.Audit.Outbox(q)
+	page, err := a.Audit.Audit(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -110,7 +107,7 @@ func (a *auditLog) entitiesOf(q *frame.Query, key *config.Key) (all []string, re
 	}
 	for _, name := range endpoints {
 		all = append(all, name)
-		if e, _ := a.ConfigReader.Endpoint(name); e != nil {
+		if e, _ := a.Config.Endpoint(name); e != nil {
 			for i := range e.Destinations {
 				all = append(all, e.Destinations[i].ID)
 			}

@@ -19,15 +19,13 @@ const projectionMethod = "last_7_days"
 
 // usage serves the usage of an account. The last days and the months that have ended are remembered for recentTime.
 type usage struct {
-	*frame.Core
-	usage   Usage
+	*area
 	days    frame.Recent[*event.UsageDays]
 	periods frame.Recent[*event.Usage]
 }
 
-func newUsage(c *frame.Core, u Usage) *usage {
-	return &usage{Core: c, usage: u, days: frame.Recent[*event.UsageDays]{Now: c.Now},
-		periods: frame.Recent[*event.Usage]{Now: c.Now}}
+func newUsage(of *area) *usage {
+	return &usage{of, frame.Recent[*event.UsageDays]{Now: of.Now}, frame.Recent[*event.Usage]{Now: of.Now}}
 }
 
 // periodLayout is how a period is written: a month in UTC.
@@ -42,7 +40,7 @@ func (a *usage) period(q *frame.Query) time.Time {
 		return time.Time{}
 	}
 	from, err := time.Parse(periodLayout, sent[0])
-	now, oldest := a.Now().UTC(), a.usage.OldestPeriod()
+	now, oldest := a.Now().UTC(), a.Usage.OldestPeriod()
 	switch {
 	case err != nil || len(sent) > 1:
 		q.Fail("period", "must be one month, such as %s", now.AddDate(0, 0, -now.Day()).Format(periodLayout))
@@ -82,7 +80,7 @@ func (a *usage) scope(q *frame.Query, key *config.Key) usageScope {
 	if asked := q.List("tenant"); name == "" && len(asked) > 0 {
 		name = asked[0]
 	}
-	if t := a.ConfigReader.Tenant(key.Account, name); t != nil {
+	if t := a.Config.Tenant(key.Account, name); t != nil {
 		of.of.Created = t.CreatedAt
 		if t.AllowanceEvents != nil {
 			of.of.Allowance = int64(*t.AllowanceEvents)
@@ -101,13 +99,13 @@ type usageScope struct {
 // read returns the usage of the month that begins at from, or of this month if that is zero.
 func (a *usage) read(ctx context.Context, of usageScope, from time.Time) (*event.Usage, error) {
 	if from.IsZero() && of.of.Endpoints == nil {
-		return a.usage.Usage(ctx, of.of)
+		return a.Usage.Usage(ctx, of.of)
 	}
 	return a.periods.Get(ctx, of.name+" "+from.Format(periodLayout), func(ctx context.Context) (*event.Usage, error) {
 		if from.IsZero() {
-			return a.usage.Usage(ctx, of.of)
+			return a.Usage.Usage(ctx, of.of)
 		}
-		return a.usage.Period(ctx, of.of, from)
+		return a.Usage.Period(ctx, of.of, from)
 	})
 }
 
@@ -145,7 +143,7 @@ func (a *usage) readUsageDays(w http.ResponseWriter, r *http.Request, key *confi
 		return q.Err
 	}
 	u, err := a.days.Get(r.Context(), of.name, func(ctx context.Context) (*event.UsageDays, error) {
-		return a.usage.LastDays(ctx, of.of)
+		return a.Usage.LastDays(ctx, of.of)
 	})
 	if err != nil {
 		return err

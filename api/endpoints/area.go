@@ -12,32 +12,23 @@ import (
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/config/alerting"
-	"github.com/eventrelay/relay/pkg/config/entity"
-	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/secrets"
 )
 
-// Deps are the dependencies of the area.
+// Deps are what only this area asks.
 type Deps struct {
-	Core         *frame.Core
-	Config       Configuration
-	Keyring      *seal.Keyring
-	LimiterStore frame.LimiterStore
-	Limits       frame.Limits
-	Egress       egress.Policy
-	Resolver     *net.Resolver // nil: no warnings about internal addresses
-	Events       frame.EventReader
-	Erasures     frame.Erasures
-	Traffic      TrafficReader
-	Pulls        Pulls
-	Draining     context.Context    // ends when pulls must end
-	Secrets      []*secrets.Scanner // what previews mask
-	BaseURL      string
-	// ValidateVerification checks the signature settings of an endpoint; see Deps of package api.
+	Traffic TrafficReader
+	Pulls   Pulls
+	// Resolver resolves the hosts of saved destinations, to warn about internal addresses; nil turns the warnings off.
+	Resolver *net.Resolver
+	// ValidateVerification checks the signature settings of an endpoint, secrets in clear. It returns the invalid
+	// member and what is wrong with it, or empty texts.
 	ValidateVerification func(v config.Verification, secrets []string) (param, message string)
+}
+
+// Others are what the area has of other areas.
+type Others struct {
+	Draining context.Context // ends when pulls must end
 	// Needs add to the overview what needs a person, Shown to an endpoint what features know of it, Rows renders events as
 	// in their list.
 	Needs []frame.AddNeeds
@@ -45,34 +36,25 @@ type Deps struct {
 	Rows  func([]event.Summary) []wire.EventRow
 }
 
-// Configuration is the configuration log as far as the area uses it.
-type Configuration interface {
-	Endpoints
-	Tenants
-	AlertSettings() *alerting.AlertSettings
+// area is what all handlers of the area have.
+type area struct {
+	*frame.Core
+	Deps
+	Others
 }
 
 // Routes builds the area and returns its routes.
-func Routes(d *Deps) []frame.Route {
-	x := &endpoints{
-		Core: d.Core, config: d.Config, keyring: d.Keyring, limiterStore: d.LimiterStore, egress: d.Egress,
-		alertSettings: d.Config.AlertSettings, resolver: d.Resolver, baseURL: d.BaseURL,
-		validateVerification: d.ValidateVerification, shown: d.Shown,
-		searching: make(chan struct{}, maxSearches),
-	}
-	dests, overviews := &destinations{Core: d.Core, endpoints: x, keyring: d.Keyring}, newOverviews(d)
-	previews := &previews{
-		Core: d.Core, events: d.Events, erasures: d.Erasures, limits: d.Limits, secrets: d.Secrets,
-		turns: frame.NewTurns(maxPreviews, previewWait),
-	}
-	ofPulls := &pulls{Core: d.Core, router: d.Pulls, draining: d.Draining}
-	ofTenants := &tenants{Core: d.Core, endpoints: x, config: d.Config}
-	d.Core.OwnEndpoint = ofTenants.ownEndpoint
+func Routes(c *frame.Core, d Deps, of Others) []frame.Route {
+	all := &area{c, d, of}
+	x := &endpoints{area: all, searching: make(chan struct{}, maxSearches)}
+	dests, overviews, ofPulls, ofTenants := &destinations{x}, newOverviews(all), &pulls{all}, &tenants{x}
+	previews := &previews{all, frame.NewTurns(maxPreviews, previewWait)}
+	c.OwnEndpoint = ofTenants.ownEndpoint
 	const one = "/v1/endpoints/{endpoint}"
 	const oneDestination = one + "/destinations/{destination}"
-	endpoint := frame.Finds(d.Core.EndpointInPath)
+	endpoint := frame.Finds(c.EndpointInPath)
 	destination := func(r *http.Request, key *config.Key) error {
-		_, _, err := d.Core.DestinationInPath(r, key)
+		_, _, err := c.DestinationInPath(r, key)
 		return err
 	}
 	return append(ofTenants.routes(), []frame.Route{
@@ -101,28 +83,6 @@ func Routes(d *Deps) []frame.Route {
 		{Path: one + "/traffic", Methods: frame.Methods{"GET": overviews.readTraffic}},
 		{Path: "/v1/overview", Methods: frame.Methods{"GET": overviews.readOverview}},
 	}...)
-}
-
-// Endpoints reads and changes endpoints. A change returns after this node has applied it.
-type Endpoints interface {
-	Endpoint(id string) (*config.Endpoint, entity.Presence)
-	// EndpointByToken returns the endpoint whose ingest URL has that token, or had it and accepts it still; or nil.
-	EndpointByToken(token string) *config.Endpoint
-	// Endpoints returns the endpoints created before that sequence (0 = all), newest first, and whether more follow.
-	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	// EndpointsWhere returns those that match. If match says stop, it returns what it has found, and false.
-	EndpointsWhere(account string, beforeSeq int64, limit int, match func(*config.Endpoint) (yes, stop bool),
-	) ([]*config.Endpoint, bool)
-	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)
-	// UpdateEndpoint calls change with a copy of the newest endpoint, and again after a write conflict. If change
-	// alters nothing, nothing is written.
-	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
-	// CheckCreate returns the error of a bound that CreateEndpoint would return.
-	CheckCreate(e *config.Endpoint) error
-	// CheckUpdate returns what UpdateEndpoint would make of an endpoint, or its error.
-	CheckUpdate(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
-	// DeleteEndpoint returns config.ErrConflict if rev is not 0 and not the endpoint's revision.
-	DeleteEndpoint(ctx context.Context, id string, rev int64) error
 }
 
 // TrafficReader reads counts of requests to destinations from the store.

@@ -12,18 +12,13 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // destinations serves the destinations of endpoints. A change of a destination is a change of its endpoint.
-type destinations struct {
-	*frame.Core
-	endpoints *endpoints
-	keyring   *seal.Keyring
-}
+type destinations struct{ *endpoints }
 
 // changeDestination applies the body of a request to the destination in its path.
 func (a *destinations) changeDestination(r *http.Request, key *config.Key,
@@ -32,7 +27,7 @@ func (a *destinations) changeDestination(r *http.Request, key *config.Key,
 	if _, name, err = a.DestinationInPath(r, key); err != nil {
 		return nil, name, nil, err
 	}
-	after, in, err = a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r),
+	after, in, err = a.changeEndpoint(r, key, a.saved(r),
 		func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
 			e.Destinations = slices.Clone(e.Destinations)
 			if d := e.Destination(name); d != nil {
@@ -47,8 +42,8 @@ func (a *destinations) changeDestination(r *http.Request, key *config.Key,
 func (a *destinations) answerDestination(w http.ResponseWriter, r *http.Request, key *config.Key, status int,
 	e *config.Endpoint, name string, in *endpointInput,
 ) error {
-	held := a.endpoints.openBreakers(r.Context(), e)
-	view, err := a.endpoints.destinationView(frame.ViewerOf(key), e, e.Destination(name), in.revealed, held)
+	held := a.openBreakers(r.Context(), e)
+	view, err := a.destinationView(frame.ViewerOf(key), e, e.Destination(name), in.revealed, held)
 	if err != nil {
 		return err
 	}
@@ -69,7 +64,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 		switch {
 		case in.Err != nil:
 		case e.Destination(created) != nil: // by the first call with the Idempotency-Key
-			in.Err = a.endpoints.revealSecrets(in, e)
+			in.Err = a.revealSecrets(in, e)
 		case d.URL == "":
 			in.Fail("url", "is required")
 		case len(e.Destinations) >= maxDestinations:
@@ -78,7 +73,7 @@ func (a *destinations) createDestination(w http.ResponseWriter, r *http.Request,
 			e.Destinations = append(slices.Clone(e.Destinations), d)
 		}
 	}
-	after, in, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge)
+	after, in, err := a.changeEndpoint(r, key, a.saved(r), merge)
 	if err != nil {
 		return err
 	}
@@ -112,7 +107,7 @@ func (a *destinations) deleteDestination(w http.ResponseWriter, r *http.Request,
 			e.Destinations = rest
 		}
 	}
-	if _, _, err := a.endpoints.changeEndpoint(r, key, a.endpoints.saved(r), merge); err != nil {
+	if _, _, err := a.changeEndpoint(r, key, a.saved(r), merge); err != nil {
 		return err
 	}
 	return frame.WriteDeleted(w, name, "destination")
@@ -124,14 +119,14 @@ const maxOverlap = 604800
 // rotateSecret creates a new signing secret. Deliveries carry the signatures of both secrets until the overlap ends.
 func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	after, name, in, err := a.changeDestination(r, key, func(in *endpointInput, o *frame.Object, d *config.Destination) {
-		current, err := a.endpoints.signingSecret(d, 0)
+		current, err := a.signingSecret(d, 0)
 		if err != nil {
 			in.Err = err
 			return
 		}
 		algorithm := string(current.Algorithm())
 		o.Enum("algorithm", &algorithm, sign.Algorithms()...)
-		until := a.endpoints.overlapEnd(o, maxOverlap)
+		until := a.overlapEnd(o, maxOverlap)
 		if a.rotatedBefore(r, in, d) {
 			return
 		}
@@ -165,7 +160,7 @@ func (a *destinations) rotatedBefore(r *http.Request, in *endpointInput, d *conf
 	if i < 0 {
 		return false
 	}
-	secret, err := a.endpoints.signingSecret(d, i)
+	secret, err := a.signingSecret(d, i)
 	if in.Err == nil {
 		in.Err = err
 	}
@@ -242,7 +237,7 @@ func (l *lookups) allow(account string, now time.Time) bool {
 // warnAddresses resolves the hosts that a change added and warns about blocked addresses. The delivery itself checks
 // the address again when it connects.
 func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before, after *config.Endpoint) {
-	if a.resolver == nil {
+	if a.Resolver == nil {
 		return
 	}
 	seen := map[string]bool{}
@@ -259,7 +254,7 @@ func (a *endpoints) warnAddresses(ctx context.Context, in *endpointInput, before
 		}
 		seen[host] = true
 		n++
-		if text := a.egress.LookupWarning(ctx, a.resolver, host); text != "" {
+		if text := a.Egress.LookupWarning(ctx, a.Resolver, host); text != "" {
 			in.Warn(frame.Indexed("destinations", i)+".url", text)
 		}
 	}

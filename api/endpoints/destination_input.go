@@ -135,7 +135,7 @@ func (in *endpointInput) newDestination(name string) config.Destination {
 // setSecret replaces all signing secrets and keeps the new one for the answer. Nobody needs to know a private key.
 func (in *endpointInput) setSecret(d *config.Destination, s sign.Secret) {
 	d.Secrets = []config.SigningSecret{{
-		Secret: in.endpoints.keyring.SealString(d.ID, seal.FieldSecret, s.Reveal()), Last4: s.Last4(),
+		Secret: in.endpoints.Keyring.SealString(d.ID, seal.FieldSecret, s.Reveal()), Last4: s.Last4(),
 	}}
 	in.reveal(d, s)
 }
@@ -162,7 +162,7 @@ func (in *endpointInput) mergeCurrent(o *frame.Object, d config.Destination) con
 func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination) config.Destination {
 	o.ReadOnly("created_at", "updated_at")
 	before, x := d, settingsOfDestination(&d)
-	opened, err := d.Open(in.endpoints.keyring, d.ID)
+	opened, err := d.Open(in.endpoints.Keyring, d.ID)
 	if err != nil {
 		in.Err = err
 		return d
@@ -198,7 +198,7 @@ func (in *endpointInput) settings(o *frame.Object, d *config.Destination, next, 
 		next.Ordering.Unverified = cmp.Or(next.Ordering.Unverified, kinds.UnverifiedUnordered)
 	}
 	if in.checkSettings(o, next.Validate); in.Err == nil {
-		d.Settings = next.Seal(in.endpoints.keyring, d.ID, d.Settings, opened)
+		d.Settings = next.Seal(in.endpoints.Keyring, d.ID, d.Settings, opened)
 		if next.Ordering != nil {
 			in.warnPath(o.Param("ordering.by"), next.Ordering.By)
 			in.warnUnverified(o, next.Ordering)
@@ -259,7 +259,7 @@ func unmask(o *frame.Object, next, mask, text map[string]*seal.Secret) (kept []s
 // checkSettings validates settings with opened secrets.
 func (in *endpointInput) checkSettings(o *frame.Object, validate func(c kinds.Checks) error) {
 	err := validate(kinds.Checks{Opened: true, URL: func(text string) error {
-		_, err := in.endpoints.egress.CheckURL(text)
+		_, err := in.endpoints.Egress.CheckURL(text)
 		return err
 	}})
 	if fault := (*kinds.Fault)(nil); errors.As(err, &fault) {
@@ -357,7 +357,7 @@ func (in *endpointInput) destinationURL(o *frame.Object, current ...config.Desti
 			return text // as responses show it
 		}
 	}
-	u, err := in.endpoints.egress.CheckURL(text)
+	u, err := in.endpoints.Egress.CheckURL(text)
 	if err != nil {
 		o.Fail("url", "%v", err)
 		return ""

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,7 +20,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -34,18 +32,9 @@ const maxSearches = 2
 
 // endpoints serves endpoints: it validates, stores and shows their configuration.
 type endpoints struct {
-	*frame.Core
-	config               Endpoints
-	alertSettings        func() *alerting.AlertSettings
-	keyring              *seal.Keyring
-	limiterStore         frame.LimiterStore // circuit breakers, for the state of destinations
-	egress               egress.Policy
-	resolver             *net.Resolver
-	lookups              lookups
-	validateVerification func(v config.Verification, secrets []string) (param, message string)
-	baseURL              string
-	searching            chan struct{} // has one element for each search that runs
-	shown                []frame.ShowEndpoint
+	*area
+	lookups   lookups
+	searching chan struct{} // has one element for each search that runs
 }
 
 func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -53,9 +42,9 @@ func (a *endpoints) createEndpoint(w http.ResponseWriter, r *http.Request, key *
 	if err != nil {
 		return err
 	}
-	created, err := a.config.CreateEndpoint(r.Context(), e)
+	created, err := a.Config.CreateEndpoint(r.Context(), e)
 	if errors.Is(err, config.ErrConflict) { // the first call with the Idempotency-Key has created it
-		if created, _ = a.config.Endpoint(e.ID); created != nil {
+		if created, _ = a.Config.Endpoint(e.ID); created != nil {
 			err = a.revealSecrets(in, created)
 		}
 	}
@@ -109,7 +98,7 @@ func (a *endpoints) answerEndpoint(w http.ResponseWriter, r *http.Request, key *
 		return err
 	}
 	view.Warnings, view.SourceStatus = in.Warnings, a.sourceStatus(r.Context(), e)
-	for _, show := range a.shown {
+	for _, show := range a.Shown {
 		show(r.Context(), e, view)
 	}
 	w.Header().Set("ETag", frame.RevisionTag(e))
@@ -168,13 +157,13 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 		return page, false, nil
 	}
 	if text == "" {
-		page, more = a.config.Endpoints(key.Account, before, limit)
+		page, more = a.Config.Endpoints(key.Account, before, limit)
 		return page, more, nil
 	}
 	address, _, _ := strings.Cut(text, "#")
 	// Who knows all of a token can send to the endpoint anyway.
 	if token := frame.URLToken(strings.TrimRight(address, "/")); token != "" {
-		if e := a.config.EndpointByToken(token); e != nil && e.Account == key.Account && (before == 0 || e.Seq < before) {
+		if e := a.Config.EndpointByToken(token); e != nil && e.Account == key.Account && (before == 0 || e.Seq < before) {
 			return []*config.Endpoint{e}, false, nil
 		}
 	}
@@ -185,7 +174,7 @@ func (a *endpoints) findEndpoints(ctx context.Context, text string, key *config.
 		return nil, false, errTooManySearches()
 	}
 	contains := containsText(a.ViewerOf(key), text)
-	page, more = a.config.EndpointsWhere(key.Account, before, limit, func(e *config.Endpoint) (yes, stop bool) {
+	page, more = a.Config.EndpointsWhere(key.Account, before, limit, func(e *config.Endpoint) (yes, stop bool) {
 		return contains(e), ctx.Err() != nil
 	})
 	return page, more, ctx.Err()
@@ -198,7 +187,7 @@ func (a *endpoints) endpointsOfTenants(key *config.Key, tenants []string) (all [
 	}
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(tenants))) {
 		if key.Tenant == "" || key.Tenant == name {
-			all = append(all, a.ConfigReader.TenantEndpoints(key.Account, name)...)
+			all = append(all, a.Config.TenantEndpoints(key.Account, name)...)
 		}
 	}
 	slices.SortFunc(all, func(x, y *config.Endpoint) int { return cmp.Compare(x.Seq, y.Seq) })
@@ -291,7 +280,7 @@ type endpointUpdate func(e *config.Endpoint, change func(*config.Endpoint) error
 // saved makes changes of endpoints.
 func (a *endpoints) saved(r *http.Request) endpointUpdate {
 	return func(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error) {
-		return a.config.UpdateEndpoint(r.Context(), e.ID, change)
+		return a.Config.UpdateEndpoint(r.Context(), e.ID, change)
 	}
 }
 
@@ -317,7 +306,7 @@ func (a *endpoints) deleteEndpoint(w http.ResponseWriter, r *http.Request, key *
 		}
 		rev = e.Rev
 	}
-	err = a.config.DeleteEndpoint(r.Context(), e.ID, rev)
+	err = a.Config.DeleteEndpoint(r.Context(), e.ID, rev)
 	if errors.Is(err, config.ErrConflict) { // another node has changed it since this one read it
 		return frame.ErrRevision
 	}
@@ -362,7 +351,7 @@ func (a *endpoints) overlapEnd(o *frame.Object, most int) (until time.Time) {
 
 // newToken returns a sealed ingest token of 128 random bits.
 func (a *endpoints) newToken(endpoint string) seal.Secret {
-	return a.keyring.SealString(endpoint, seal.FieldToken, id.Random(""))
+	return a.Keyring.SealString(endpoint, seal.FieldToken, id.Random(""))
 }
 
 // errTooManySearches is the 429 of a node that already searches as many endpoints as it may at a time.
@@ -380,7 +369,7 @@ func (a *endpoints) validateEndpoint(w http.ResponseWriter, r *http.Request, key
 	if err != nil {
 		return err
 	}
-	if err := a.config.CheckCreate(e); err != nil {
+	if err := a.Config.CheckCreate(e); err != nil {
 		return err
 	}
 	a.warnAddresses(r.Context(), in, nil, e)
@@ -395,7 +384,7 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 		}
 		in.merge(key, o, e)
 	}
-	_, in, err := a.changeEndpoint(r, key, a.config.CheckUpdate, merge)
+	_, in, err := a.changeEndpoint(r, key, a.Config.CheckUpdate, merge)
 	if err != nil {
 		return err
 	}
@@ -419,7 +408,7 @@ const maxHeld = 1000
 
 // openBreakers asks the limiter store about all destinations of an answer. Without its answer none counts as held.
 func (a *endpoints) openBreakers(ctx context.Context, endpoints ...*config.Endpoint) heldUntil {
-	return breakersOf(ctx, a.limiterStore, endpoints...)
+	return breakersOf(ctx, a.LimiterStore, endpoints...)
 }
 
 func breakersOf(ctx context.Context, store frame.LimiterStore, endpoints ...*config.Endpoint) heldUntil {
@@ -462,7 +451,7 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed map[string]string,
 	held heldUntil,
 ) (*wire.Endpoint, error) {
-	token, err := a.keyring.OpenString(e.ID, seal.FieldToken, e.Token)
+	token, err := a.Keyring.OpenString(e.ID, seal.FieldToken, e.Token)
 	if err != nil {
 		return nil, fmt.Errorf("open ingest token of %s: %w", e.ID, err)
 	}
@@ -472,7 +461,7 @@ func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed m
 		return nil, err
 	}
 	v.Source, v.Reconcile = shown.Source, shown.Reconcile
-	v.IngestURL, v.Destinations = by.IngestURL(a.baseURL, token), make([]wire.Destination, len(e.Destinations))
+	v.IngestURL, v.Destinations = by.IngestURL(a.BaseURL, token), make([]wire.Destination, len(e.Destinations))
 	for i := range e.Destinations {
 		if v.Destinations[i], err = a.destinationView(by, e, &e.Destinations[i], revealed, held); err != nil {
 			return nil, err
@@ -500,13 +489,13 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 	v.Signing = wire.Signing{Scheme: sign.Scheme, Algorithm: string(secret.Algorithm()),
 		PublicKey: secret.PublicText(), Secret: revealed[d.ID], SecretLast4: d.Secrets[0].Last4}
 	v.State, v.StateReason = stateOf(e, d, held)
-	opened, err := d.Open(a.keyring, d.ID)
+	opened, err := d.Open(a.Keyring, d.ID)
 	if err != nil {
 		return v, fmt.Errorf("open settings of %s: %w", d.ID, err)
 	}
 	v.Settings = opened.Masked(frame.MaskText)
 	for name, sealed := range d.Headers {
-		value, err := a.keyring.OpenString(d.ID, seal.FieldHeader(name), sealed)
+		value, err := a.Keyring.OpenString(d.ID, seal.FieldHeader(name), sealed)
 		if err != nil {
 			return v, fmt.Errorf("open header of %s: %w", d.ID, err)
 		}
@@ -517,7 +506,7 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 
 // signingSecret opens one of the signing secrets of a destination; 0 is the newest.
 func (a *endpoints) signingSecret(d *config.Destination, i int) (sign.Secret, error) {
-	text, err := a.keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[i].Secret)
+	text, err := a.Keyring.OpenString(d.ID, seal.FieldSecret, d.Secrets[i].Secret)
 	if err != nil {
 		return sign.Secret{}, fmt.Errorf("open signing secret of %s: %w", d.ID, err)
 	}

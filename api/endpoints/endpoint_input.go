@@ -271,7 +271,7 @@ func (in *endpointInput) alerts(o *frame.Object, e *config.Endpoint) {
 	x := endpointAlerts(before)
 	o.Decode(&x)
 	for i, name := range x.Channels {
-		c := in.endpoints.alertSettings().Channel(name)
+		c := in.endpoints.Config.AlertSettings().Channel(name)
 		if (c == nil || !c.Enabled) && !slices.Contains(before.Channels, name) {
 			in.Warn(frame.Indexed("alerts.channels", i), "gets no alert of this endpoint until "+name+
 				" is set up and enabled in the account's alert settings (PATCH /v1/alerts)")
@@ -328,7 +328,7 @@ func (in *endpointInput) verification(o *frame.Object, e *config.Endpoint) {
 	if in.Err != nil {
 		return
 	}
-	if param, message := in.endpoints.validateVerification(next, secrets); message != "" {
+	if param, message := in.endpoints.ValidateVerification(next, secrets); message != "" {
 		v.Fail(param, "%s", message)
 		return
 	}
@@ -348,7 +348,7 @@ const (
 func (in *endpointInput) verificationSecrets(v *frame.Object, e *config.Endpoint, next *config.Verification) []string {
 	var old []string
 	for _, sealed := range next.Secrets {
-		text, err := in.endpoints.keyring.OpenString(e.ID, seal.FieldVerification, sealed)
+		text, err := in.endpoints.Keyring.OpenString(e.ID, seal.FieldVerification, sealed)
 		if err != nil {
 			in.Err = err
 			return nil
@@ -370,7 +370,7 @@ func (in *endpointInput) verificationSecrets(v *frame.Object, e *config.Endpoint
 	}
 	next.Secrets = nil
 	for _, s := range secrets {
-		next.Secrets = append(next.Secrets, in.endpoints.keyring.SealString(e.ID, seal.FieldVerification, s))
+		next.Secrets = append(next.Secrets, in.endpoints.Keyring.SealString(e.ID, seal.FieldVerification, s))
 	}
 	next.SecretLast4 = strings.TrimPrefix(frame.MaskText(secrets[0]), frame.Mask)
 	return secrets

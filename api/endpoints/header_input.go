@@ -99,7 +99,7 @@ func (in *endpointInput) header(h *frame.Object, m web.Member, d *config.Destina
 	// A mask is compared with the current mask alone, which responses show, never with the value.
 	masked := config.CredentialHeader(canonical) && isMask(value)
 	if sealed, ok := merged[canonical]; ok {
-		old, err := in.endpoints.keyring.OpenString(d.ID, seal.FieldHeader(canonical), sealed)
+		old, err := in.endpoints.Keyring.OpenString(d.ID, seal.FieldHeader(canonical), sealed)
 		if err != nil {
 			in.Err = err
 			return false
@@ -112,7 +112,7 @@ func (in *endpointInput) header(h *frame.Object, m web.Member, d *config.Destina
 		h.Fail(m.Name, "is masked and matches no existing value; send the value itself")
 		return false
 	}
-	merged[canonical] = in.endpoints.keyring.SealString(d.ID, seal.FieldHeader(canonical), value)
+	merged[canonical] = in.endpoints.Keyring.SealString(d.ID, seal.FieldHeader(canonical), value)
 	return true
 }
 

@@ -37,22 +37,13 @@ func measuredStepViews(steps []event.MeasuredStep) []wire.MeasuredStep {
 
 // overviews serves the overview of an account and the traffic of its endpoints. Answers are remembered for recentTime.
 type overviews struct {
-	*frame.Core
-	needs      []frame.AddNeeds
-	limits     frame.LimiterStore
-	events     frame.EventReader
-	rows       func([]event.Summary) []wire.EventRow
-	traffic    TrafficReader
+	*area
 	recent     frame.Recent[overviewAnswer]
 	ofEndpoint frame.Recent[endpointTrafficAnswer]
 }
 
-func newOverviews(d *Deps) *overviews {
-	return &overviews{
-		Core: d.Core, needs: d.Needs, limits: d.LimiterStore, events: d.Events, rows: d.Rows, traffic: d.Traffic,
-		recent:     frame.Recent[overviewAnswer]{Now: d.Core.Now},
-		ofEndpoint: frame.Recent[endpointTrafficAnswer]{Now: d.Core.Now},
-	}
+func newOverviews(of *area) *overviews {
+	return &overviews{of, frame.Recent[overviewAnswer]{Now: of.Now}, frame.Recent[endpointTrafficAnswer]{Now: of.Now}}
 }
 
 // overviewAnswer is an answer that is not written yet. It is shared: nobody changes it.
@@ -85,10 +76,10 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 		Recoveries:   wire.Counted[wire.WaitingRecovery]{Data: []wire.WaitingRecovery{}},
 		Findings:     wire.Counted[wire.CriticalFinding]{Data: []wire.CriticalFinding{}},
 	}}
-	for _, add := range a.needs {
+	for _, add := range a.Needs {
 		add(&v.Needs, account)
 	}
-	o, err := a.traffic.Overview(ctx, account, now)
+	o, err := a.Traffic.Overview(ctx, account, now)
 	switch {
 	case errors.Is(err, event.ErrUnavailable):
 		return overviewAnswer{view: v}, nil
@@ -103,8 +94,8 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 // waitingDestinations returns the destinations that are held or paused, and those that the service has disabled.
 // Those that a person has disabled wait for nothing. Those that a person has paused are last.
 func (a *overviews) waitingDestinations(ctx context.Context, account string) wire.Counted[wire.WaitingDestination] {
-	endpoints, _ := a.ConfigReader.Endpoints(account, 0, math.MaxInt)
-	held := breakersOf(ctx, a.limits, endpoints...)
+	endpoints, _ := a.Config.Endpoints(account, 0, math.MaxInt)
+	held := breakersOf(ctx, a.LimiterStore, endpoints...)
 	out := wire.Counted[wire.WaitingDestination]{Data: []wire.WaitingDestination{}}
 	var paused []wire.WaitingDestination
 	for _, e := range endpoints {
@@ -200,7 +191,7 @@ func trafficRange(q *frame.Query) event.TrafficRange {
 // trafficOf reads the traffic of an endpoint, and what waits, from the store.
 func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint, span event.TrafficRange) (
 	x endpointTrafficAnswer, err error) {
-	t, err := a.traffic.DestinationTraffic(ctx, e.Account, e.ID, span, a.Now())
+	t, err := a.Traffic.DestinationTraffic(ctx, e.Account, e.ID, span, a.Now())
 	if err != nil {
 		return x, err
 	}
@@ -209,8 +200,8 @@ func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint, span even
 		x.destinations[i] = wire.DestinationTraffic{DestinationID: g.ID, LastHour: newMeasuredView(g.Hour),
 			Hours: measuredStepViews(g.Day), Total: newMeasuredView(g.Total), Steps: measuredStepViews(g.Steps)}
 	}
-	page, err := a.events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
+	page, err := a.Events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
 		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})
-	x.waiting = wire.WaitingEvents{Data: a.rows(page.Rows), More: page.More}
+	x.waiting = wire.WaitingEvents{Data: a.Rows(page.Rows), More: page.More}
 	return x, err
 }

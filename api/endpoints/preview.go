@@ -30,12 +30,8 @@ const (
 
 // previews shows what operations do to a sample. It stores nothing and sends nothing.
 type previews struct {
-	*frame.Core
-	events   frame.EventReader
-	erasures frame.Erasures
-	limits   frame.Limits
-	secrets  []*secrets.Scanner
-	turns    frame.Turns
+	*area
+	turns frame.Turns
 }
 
 func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -43,7 +39,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	if wait, _ := a.limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
+	if wait, _ := a.Limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
 			Message: fmt.Sprintf("at most %d previews a second; wait as long as Retry-After says", previewRate)}
 	}
@@ -142,13 +138,13 @@ func (a *previews) previewInput(in *frame.Input, body []byte, e *config.Endpoint
 
 // loadSample reads the event of a sample and masks the credentials in its body. It returns their number.
 func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.Endpoint, s *sampleInput) (int, error) {
-	detail, err := a.events.Event(ctx, key.Account, s.event)
+	detail, err := a.Events.Event(ctx, key.Account, s.event)
 	switch {
 	case errors.Is(err, event.ErrNotFound), err == nil && detail.Event.Endpoint != e.ID:
 		return 0, web.Invalid(s.param, "this endpoint has no such event")
 	case err != nil:
 		return 0, err
-	case !a.erasures.ErasedAt(s.event).IsZero():
+	case !a.Erasures.ErasedAt(s.event).IsZero():
 		return 0, web.WrongState(s.param, "the payload of the event was erased; choose another event")
 	}
 	ev := detail.Event
@@ -157,7 +153,7 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	s.Sent = ev.Source == event.SourceAPI
 	masked := 0
 	s.Body = by.MaskTokens(ev.Body)
-	for _, scanner := range a.secrets {
+	for _, scanner := range []*secrets.Scanner{a.ReceiptScanner, a.LeakScanner} {
 		var n int
 		s.Body, n = scanner.MaskAll(nil, s.Body)
 		masked += n

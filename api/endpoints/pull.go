@@ -33,11 +33,7 @@ type Pulls interface {
 }
 
 // pulls serves destinations whose events are fetched.
-type pulls struct {
-	*frame.Core
-	router   Pulls
-	draining context.Context // ends when pulls must end
-}
+type pulls struct{ *area }
 
 // destination returns the destination in the path, and the partitions that may have its events.
 func (a *pulls) destination(r *http.Request, key *config.Key) (*config.Destination, []int32, error) {
@@ -80,9 +76,9 @@ func (a *pulls) pull(w http.ResponseWriter, r *http.Request, key *config.Key) er
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(a.draining, cancel)()
-	found, err := a.router.Pull(ctx, partitions, request)
-	if err != nil && a.draining.Err() != nil {
+	defer context.AfterFunc(a.Draining, cancel)()
+	found, err := a.Pulls.Pull(ctx, partitions, request)
+	if err != nil && a.Draining.Err() != nil {
 		found, err = nil, nil
 	}
 	if err != nil {
@@ -166,7 +162,7 @@ func (a *pulls) acknowledge(w http.ResponseWriter, r *http.Request, key *config.
 			request.Attempts, at = append(request.Attempts, attempt), append(at, i)
 		}
 	}
-	states, err := a.router.Acknowledge(context.WithoutCancel(r.Context()), request)
+	states, err := a.Pulls.Acknowledge(context.WithoutCancel(r.Context()), request)
 	if err != nil {
 		return errPull(err)
 	}
@@ -187,7 +183,7 @@ func (a *pulls) listConsumers(w http.ResponseWriter, r *http.Request, key *confi
 	}
 	var found []pull.Consumer
 	if d.Pull != nil {
-		found, err = a.router.Consumers(r.Context(), partitions, d.ID)
+		found, err = a.Pulls.Consumers(r.Context(), partitions, d.ID)
 	}
 	if err != nil {
 		return errPull(err)

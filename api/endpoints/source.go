@@ -19,7 +19,7 @@ import (
 
 // inboundView returns where an endpoint gets events otherwise than by its ingest URL, with masked secrets.
 func (a *endpoints) inboundView(e *config.Endpoint) (kinds.Inbound, error) {
-	opened, err := e.Inbound.Open(a.keyring, e.ID)
+	opened, err := e.Inbound.Open(a.Keyring, e.ID)
 	if err != nil {
 		return kinds.Inbound{}, fmt.Errorf("open the secrets of the source of %s: %w", e.ID, err)
 	}
@@ -33,7 +33,7 @@ func (a *endpoints) sourceStatus(ctx context.Context, e *config.Endpoint) *wire.
 		Error string
 		At    time.Time
 	}
-	if e.Source == nil || json.Unmarshal([]byte(a.limiterStore.SourceStatus(ctx, e.ID)), &s) != nil {
+	if e.Source == nil || json.Unmarshal([]byte(a.LimiterStore.SourceStatus(ctx, e.ID)), &s) != nil {
 		return nil
 	}
 	return &wire.SourceStatus{Lag: s.Lag, Error: frame.OrNull(s.Error), At: web.Time(s.At)}
@@ -57,7 +57,7 @@ func (in *endpointInput) inbound(o *frame.Object, next kinds.Inbound, e *config.
 	if e.Tenant != "" { // one tenant leaves sources to the others
 		most = config.MaxTenantSources
 	}
-	others, _ := in.endpoints.config.EndpointsWhere(e.Account, 0, most, func(x *config.Endpoint) (yes, stop bool) {
+	others, _ := in.endpoints.Config.EndpointsWhere(e.Account, 0, most, func(x *config.Endpoint) (yes, stop bool) {
 		return x.HasInbound() && (e.Tenant == "" || x.Tenant == e.Tenant), false
 	})
 	switch {
@@ -68,7 +68,7 @@ func (in *endpointInput) inbound(o *frame.Object, next kinds.Inbound, e *config.
 		in.Fail("reconcile", "needs dedup, by which an event that arrived is not fetched again")
 		return
 	}
-	opened, err := e.Inbound.Open(in.endpoints.keyring, e.ID)
+	opened, err := e.Inbound.Open(in.endpoints.Keyring, e.ID)
 	if err != nil {
 		in.Err = err
 		return
@@ -84,6 +84,6 @@ func (in *endpointInput) inbound(o *frame.Object, next kinds.Inbound, e *config.
 		}), before[part] != origin)
 	}
 	if in.Err == nil {
-		e.Inbound = next.Seal(in.endpoints.keyring, e.ID, e.Inbound, opened)
+		e.Inbound = next.Seal(in.endpoints.Keyring, e.ID, e.Inbound, opened)
 	}
 }

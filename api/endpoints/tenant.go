@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -17,25 +16,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Tenants reads and changes tenants and their keys.
-type Tenants interface {
-	entity.Access
-	Tenant(account, name string) *config.Tenant
-	TenantEndpoints(account, name string) []*config.Endpoint
-	// PutTenant creates or changes a tenant. DeleteTenant ends its keys and endpoints, too.
-	PutTenant(ctx context.Context, account, name string, change func(*config.Tenant) error) (*config.Tenant, error)
-	DeleteTenant(ctx context.Context, t *config.Tenant) error
-	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
-	Keys(account string) []*config.Key
-	RevokeKey(ctx context.Context, key string) error
-}
-
 // tenants serves tenants and their keys.
-type tenants struct {
-	*frame.Core
-	endpoints *endpoints
-	config    Tenants
-}
+type tenants struct{ *endpoints }
 
 // routes returns the routes of tenants.
 func (a *tenants) routes() []frame.Route {
@@ -54,14 +36,14 @@ func (a *tenants) list(w http.ResponseWriter, r *http.Request, key *config.Key) 
 	if err != nil {
 		return err
 	}
-	all, more := entity.List[config.Tenant](a.config, key.Account, p.Before, p.Limit, nil)
+	all, more := entity.List[config.Tenant](a.Config, key.Account, p.Before, p.Limit, nil)
 	return frame.WriteConfigPage(w, p, all, more, frame.ViewsOf(all, a.view))
 }
 
 func (a *tenants) view(t *config.Tenant) *wire.Tenant {
 	v := &wire.Tenant{Object: "tenant", Tenant: t.Tenant, Name: t.Name, Metadata: t.Metadata, Limits: t.Limits,
 		Portal: t.Portal, AllowanceEvents: t.AllowanceEvents,
-		Endpoints: len(a.config.TenantEndpoints(t.Account, t.Tenant)), CreatedAt: web.Time(t.CreatedAt),
+		Endpoints: len(a.Config.TenantEndpoints(t.Account, t.Tenant)), CreatedAt: web.Time(t.CreatedAt),
 		UpdatedAt: web.Time(t.UpdatedAt)}
 	if e := a.PresentEndpoint(t.Own, t.Account); e != nil {
 		v.EndpointID = &e.ID
@@ -91,7 +73,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 	if err != nil {
 		return err
 	}
-	in := a.endpoints.newEndpointInput(true)
+	in := a.newEndpointInput(true)
 	o, x := in.NewObject("", body), &wire.Tenant{}
 	o.Decode(x)
 	of := &config.Endpoint{Metadata: map[string]string{}}
@@ -103,7 +85,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 	if err := x.Portal.Validate(); err != nil {
 		return err
 	}
-	t, err := a.config.PutTenant(r.Context(), key.Account, name, func(t *config.Tenant) error {
+	t, err := a.Config.PutTenant(r.Context(), key.Account, name, func(t *config.Tenant) error {
 		if t.Deleting {
 			return web.WrongState("tenant", "is being deleted; repeat the DELETE, then create it again")
 		}
@@ -124,7 +106,7 @@ func (a *tenants) remove(w http.ResponseWriter, r *http.Request, key *config.Key
 	if err != nil {
 		return err
 	}
-	if err := a.config.DeleteTenant(r.Context(), t); err != nil {
+	if err := a.Config.DeleteTenant(r.Context(), t); err != nil {
 		return err
 	}
 	return frame.WriteDeleted(w, t.Tenant, "tenant")
@@ -152,7 +134,7 @@ func (a *tenants) createKey(w http.ResponseWriter, r *http.Request, key *config.
 	if in.Err != nil {
 		return in.Err
 	}
-	text, k, err := a.config.CreateKey(r.Context(), config.NewKey{Name: x.Name, Scope: x.Scope, Agent: x.Agent,
+	text, k, err := a.Config.CreateKey(r.Context(), config.NewKey{Name: x.Name, Scope: x.Scope, Agent: x.Agent,
 		Tenant: t.Tenant, ExpiresAt: time.Time(x.ExpiresAt)})
 	if err != nil {
 		return err
@@ -169,7 +151,7 @@ func (a *tenants) listKeys(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	all, more := entity.List(a.config, key.Account, p.Before, p.Limit, func(k *config.Key) bool {
+	all, more := entity.List(a.Config, key.Account, p.Before, p.Limit, func(k *config.Key) bool {
 		return k.Tenant == t.Tenant
 	})
 	return frame.WriteConfigPage(w, p, all, more,
@@ -182,12 +164,12 @@ func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.
 		return err
 	}
 	name := web.InfoOf(r).Vars["key"]
-	if !slices.ContainsFunc(a.config.Keys(key.Account), func(k *config.Key) bool {
+	if !slices.ContainsFunc(a.Config.Keys(key.Account), func(k *config.Key) bool {
 		return k.ID == name && k.Tenant == t.Tenant
 	}) {
 		return web.Missing("the tenant has no such key")
 	}
-	if err := a.config.RevokeKey(r.Context(), name); err != nil {
+	if err := a.Config.RevokeKey(r.Context(), name); err != nil {
 		return err
 	}
 	return frame.WriteDeleted(w, name, "key")
@@ -204,8 +186,8 @@ func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoin
 		return e, nil
 	}
 	name := id.Random(id.Endpoint)
-	t, err = a.config.PutTenant(r.Context(), t.Account, t.Tenant, func(t *config.Tenant) error {
-		if _, presence := a.ConfigReader.Endpoint(t.Own); t.Own == "" || presence == entity.Deleted {
+	t, err = a.Config.PutTenant(r.Context(), t.Account, t.Tenant, func(t *config.Tenant) error {
+		if _, presence := a.Config.Endpoint(t.Own); t.Own == "" || presence == entity.Deleted {
 			t.Own = name
 		}
 		return nil
@@ -217,8 +199,8 @@ func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoin
 		TypeSource: defaultTypeSource(verify.Generic), RetryPolicy: retry.Default(),
 		EndpointSettings: config.NewEndpointSettings(verify.Generic),
 		Destinations:     []config.Destination{}, Metadata: map[string]string{}, CreatedAt: a.Now()}
-	e.Token = a.endpoints.newToken(e.ID)
-	created, err := a.endpoints.config.CreateEndpoint(r.Context(), e)
+	e.Token = a.newToken(e.ID)
+	created, err := a.Config.CreateEndpoint(r.Context(), e)
 	if errors.Is(err, config.ErrConflict) { // another request has created it
 		created, err = a.PresentEndpoint(t.Own, t.Account), nil
 	}
@@ -233,12 +215,12 @@ func (a *endpoints) checkDestinations(e *config.Endpoint) error {
 	if e.Tenant == "" {
 		return nil
 	}
-	t := a.ConfigReader.Tenant(e.Account, e.Tenant)
+	t := a.Config.Tenant(e.Account, e.Tenant)
 	if t == nil || t.Limits.Destinations == nil {
 		return nil
 	}
 	before, n := 0, len(e.Destinations)
-	for _, other := range a.ConfigReader.TenantEndpoints(e.Account, e.Tenant) {
+	for _, other := range a.Config.TenantEndpoints(e.Account, e.Tenant) {
 		if other.ID != e.ID {
 			n += len(other.Destinations)
 		} else {

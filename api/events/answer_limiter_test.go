@@ -115,7 +115,8 @@ func TestLargeAnswersOfAKeyAreBounded(t *testing.T) {
 
 // No response is larger than the bound it was counted with.
 func TestAnswerSizeBoundHolds(t *testing.T) {
-	a := &events{Core: &frame.Core{ConfigReader: oneEndpoint{}}, erasures: noErasures{}}
+	a := &events{area: &area{Core: &frame.Core{Services: frame.Services{
+		Config: oneEndpoint{}, Erasures: noErasures{}}}}}
 	for _, text := range []string{"\x01", "<", "ü", "\xff", "\xff\xff\xff\xff", "\u2028", "\"", ""} {
 		many := strings.Repeat(text, 50_000)
 		d := &event.Detail{Event: &event.Event{
@@ -147,7 +148,7 @@ func TestAnswerSizeBoundHolds(t *testing.T) {
 
 // No page of a list is larger than the bound it was counted with.
 func TestRowSizeBoundHolds(t *testing.T) {
-	a := &events{Core: &frame.Core{}, erasures: noErasures{}}
+	a := &events{area: &area{Core: &frame.Core{Services: frame.Services{Erasures: noErasures{}}}}}
 	at := time.Date(2026, 8, 21, 0, 0, 0, 0, time.UTC)
 	for _, text := range []string{"\x01", "<", "ü", "\xff", ""} {
 		rows := make([]event.Summary, 100)

@@ -11,38 +11,30 @@ import (
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Deps are the dependencies of the area.
+// Deps are what only this area asks.
 type Deps struct {
-	Core      *frame.Core
-	Config    Configuration
-	Events    frame.EventReader
-	Erasures  frame.Erasures
-	Accept    Accepter
-	Claims    claim.Store   // of Idempotency-Keys of sends
-	TakeOver  time.Duration // of a claim, instead of claim.TakeOverAfter; 0 = that
-	Receipts  Receipts
-	Feed      *feed.Feed
-	KeepAlive time.Duration    // longest time without data in a stream; 0 = 15 s
-	Secrets   *secrets.Scanner // with the rules for receipts
-	// Explain explains a signature, sample makes a test event; see Deps of package api.
+	Accept   Accepter
+	Receipts Receipts
+	Feed     *feed.Feed // for GET …/stream
+	// Explain explains the signature of an event with the endpoint's current secrets, nil if the endpoint verifies none.
+	// The explanation may contain the token of the ingest URL.
 	Explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
-	Sample  func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+	// Sample builds a test event as the provider would send it, signed if the endpoint has the provider's secret. An
+	// empty kind selects the provider's most common type.
+	Sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
 }
 
-// Configuration is the configuration log as far as the area uses it.
-type Configuration interface {
-	entity.Access
-	frame.Keys
+// area is what all handlers of the area have.
+type area struct {
+	*frame.Core
+	Deps
 }
 
 // Area serves events.
@@ -55,19 +47,19 @@ type Area struct {
 	streams    *streams
 }
 
-// New builds the area.
-func New(d *Deps) *Area {
-	x := &events{
-		Core: d.Core, events: d.Events, erasures: d.Erasures, answers: newAnswerLimiter(),
-		failures: newTransformFailures(d.Core), counts: frame.Recent[countsAnswer]{Now: d.Core.Now},
-	}
+// New builds the area. A stream sends something every keepAlive (0 = 15 s). The claim of the Idempotency-Key of a send
+// may be taken over after takeOver (0 = claim.TakeOverAfter).
+func New(c *frame.Core, d Deps, keepAlive, takeOver time.Duration) *Area {
+	all := &area{c, d}
+	x := &events{area: all, answers: newAnswerLimiter(), failures: newTransformFailures(c),
+		counts: frame.Recent[countsAnswer]{Now: c.Now}}
 	return &Area{
-		sender: newSender(d), events: x,
-		signatures: &signatures{events: x, explain: d.Explain, turns: frame.NewTurns(maxExplanations, explanationWait)},
-		payloads:   &payloads{Core: d.Core, receipts: d.Receipts, erasures: d.Erasures},
-		receipts:   &receipts{Core: d.Core, receipts: d.Receipts, secrets: d.Secrets},
+		sender: newSender(all, takeOver), events: x,
+		signatures: &signatures{events: x, turns: frame.NewTurns(maxExplanations, explanationWait)},
+		payloads:   &payloads{all},
+		receipts:   &receipts{all},
 		streams: &streams{
-			Core: d.Core, feed: d.Feed, keys: d.Config, keepAlive: d.KeepAlive,
+			area: all, keepAlive: keepAlive,
 			open: openStreams{draining: make(chan struct{}), count: make(map[string]int)},
 		},
 	}

@@ -576,7 +576,7 @@ func (b *batch) storeItems(ctx context.Context, items ...*batchItem) {
 	}
 	var g errgroup.Group
 	g.SetLimit(maxBatchClaims)
-	for i, err := range b.sender.accept.AcceptAll(ctx, events, b.ep) {
+	for i, err := range b.sender.Accept.AcceptAll(ctx, events, b.ep) {
 		x := items[i]
 		if x.setResult(events[i], err); x.claimed {
 			g.Go(func() error {
@@ -622,7 +622,7 @@ func (b *batch) readStatuses(ctx context.Context) {
 	if len(ids) == 0 {
 		return
 	}
-	rows, err := b.sender.events.Summaries(ctx, b.ep.Account, ids)
+	rows, err := b.sender.Events.Summaries(ctx, b.ep.Account, ids)
 	if err != nil {
 		return
 	}

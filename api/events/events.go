@@ -21,9 +21,7 @@ import (
 
 // events serves stored events and their attempts.
 type events struct {
-	*frame.Core
-	events   frame.EventReader
-	erasures frame.Erasures
+	*area
 	answers  answerLimiter
 	failures *transformFailures
 	counts   frame.Recent[countsAnswer]
@@ -40,7 +38,7 @@ func (a *events) listEvents(w http.ResponseWriter, r *http.Request, key *config.
 		return params.Err
 	}
 	q.Limit, q.Before = limit, id.ID(last)
-	page, err := a.events.Events(r.Context(), q)
+	page, err := a.Events.Events(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -59,7 +57,7 @@ func (a *events) rowsOf(all []event.Summary) []wire.EventRow {
 	rows := make([]wire.EventRow, len(all))
 	for i := range all {
 		rows[i] = rowOf(&all[i])
-		if at := a.erasures.ErasedAt(all[i].ID); !at.IsZero() {
+		if at := a.Erasures.ErasedAt(all[i].ID); !at.IsZero() {
 			rows[i].PayloadErasedAt = web.Time(at)
 			setWhy(&rows[i].EventBase, summaryWhy(&all[i]).erased(rows[i].NextAttemptAt))
 		} else if halts := a.halts(&all[i]); len(halts) > 0 {
@@ -89,7 +87,7 @@ func (a *events) readEvent(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	var failures map[string]*wire.TransformFailure
-	if a.erasures.ErasedAt(d.ID).IsZero() {
+	if a.Erasures.ErasedAt(d.ID).IsZero() {
 		failures = a.failures.of(r.Context(), d)
 	}
 	frame.SetAsOf(w, d.AsOf)
@@ -104,7 +102,7 @@ func (a *events) detail(r *http.Request, key *config.Key) (*event.Detail, error)
 	if err != nil {
 		return nil, err
 	}
-	return a.events.Event(r.Context(), key.Account, d)
+	return a.Events.Event(r.Context(), key.Account, d)
 }
 
 func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -119,7 +117,7 @@ func (a *events) listAttempts(w http.ResponseWriter, r *http.Request, key *confi
 	if q.Err != nil {
 		return q.Err
 	}
-	page, err := a.events.Attempts(r.Context(), key.Account, d, id.ID(last), limit)
+	page, err := a.Events.Attempts(r.Context(), key.Account, d, id.ID(last), limit)
 	if err != nil {
 		return err
 	}
@@ -169,7 +167,7 @@ func (a *events) countEvents(w http.ResponseWriter, r *http.Request, key *config
 	q.Limit = maxCounted
 	filters := params.Hash.Cursor(frame.RowKey{})
 	x, err := a.counts.Get(r.Context(), filters, func(ctx context.Context) (countsAnswer, error) {
-		page, err := a.events.Events(ctx, q)
+		page, err := a.Events.Events(ctx, q)
 		return countsAnswer{countsOf(page.Rows, page.More), page.AsOf}, err
 	})
 	if err != nil {
@@ -250,7 +248,7 @@ func setWhy(v *wire.EventBase, x explained) { v.Why, v.WhyDetails = x.text(), x.
 
 // detailOf renders an event; failures are those of transformations by destination.
 func (a *events) detailOf(by frame.Viewer, d *event.Detail, failures map[string]*wire.TransformFailure) wire.Event {
-	e, erasedAt := d.Event, a.erasures.ErasedAt(d.ID)
+	e, erasedAt := d.Event, a.Erasures.ErasedAt(d.ID)
 	var halts map[string]string
 	if erasedAt.IsZero() {
 		halts = a.halts(&d.Summary)

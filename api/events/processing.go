@@ -14,7 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/personal"
-	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -42,11 +41,7 @@ func details(sent string) json.RawMessage {
 }
 
 // receipts accepts what receivers report about the processing of events.
-type receipts struct {
-	*frame.Core
-	receipts Receipts
-	secrets  *secrets.Scanner
-}
+type receipts struct{ *area }
 
 // receiveProcessing records a processing receipt. Every state may follow every other, but processed is final: a
 // later receipt with another state is recorded without effect.
@@ -55,7 +50,7 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	if err != nil {
 		return err
 	}
-	endpoint, err := a.receipts.EventEndpoint(r.Context(), key.Account, d)
+	endpoint, err := a.Receipts.EventEndpoint(r.Context(), key.Account, d)
 	if err != nil {
 		return err
 	}
@@ -71,7 +66,7 @@ func (a *receipts) receiveProcessing(w http.ResponseWriter, r *http.Request, key
 	// It continues when the client leaves: a receipt in the log takes effect.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), reportTimeout)
 	defer cancel()
-	s, err := a.receipts.Report(ctx, receipt)
+	s, err := a.Receipts.Report(ctx, receipt)
 	if errors.Is(err, event.ErrUnavailable) {
 		return web.ServiceUnavailable(
 			err, "the receipt is recorded, but the event store is behind and cannot return the result yet; read "+
@@ -158,7 +153,7 @@ func (a *receipts) readDetails(o *frame.Object, to *event.Receipt) {
 
 // refuseSecret refuses text that contains a credential. The error names the kind of credential, never its text.
 func (a *receipts) refuseSecret(o *frame.Object, name, text string) {
-	if rule := a.secrets.Find(text); rule != nil {
+	if rule := a.ReceiptScanner.Find(text); rule != nil {
 		o.Fail(name, "must not contain secrets, but seems to contain one: %s; remove it", rule.Name)
 	}
 }
@@ -213,11 +208,7 @@ func stringEnd(raw []byte, i int) int {
 }
 
 // payloads erases the payloads of events.
-type payloads struct {
-	*frame.Core
-	receipts Receipts
-	erasures frame.Erasures
-}
+type payloads struct{ *area }
 
 // erasePayload erases body, headers and query of an event, and headers and bodies of its attempts. The event stays
 // listed with its outcomes. After the answer no node shows the payload or starts to send it; the rows in the store
@@ -227,10 +218,10 @@ func (a *payloads) erasePayload(w http.ResponseWriter, r *http.Request, key *con
 	if err != nil {
 		return err
 	}
-	if _, err := a.receipts.EventEndpoint(r.Context(), key.Account, d); err != nil {
+	if _, err := a.Receipts.EventEndpoint(r.Context(), key.Account, d); err != nil {
 		return err
 	}
-	at, err := a.erasures.ErasePayload(r.Context(), d, key.Tenant)
+	at, err := a.Erasures.ErasePayload(r.Context(), d, key.Tenant)
 	if err != nil {
 		return err
 	}

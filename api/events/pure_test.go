@@ -121,7 +121,8 @@ func (erasedAlways) ErasedAt(id.ID) time.Time { return time.Unix(1, 0) }
 func TestWhyOfAnErasedEvent(t *testing.T) {
 	next := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
 	const open = "the payload was erased: nothing more is sent; it ends as failed at 2026-08-21T22:24:36.000Z"
-	a := &events{erasures: erasedAlways{}, Core: &frame.Core{RetentionDays: 30}}
+	a := &events{area: &area{Core: &frame.Core{RetentionDays: 30,
+		Services: frame.Services{Erasures: erasedAlways{}}}}}
 	for status, want := range map[event.Status]string{
 		event.Pending: open, event.Retrying: open, event.Held: open, event.Delivered: "delivered",
 		event.Failed: "failed: the payload was erased",
@@ -140,7 +141,7 @@ func TestWhyOfAnErasedEvent(t *testing.T) {
 
 // oneEndpoint is a configuration with this endpoint only, or with a tombstone if it is nil.
 type oneEndpoint struct {
-	frame.ConfigReader
+	frame.Configuration
 	endpoint *config.Endpoint
 }
 
@@ -159,7 +160,8 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 	run := id.Lowest(at.Add(2 * time.Minute)).Text(id.Run)
 	f := func(ep *config.Endpoint, status event.Status, run, want string) {
 		t.Helper()
-		a := &events{erasures: noErasures{}, Core: &frame.Core{RetentionDays: 30, ConfigReader: oneEndpoint{endpoint: ep}}}
+		a := &events{area: &area{Core: &frame.Core{RetentionDays: 30, Services: frame.Services{
+			Erasures: noErasures{}, Config: oneEndpoint{endpoint: ep}}}}}
 		next := at.Add(5 * time.Minute)
 		if status.Terminal() {
 			next = time.Time{}
@@ -204,9 +206,10 @@ func TestWhyOfHaltedDeliveries(t *testing.T) {
 // Of several destinations, one that gets an attempt decides.
 func TestWhyOfAHaltedDeliveryBesideAnother(t *testing.T) {
 	at := time.Date(2026, 8, 21, 22, 24, 36, 0, time.UTC)
-	a := &events{erasures: noErasures{}, Core: &frame.Core{RetentionDays: 30, ConfigReader: oneEndpoint{
-		endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b",
-			DestinationSettings: config.DestinationSettings{Enabled: true}}}}}}}
+	a := &events{area: &area{Core: &frame.Core{RetentionDays: 30, Services: frame.Services{
+		Erasures: noErasures{}, Config: oneEndpoint{
+			endpoint: &config.Endpoint{Destinations: []config.Destination{{ID: "b",
+				DestinationSettings: config.DestinationSettings{Enabled: true}}}}}}}}}
 	d := &event.Detail{Event: &event.Event{}, Summary: event.Summary{ID: id.Lowest(at), Status: event.Retrying,
 		NextAttemptAt: at, Deliveries: []event.Delivery{{Destination: "a", Status: event.Retrying, NextAttemptAt: at},
 			{Destination: "b", Status: event.Retrying, NextAttemptAt: at.Add(time.Hour)}}}}

@@ -84,11 +84,11 @@ func readSample(in *frame.Input, body []byte, ep *config.Endpoint) sample {
 }
 
 func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, s *sample) (wire.EventRow, error) {
-	e, err := a.sample(ep, s.provider, s.kind, d)
+	e, err := a.Sample(ep, s.provider, s.kind, d)
 	if err != nil {
 		return wire.EventRow{}, web.FromError(err)
 	}
-	if x := a.ConfigReader.EventTypeAt(ep, s.kind); x != nil && x.Newest() != nil && x.Newest().Example != nil &&
+	if x := a.Config.EventTypeAt(ep, s.kind); x != nil && x.Newest() != nil && x.Newest().Example != nil &&
 		s.provider == verify.Generic && ep.Verification == nil { // as an application would send it
 		e.Body = appendEnvelope(nil, d, s.kind, x.Newest().Example)
 	}
@@ -98,7 +98,7 @@ func (a *sender) acceptSample(r *http.Request, ep *config.Endpoint, d id.ID, s *
 	e.RemoteIP, e.IdempotencyKey = web.InfoOf(r).Client, r.Header.Get(frame.IdempotencyHeader)
 	e.Header = append(e.Header, frame.LoopHeaders(r.Header)...)
 	e.SkipIfLoop(ep.ID)
-	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
+	if err := a.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return wire.EventRow{}, err
 	}
 	return acceptedRow(e), nil

@@ -134,7 +134,7 @@ func (a *events) searchEvents(w http.ResponseWriter, r *http.Request, params *fr
 	if params.Err != nil {
 		return params.Err
 	}
-	page, err := a.events.Events(r.Context(), q)
+	page, err := a.Events.Events(r.Context(), q)
 	if errors.Is(err, event.ErrOverloaded) {
 		return &web.Error{
 			Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Second,

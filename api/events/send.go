@@ -49,24 +49,20 @@ var errTooFar = errors.New("deliver_at is too far ahead")
 
 // sender accepts events of the account's own applications, single or in batches, and test events.
 type sender struct {
-	*frame.Core
-	accept Accepter
-	claims claim.Claims      // of Idempotency-Keys
-	events frame.EventReader // for repeats
-	sample func(ep *config.Endpoint, provider, kind string, d id.ID) (*event.Event, error)
+	*area
+	claims claim.Claims // of Idempotency-Keys
 	// bodies pools *bytes.Buffer for request bodies; a buffer is returned when nothing refers to it any more.
 	bodies  sync.Pool
 	batches *batchSlots
 }
 
-func newSender(d *Deps) *sender {
+func newSender(of *area, takeOver time.Duration) *sender {
 	return &sender{
-		Core: d.Core, accept: d.Accept, events: d.Events, sample: d.Sample,
+		area: of,
 		claims: claim.Claims{
-			Store: d.Claims, Now: d.Core.Clock, Pause: frame.ClaimBackoff, Room: d.Core.Waiting,
-			TakeOver: d.TakeOver,
+			Store: of.LimiterStore, Now: of.Clock, Pause: frame.ClaimBackoff, Room: of.Waiting, TakeOver: takeOver,
 			IsStored: func(ctx context.Context, account string, e id.ID) (bool, error) {
-				_, err := d.Events.Event(ctx, account, e)
+				_, err := of.Events.Event(ctx, account, e)
 				if errors.Is(err, event.ErrNotFound) {
 					return false, nil
 				}
@@ -155,7 +151,7 @@ func isDisabled(err error) bool {
 func (a *sender) acceptSent(r *http.Request, ep *config.Endpoint, d id.ID, s *parsedEvent) (wire.EventRow, error) {
 	e := newSentEvent(r, ep, d, s)
 	// It continues when the client leaves: the event is complete.
-	if err := a.accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
+	if err := a.Accept.Accept(context.WithoutCancel(r.Context()), e, ep); err != nil {
 		return wire.EventRow{}, err
 	}
 	return acceptedRow(e), nil
@@ -282,7 +278,7 @@ func (a *sender) match(ep *config.Endpoint, s *parsedEvent, path string, spent *
 	if ep.Validation == config.ValidateOff || s.refusal != nil {
 		return
 	}
-	m := a.ConfigReader.Mismatch(ep, s.eventType, s.data, spent)
+	m := a.Config.Mismatch(ep, s.eventType, s.data, spent)
 	if m == nil {
 		return
 	}
@@ -547,7 +543,7 @@ func (o *idempotentSend) answerRepeat(w http.ResponseWriter, r *http.Request, re
 		}
 		return wire.EventRow{}, refusal
 	}
-	d, err := o.sender.events.Event(r.Context(), o.request.Account, first.Event)
+	d, err := o.sender.Events.Event(r.Context(), o.request.Account, first.Event)
 	if err != nil {
 		return wire.EventRow{}, web.FromError(frame.ToWebError(err))
 	}

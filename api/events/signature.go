@@ -24,8 +24,7 @@ const maxExplanations, explanationWait = 2, 2 * time.Second
 // signatures explains the signatures of received events.
 type signatures struct {
 	*events
-	explain func(ep *config.Endpoint, e *event.Event) (*verify.Explanation, error)
-	turns   frame.Turns
+	turns frame.Turns
 }
 
 // explainSignature shows how the signature of an event compares with the endpoint's current verification, and what is
@@ -57,7 +56,7 @@ func (a *signatures) explainSoon(ctx context.Context, ep *config.Endpoint, e *ev
 		return nil, web.ServiceUnavailable(nil, "this node is explaining other signatures; try again")
 	}
 	defer end()
-	out, err := a.explain(ep, e)
+	out, err := a.Explain(ep, e)
 	if err == nil && out == nil {
 		err = errNoVerification()
 	}
@@ -70,7 +69,7 @@ func (a *signatures) verifiedEndpoint(e *event.Event) (*config.Endpoint, error) 
 		return nil, web.WrongState("", "the event was sent through the API and carries no signature of a provider; read the "+
 			"signature of an event that came to the ingest URL")
 	}
-	if !a.erasures.ErasedAt(e.ID).IsZero() {
+	if !a.Erasures.ErasedAt(e.ID).IsZero() {
 		return nil, web.WrongState("", "the payload of the event was erased, and its signature with it; let the provider "+
 			"send the event again")
 	}

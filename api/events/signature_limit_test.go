@@ -17,12 +17,12 @@ import (
 func TestExplanationsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish, ended := make(chan struct{}), make(chan error)
+		explain := func(*config.Endpoint, *event.Event) (*verify.Explanation, error) {
+			<-finish
+			return &verify.Explanation{}, nil
+		}
 		a := &signatures{turns: frame.NewTurns(maxExplanations, explanationWait),
-			explain: func(*config.Endpoint, *event.Event) (
-				*verify.Explanation, error) {
-				<-finish
-				return &verify.Explanation{}, nil
-			}}
+			events: &events{area: &area{Deps: Deps{Explain: explain}}}}
 		for range maxExplanations {
 			go func() { _, err := a.explainSoon(t.Context(), nil, nil); ended <- err }()
 		}

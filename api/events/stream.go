@@ -77,9 +77,7 @@ func (s *openStreams) release(key string) {
 
 // streams serves events as they are accepted.
 type streams struct {
-	*frame.Core
-	feed      *feed.Feed
-	keys      frame.Keys
+	*area
 	keepAlive time.Duration // longest time without data; 0 = 15 s
 	open      openStreams
 }
@@ -103,7 +101,7 @@ func (a *streams) streamEvents(w http.ResponseWriter, r *http.Request, key *conf
 		return err
 	}
 	defer a.open.release(key.ID)
-	watcher, err := a.feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
+	watcher, err := a.Feed.Watch(r.Context(), ep.Account, ep.ID, partitionsOf(ep), from)
 	if err != nil {
 		return web.ServiceUnavailable(err, "the event log cannot be read at the moment; try again")
 	}
@@ -234,7 +232,7 @@ func (s *sse) endReason(ctx context.Context) string {
 			return endShutdown
 		default:
 		}
-		_, err := s.streams.keys.Authenticate(s.key)
+		_, err := s.streams.Config.Authenticate(s.key)
 		switch {
 		case err == nil:
 			return s.followEndpoint(ctx)
@@ -248,7 +246,7 @@ func (s *sse) endReason(ctx context.Context) string {
 
 // followEndpoint follows the endpoint to a new partition, and returns the reason to end if the endpoint was deleted.
 func (s *sse) followEndpoint(ctx context.Context) string {
-	ep, presence := s.streams.ConfigReader.Endpoint(s.endpoint)
+	ep, presence := s.streams.Config.Endpoint(s.endpoint)
 	if presence != entity.Present {
 		return endEndpointDeleted
 	}

@@ -83,7 +83,7 @@ func (a *events) halts(s *event.Summary) map[string]string {
 }
 
 func (a *events) haltOf(s *event.Summary, x *event.Delivery) string {
-	ep, presence := a.ConfigReader.Endpoint(s.Endpoint)
+	ep, presence := a.Config.Endpoint(s.Endpoint)
 	switch presence {
 	case entity.Deleted:
 		return string(event.EndpointDeleted)

@@ -8,9 +8,6 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/egress"
-	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/sdk"
 )
 
@@ -41,21 +38,4 @@ type Area struct {
 type Portal struct {
 	URL     string   // address of its pages, without a trailing slash
 	Origins []string // of applications that may show it, such as https://app.example.com
-}
-
-// AreaDeps is what the API gives the area of a feature.
-type AreaDeps struct {
-	Core         *Core
-	Keyring      *seal.Keyring
-	Events       EventReader
-	Erasures     Erasures
-	Limits       Limits
-	Egress       egress.Policy
-	Leaks        *secrets.Scanner // with the rules for leaks
-	Receipts     *secrets.Scanner // with the rules for receipts
-	BaseURL      string
-	Portal       Portal
-	LimiterStore LimiterStore
-	// AnswerLarge sends what build returns as JSON when there is memory for it; maxBytes bounds its encoded size.
-	AnswerLarge func(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error
 }

@@ -11,6 +11,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"time"
@@ -19,9 +20,14 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/claim"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/jobs"
+	"github.com/eventrelay/relay/pkg/config/seal"
+	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
@@ -33,44 +39,86 @@ const (
 	catchUpWait            = 2 * time.Second
 )
 
-// Core is shared by the handlers of all resources: the clock, request bodies, and the lookup of what a path names.
+// Core is shared by the handlers of all resources: the services that they ask, the clock, request bodies, and the
+// lookup of what a path names.
 type Core struct {
+	Services
+	BaseURL       string
+	Portal        Portal
 	MaxBody       int64
 	RetentionDays int
 	// PreparationWait is how long the answer to a new job waits for the job to become ready.
 	PreparationWait time.Duration
 	Clock           func() time.Time
-	IDs             *id.Generator
-	ConfigReader    ConfigReader
 	// Waiting is the room for repeats that wait for the first call with their Idempotency-Key, and for replays that wait
 	// for another replay.
 	Waiting *wait.Room
+	// LeakScanner finds secrets in texts with the rules for leaks, ReceiptScanner with those for receipts.
+	LeakScanner, ReceiptScanner *secrets.Scanner
 	// EventEndpoint returns the endpoint of an event, or event.ErrNotFound.
 	EventEndpoint func(ctx context.Context, account string, d id.ID) (string, error)
 	// OwnEndpoint returns the endpoint that events sent to the tenant in the path go to. It creates it if there is none.
 	OwnEndpoint func(r *http.Request, key *config.Key) (*config.Endpoint, error)
+	// AnswerLarge sends what build returns as JSON when there is memory for it; maxBytes bounds its encoded size.
+	AnswerLarge func(ctx context.Context, w http.ResponseWriter, maxBytes int, build func() any) error
 }
 
-// ConfigReader finds in the configuration what a path or a body may name. A resource has the rest of the configuration
-// that it needs as a field of its own.
-type ConfigReader interface {
+// Services are what the handlers of several resources ask.
+type Services struct {
+	Log          *slog.Logger
+	Config       Configuration
+	Keyring      *seal.Keyring
+	Events       EventReader
+	Erasures     Erasures
+	Limits       Limits
+	LimiterStore LimiterStore
+	Answers      Answers
+	Egress       egress.Policy // zero: only public addresses
+	IDs          *id.Generator
+}
+
+// Configuration is the configuration log as far as the API uses it: a config.Control, which documents the methods. A
+// change returns after this node has applied it.
+type Configuration interface {
+	entity.Access             // for config.Get, List, Create, Update and Delete
+	Account() *entity.Account // nil before there is one
+	Sync(ctx context.Context) error
+
+	Authenticate(key string) (*config.Key, error)
+	MarkUsedFromBrowser(k *config.Key)
+	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
+	Keys(account string) []*config.Key
+	RevokeKey(ctx context.Context, key string) error
+
 	Endpoint(id string) (*config.Endpoint, entity.Presence)
 	EndpointByToken(token string) *config.Endpoint
 	Endpoints(account string, beforeSeq int64, limit int) ([]*config.Endpoint, bool)
-	Tenant(account, name string) *config.Tenant
-	// TenantEndpoints returns the endpoints of a tenant, oldest first; none if there is no such tenant.
-	TenantEndpoints(account, name string) []*config.Endpoint
-	Catalogue
-	Sync(ctx context.Context) error
-}
+	EndpointsWhere(account string, beforeSeq int64, limit int, match func(*config.Endpoint) (yes, stop bool),
+	) ([]*config.Endpoint, bool)
+	CreateEndpoint(ctx context.Context, e *config.Endpoint) (*config.Endpoint, error)
+	UpdateEndpoint(ctx context.Context, id string, change func(*config.Endpoint) error) (*config.Endpoint, error)
+	CheckCreate(e *config.Endpoint) error
+	CheckUpdate(e *config.Endpoint, change func(*config.Endpoint) error) (*config.Endpoint, error)
+	DeleteEndpoint(ctx context.Context, id string, rev int64) error
 
-// Catalogue reads the types of events.
-type Catalogue interface {
-	// EventTypeAt returns the type with a name, nil if the owner of the endpoint must not know it.
+	Tenant(account, name string) *config.Tenant
+	TenantEndpoints(account, name string) []*config.Endpoint
+	PutTenant(ctx context.Context, account, name string, change func(*config.Tenant) error) (*config.Tenant, error)
+	DeleteTenant(ctx context.Context, t *config.Tenant) error
+
 	EventTypeAt(ep *config.Endpoint, name string) *config.EventType
-	// Mismatch says where the data of an event does not match the schema of its type. It adds its work to spent, which
-	// all events of a request share.
 	Mismatch(ep *config.Endpoint, kind string, data []byte, spent *int) *event.Mismatch
+
+	AlertSettings() *alerting.AlertSettings
+	UpdateAlertSettings(ctx context.Context, change func(*alerting.AlertSettings) error) (*alerting.AlertSettings, error)
+	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
+	AlertPage(account string, beforeSeq int64, limit int, keep func(*alerting.Alert) bool) ([]*alerting.Alert, bool)
+
+	Recovery(id string) (*jobs.Recovery, entity.Presence)
+	Recoveries(account string, beforeSeq int64, limit int, keep func(*jobs.Recovery) bool) ([]*jobs.Recovery, bool)
+	AddRecovery(ctx context.Context, j *jobs.Recovery) (*jobs.Recovery, error)
+	UpdateRecovery(ctx context.Context, id string, change func(*jobs.Recovery) error) (*jobs.Recovery, error)
+	RecoveriesChanged() <-chan struct{}
 }
 
 // Now is the time in milliseconds, as in ids and answers.
@@ -88,7 +136,7 @@ func (c *Core) RequestTime(r *http.Request) time.Time {
 func (c *Core) TenantInPath(r *http.Request, key *config.Key) (*config.Tenant, error) {
 	name := web.InfoOf(r).Vars["tenant"]
 	find := func(name string) (*config.Tenant, entity.Presence) {
-		if t := c.ConfigReader.Tenant(key.Account, name); t != nil {
+		if t := c.Config.Tenant(key.Account, name); t != nil {
 			return t, entity.Present
 		}
 		return nil, entity.Unknown
@@ -146,7 +194,7 @@ func CreateOnce[P any](ctx context.Context, create func(context.Context, P) (P, 
 
 // EndpointInPath returns the endpoint that the path names, or the 404.
 func (c *Core) EndpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
-	e := Find(r.Context(), c, c.ConfigReader.Endpoint, web.InfoOf(r).Vars["endpoint"])
+	e := Find(r.Context(), c, c.Config.Endpoint, web.InfoOf(r).Vars["endpoint"])
 	if e == nil || !Owns(key, e) {
 		return nil, web.Missing("there is no such endpoint")
 	}
@@ -168,7 +216,7 @@ func (c *Core) DestinationInPath(r *http.Request, key *config.Key) (*config.Endp
 
 // PresentEndpoint returns the account's endpoint with that id, or nil if it does not exist or was deleted.
 func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
-	e, presence := c.ConfigReader.Endpoint(name)
+	e, presence := c.Config.Endpoint(name)
 	if presence != entity.Present || e.Account != account {
 		return nil
 	}
@@ -181,7 +229,7 @@ func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
 func (c *Core) CatchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpWait)
 	defer cancel()
-	_ = c.ConfigReader.Sync(ctx)
+	_ = c.Config.Sync(ctx)
 }
 
 // EventInPath returns the id of the event that the path names, or the 404 when the id is malformed or the event's
@@ -198,7 +246,7 @@ func (c *Core) EventInPath(r *http.Request, key *config.Key) (id.ID, error) {
 	if err != nil {
 		return d, ToWebError(err)
 	}
-	if e := Find(r.Context(), c, c.ConfigReader.Endpoint, endpoint); e == nil || !Owns(key, e) {
+	if e := Find(r.Context(), c, c.Config.Endpoint, endpoint); e == nil || !Owns(key, e) {
 		return d, ToWebError(event.ErrNotFound)
 	}
 	return d, nil
@@ -233,13 +281,6 @@ func (c *Core) RetryUntilDone(ctx context.Context, try func() (done bool, err er
 
 // ErrNoDestination is the 404 of a destination.
 func ErrNoDestination() error { return web.Missing("there is no such destination") }
-
-// Keys authenticates API keys.
-type Keys interface {
-	Authenticate(key string) (*config.Key, error)
-	// MarkUsedFromBrowser records that a browser has sent the key. It does not wait.
-	MarkUsedFromBrowser(k *config.Key)
-}
 
 // KeyUses counts every request with a valid API key, for the audit log.
 type KeyUses interface {

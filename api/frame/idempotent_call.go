@@ -89,9 +89,6 @@ func RotatedBy(r *http.Request) string {
 // IdempotentCalls remembers the answers of requests with an Idempotency-Key.
 type IdempotentCalls struct {
 	*Core
-	Answers Answers
-	Keyring *seal.Keyring
-	Log     *slog.Logger
 	// ClaimLife is how long a call may run before its claim may be taken over.
 	ClaimLife time.Duration
 }
@@ -237,7 +234,7 @@ func (a *IdempotentCalls) isBefore(held *config.Answer, account, tenant string) 
 	if tenant == "" {
 		return false
 	}
-	t := a.ConfigReader.Tenant(account, tenant)
+	t := a.Config.Tenant(account, tenant)
 	return t != nil && held.Seq < t.Seq && held.CreatedAt.Before(t.CreatedAt)
 }
 
@@ -399,7 +396,7 @@ func (a *IdempotentCalls) answerRepeat(
 
 // CurrentKey returns who makes a long request, as the configuration says now: the session of a Call, otherwise the API
 // key. The error is config.ErrLease while this node cannot confirm it, otherwise the 401.
-func CurrentKey(keys Keys, r *http.Request) (*config.Key, error) {
+func CurrentKey(keys Configuration, r *http.Request) (*config.Key, error) {
 	if check := config.SessionCheck(r.Context()); check != nil {
 		key, err := check()
 		if _, answered := errors.AsType[*web.Error](err); err != nil && !answered && !errors.Is(err, config.ErrLease) {

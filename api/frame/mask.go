@@ -48,7 +48,7 @@ func (c *Core) ViewerOf(key *config.Key) Viewer {
 }
 
 // isToken reports whether a text is the token of an ingest URL, or one that was replaced and still counts.
-func (c *Core) isToken(text string) bool { return c.ConfigReader.EndpointByToken(text) != nil }
+func (c *Core) isToken(text string) bool { return c.Config.EndpointByToken(text) != nil }
 
 // MaskTokens masks the tokens of ingest URLs in a text of others: a provider may send the URL that it calls, in a body
 // or in headers such as Referer.

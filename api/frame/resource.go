@@ -20,7 +20,6 @@ type view interface{ SetWarnings([]wire.Warning) }
 // does not support the operation, or uses the default. Handlers in own replace the defaults.
 type Resource[E any, P entity.Entity[E], V view] struct {
 	*Core
-	Config  entity.Access
 	Object  string // NAME, in paths and answers
 	Missing string // message of the 404; empty: "there is no such NAME"
 

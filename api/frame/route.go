@@ -85,10 +85,8 @@ func Finds[T any](lookUp func(*http.Request, *config.Key) (T, error)) PathCheck 
 
 // RouterConfig says who may use the routes, and what is not theirs.
 type RouterConfig struct {
-	Keys     Keys
 	Uses     KeyUses
 	Refusals Refusals // may be nil
-	Limits   Limits
 	Tenants  TenantOperations
 	Rates    [classes]int // read, write and send: requests a second of one key, on all nodes together; 0 = no limit
 	Hosts    web.Hosts
@@ -100,11 +98,11 @@ type RouterConfig struct {
 // Router finds the handler of a request and checks who may use it. mux only matches paths, because handlers here
 // return errors.
 type Router struct {
+	*Core
 	RouterConfig
-	Bodies  *bodyBudget
-	mux     *mux.Router
-	Routes  map[string]Route       // by path, which is also the name of the mux route
-	isToken func(text string) bool // see Core.isToken
+	Bodies *bodyBudget
+	mux    *mux.Router
+	Routes map[string]Route // by path, which is also the name of the mux route
 
 	beforeEndpoint, afterEndpoint string // the parts of SendPath around its variable
 }
@@ -113,8 +111,8 @@ type Router struct {
 // no path is cleaned by a redirect.
 func NewRouter(cfg RouterConfig, routes []Route, repeats *IdempotentCalls) *Router {
 	rt := &Router{
-		RouterConfig: cfg, Bodies: newBodyBudget(), mux: mux.NewRouter().SkipClean(true).UseEncodedPath(),
-		Routes: map[string]Route{}, isToken: repeats.isToken,
+		Core: repeats.Core, RouterConfig: cfg, Bodies: newBodyBudget(), Routes: map[string]Route{},
+		mux: mux.NewRouter().SkipClean(true).UseEncodedPath(),
 	}
 	for _, x := range routes {
 		if post := x.Methods["POST"]; post != nil && !x.Sends && !x.Computes {
@@ -180,7 +178,7 @@ func (rt *Router) Serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	rt.Uses.RecordUse(key.Account, key.ID, key.Name, web.InfoOf(r).Client)
 	if isFromScript(r) {
-		rt.Keys.MarkUsedFromBrowser(key)
+		rt.Config.MarkUsedFromBrowser(key)
 	}
 	return rt.ServeFor(w, r, key)
 }
@@ -272,7 +270,7 @@ func (rt *Router) authenticate(r *http.Request) (*config.Key, error) {
 			Message: "send an API key: Authorization: Bearer <API_KEY>"}
 	}
 	if text, ok := web.Bearer(r); ok {
-		key, err := rt.Keys.Authenticate(text)
+		key, err := rt.Config.Authenticate(text)
 		if !errors.Is(err, config.ErrInvalidKey) {
 			return key, ToWebError(err)
 		}

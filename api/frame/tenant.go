@@ -85,7 +85,7 @@ func (c *Core) TenantFilter(from FilterSource, key *config.Key) func(endpoint st
 // endpointsOf returns the ids of the endpoints of tenants: those in asked, if there are any.
 func (c *Core) endpointsOf(account string, tenants, asked []string) (all []string) {
 	for _, name := range tenants {
-		for _, e := range c.ConfigReader.TenantEndpoints(account, name) {
+		for _, e := range c.Config.TenantEndpoints(account, name) {
 			if len(asked) == 0 || slices.Contains(asked, e.ID) {
 				all = append(all, e.ID)
 			}

@@ -6,7 +6,6 @@ package jobs
 import (
 	"context"
 	"crypto/sha256"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -19,20 +18,20 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 )
 
-// Deps are the dependencies of the area.
+// Deps are what only this area asks.
 type Deps struct {
-	Core       *frame.Core
-	Events     frame.EventReader
-	Erasures   frame.Erasures
-	Runs       Runs
-	Selection  Selector
-	Commands   Commander
-	Keys       frame.Keys
-	Reverify   Reverifier
-	Recoveries Recoveries
-	Recovery   RecoveryReader
-	Log        *slog.Logger
-	RunTimeout time.Duration // after which a run without progress is interrupted
+	Runs      Runs
+	Selection Selector
+	Commands  Commander
+	// Reverify checks the signature of a rejected event again.
+	Reverify Reverifier
+	Recovery RecoveryReader
+}
+
+// area is what all handlers of the area have.
+type area struct {
+	*frame.Core
+	Deps
 }
 
 // Area serves replays, runs and recovery jobs.
@@ -43,18 +42,11 @@ type Area struct {
 	watch      runWatch
 }
 
-// New builds the area.
-func New(d *Deps) *Area {
-	return &Area{
-		replays: &replays{
-			Core: d.Core, planner: &planner{Core: d.Core, selection: d.Selection, reverify: d.Reverify}, events: d.Events,
-			erasures: d.Erasures, runs: d.Runs, selection: d.Selection, commands: d.Commands, keys: d.Keys,
-			reverify: d.Reverify,
-		},
-		runs:       &runs{Core: d.Core, runs: d.Runs, selection: d.Selection},
-		recoveries: &recoveries{Core: d.Core, config: d.Recoveries, recovery: d.Recovery},
-		watch:      runWatch{Core: d.Core, runs: d.Runs, selection: d.Selection, log: d.Log, timeout: d.RunTimeout},
-	}
+// New builds the area. A run without progress is interrupted after runTimeout.
+func New(c *frame.Core, d Deps, runTimeout time.Duration) *Area {
+	all := &area{c, d}
+	return &Area{replays: &replays{area: all, planner: &planner{all}}, runs: &runs{all}, recoveries: &recoveries{all},
+		watch: runWatch{all, runTimeout}}
 }
 
 // Routes returns the routes of the area.
@@ -123,15 +115,6 @@ type Runs interface {
 	ReplayRuns(account string, beforeSeq int64, limit int, keep func(*jobs.Run) bool) ([]*jobs.Run, bool)
 	// QueueingRuns returns the runs of all accounts that were created at since or later and are queueing.
 	QueueingRuns(since time.Time) []*jobs.Run
-}
-
-// Recoveries reads and changes recovery jobs in the configuration log.
-type Recoveries interface {
-	Recovery(id string) (*jobs.Recovery, entity.Presence)
-	Recoveries(account string, beforeSeq int64, limit int, keep func(*jobs.Recovery) bool) ([]*jobs.Recovery, bool)
-	AddRecovery(ctx context.Context, j *jobs.Recovery) (*jobs.Recovery, error)
-	UpdateRecovery(ctx context.Context, id string, change func(*jobs.Recovery) error) (*jobs.Recovery, error)
-	RecoveriesChanged() <-chan struct{}
 }
 
 // RecoveryReader reads the items of recovery jobs from the store.

@@ -25,9 +25,7 @@ const maxRecoveryRate = 100
 
 // recoveries serves recovery jobs.
 type recoveries struct {
-	*frame.Core
-	config   Recoveries
-	recovery RecoveryReader
+	*area
 }
 
 // createRecovery creates a job. The node that owns the endpoint's partition prepares it.
@@ -49,7 +47,7 @@ func (a *recoveries) createRecovery(w http.ResponseWriter, r *http.Request, key 
 	if c := frame.CallOf(r); c != nil {
 		job.ID = c.Subject.Text(id.Recovery)
 	}
-	job, err = frame.CreateOnce(r.Context(), a.config.AddRecovery, job, a.config.Recovery, job.ID)
+	job, err = frame.CreateOnce(r.Context(), a.Config.AddRecovery, job, a.Config.Recovery, job.ID)
 	switch {
 	case errors.Is(err, jobs.ErrTooManyOpenRecoveries):
 		return web.WrongState("", "too many recovery jobs are open; cancel some of them or wait until they end")
@@ -70,7 +68,7 @@ func (a *recoveries) checkTenant(key *config.Key) error {
 	if key.Tenant == "" {
 		return nil
 	}
-	all, _ := a.config.Recoveries(key.Account, 0, maxTenantJobs, func(j *jobs.Recovery) bool { return a.sees(key, j) })
+	all, _ := a.Config.Recoveries(key.Account, 0, maxTenantJobs, func(j *jobs.Recovery) bool { return a.sees(key, j) })
 	open := 0
 	for _, j := range all {
 		if !j.State.Ended() {
@@ -117,7 +115,7 @@ func (a *recoveries) readRecoveryInput(body []byte, key *config.Key) (*jobs.Reco
 	if in.Err != nil {
 		return nil, in.Err
 	}
-	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
+	ep, presence := a.Config.Endpoint(job.Endpoint)
 	if presence != entity.Present || !frame.Owns(key, ep) {
 		return nil, &web.Error{
 			Status: http.StatusNotFound, Type: web.NotFound, Param: "endpoint_id", Message: "there is no such endpoint",
@@ -140,8 +138,8 @@ func (a *recoveries) awaitPrepared(ctx context.Context, job *jobs.Recovery) *job
 	timeout := time.NewTimer(a.PreparationWait)
 	defer timeout.Stop()
 	for {
-		changed := a.config.RecoveriesChanged()
-		if newer, presence := a.config.Recovery(job.ID); presence == entity.Present {
+		changed := a.Config.RecoveriesChanged()
+		if newer, presence := a.Config.Recovery(job.ID); presence == entity.Present {
 			job = newer
 		}
 		if job.State != jobs.RecoveryPreparing {
@@ -184,7 +182,7 @@ func (a *recoveries) readRecovery(w http.ResponseWriter, r *http.Request, key *c
 // recoveryInPath returns the job that the path names, or the 404.
 func (a *recoveries) recoveryInPath(r *http.Request, key *config.Key) (*jobs.Recovery, error) {
 	a.CatchUp(r.Context())
-	job, presence := a.config.Recovery(web.InfoOf(r).Vars["recovery"])
+	job, presence := a.Config.Recovery(web.InfoOf(r).Vars["recovery"])
 	if presence != entity.Present || !a.sees(key, job) || a.Now().Sub(job.CreatedAt) >= jobs.RecoveryRetention {
 		return nil, web.Missing("there is no such recovery job, or it is older than 30 days")
 	}
@@ -196,7 +194,7 @@ func (a *recoveries) sees(key *config.Key, job *jobs.Recovery) bool {
 	if key.Tenant == "" {
 		return job.Account == key.Account
 	}
-	ep, presence := a.ConfigReader.Endpoint(job.Endpoint)
+	ep, presence := a.Config.Endpoint(job.Endpoint)
 	return presence == entity.Present && frame.Owns(key, ep)
 }
 
@@ -209,7 +207,7 @@ func (a *recoveries) listRecoveries(w http.ResponseWriter, r *http.Request, key 
 		return err
 	}
 	oldest := a.Now().Add(-jobs.RecoveryRetention)
-	found, more := a.config.Recoveries(key.Account, page.Before, page.Limit, func(j *jobs.Recovery) bool {
+	found, more := a.Config.Recoveries(key.Account, page.Before, page.Limit, func(j *jobs.Recovery) bool {
 		return j.CreatedAt.After(oldest) && a.sees(key, j) && ofTenant(j.Endpoint) &&
 			(len(states) == 0 || slices.Contains(states, j.State)) &&
 			(len(endpoints) == 0 || slices.Contains(endpoints, j.Endpoint))
@@ -244,7 +242,7 @@ func (a *recoveries) listRecoveryItems(w http.ResponseWriter, r *http.Request, k
 	}
 	out := frame.List[wire.RecoveryItem]{Data: []wire.RecoveryItem{}}
 	if items > 0 {
-		page, err := a.recovery.RecoveryItems(r.Context(), event.RecoveryJob{
+		page, err := a.Recovery.RecoveryItems(r.Context(), event.RecoveryJob{
 			Account: job.Account, ID: job.ID, Selection: job.Selection, From: first, Total: items,
 			Reserved: job.Reserved, UnsentReason: job.State.UnsentReason(),
 		}, int(min(last.Seq(), int64(items))), limit, states)
@@ -297,14 +295,14 @@ func (a *recoveries) actOnRecovery(w http.ResponseWriter, r *http.Request, key *
 		return in.Err
 	}
 	// Another node may have shown the client a state that this node has not applied yet.
-	if err := a.ConfigReader.Sync(r.Context()); err != nil {
+	if err := a.Config.Sync(r.Context()); err != nil {
 		return err
 	}
 	if c := frame.CallOf(r); c != nil {
 		x.call = c.Subject.String()
 	}
 	act := func(j *jobs.Recovery) error { return a.applyAction(j, x) }
-	job, err = a.config.UpdateRecovery(r.Context(), job.ID, act)
+	job, err = a.Config.UpdateRecovery(r.Context(), job.ID, act)
 	if err != nil {
 		return err
 	}
@@ -384,7 +382,7 @@ func actionsOf(s jobs.RecoveryState) []string {
 
 // otherSendingJob returns another job that currently sends to a destination of this one, nil if there is none.
 func (a *recoveries) otherSendingJob(j *jobs.Recovery) *jobs.Recovery {
-	jobs, _ := a.config.Recoveries(j.Account, 0, 1, func(x *jobs.Recovery) bool {
+	jobs, _ := a.Config.Recoveries(j.Account, 0, 1, func(x *jobs.Recovery) bool {
 		return x.ID != j.ID && x.State.Sending() && x.Overlaps(j)
 	})
 	if len(jobs) == 0 {
@@ -400,7 +398,7 @@ func errOtherJobSends(other *jobs.Recovery) error {
 
 // addNeeds adds the jobs that wait for an approval to what needs a person.
 func (a *recoveries) addNeeds(to *wire.OverviewNeeds, account string) {
-	waiting, _ := a.config.Recoveries(account, 0, math.MaxInt, func(j *jobs.Recovery) bool {
+	waiting, _ := a.Config.Recoveries(account, 0, math.MaxInt, func(j *jobs.Recovery) bool {
 		return j.State == jobs.RecoveryAwaitingApproval
 	})
 	for _, j := range waiting {
@@ -438,14 +436,14 @@ func (a *recoveries) progressOf(ctx context.Context, jobs ...*jobs.Recovery) (pr
 		return p, nil
 	}
 	var err error
-	if p.counts, p.asOf, err = a.recovery.RecoveryCounts(ctx, account, unsettled...); err != nil {
+	if p.counts, p.asOf, err = a.Recovery.RecoveryCounts(ctx, account, unsettled...); err != nil {
 		return p, err
 	}
 	for job, c := range p.counts {
 		if c.Failed == 0 {
 			continue
 		}
-		if p.failures[job], err = a.recovery.RecoveryFailures(ctx, account, job); err != nil {
+		if p.failures[job], err = a.Recovery.RecoveryFailures(ctx, account, job); err != nil {
 			return p, err
 		}
 	}

@@ -51,9 +51,7 @@ type selectionInput struct {
 
 // planner validates what a replay selects and counts what it will send.
 type planner struct {
-	*frame.Core
-	selection Selector
-	reverify  Reverifier
+	*area
 }
 
 func (a *planner) newSelection(body []byte, key *config.Key) (*selection, *selectionInput) {
@@ -308,7 +306,7 @@ func (a *planner) endpointsWhere(
 			return nil, ctx.Err()
 		}
 		var page []*config.Endpoint
-		page, more = a.ConfigReader.Endpoints(account, before, endpointsPage)
+		page, more = a.Config.Endpoints(account, before, endpointsPage)
 		for _, e := range page {
 			yes, enough := match(e)
 			if yes {

@@ -121,7 +121,7 @@ func idsOf(events []selectedEvent) []id.ID {
 // is, and each duplicate can be replayed by its id.
 func (a *planner) plan(ctx context.Context, s *selection) (*plan, error) {
 	p := &plan{signed: make(map[signedContent]bool)}
-	err := a.selection.Select(ctx, s.query, func(page []event.Match) error {
+	err := a.Selection.Select(ctx, s.query, func(page []event.Match) error {
 		var undecided []selectedEvent
 		for i := range page {
 			if err := p.countMatch(); err != nil {
@@ -222,7 +222,7 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 
 // unverified reports whether an endpoint exists and does not verify signatures.
 func (a *planner) unverified(endpoint string) bool {
-	ep, presence := a.ConfigReader.Endpoint(endpoint)
+	ep, presence := a.Config.Endpoint(endpoint)
 	return presence == entity.Present && ep.Verification == nil
 }
 
@@ -253,7 +253,7 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, p *p
 	for len(undecided) > 0 {
 		var page []selectedEvent
 		page, undecided = nextPage(undecided)
-		stored, err := a.selection.Stored(ctx, s.query.Account, idsOf(page))
+		stored, err := a.Selection.Stored(ctx, s.query.Account, idsOf(page))
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +264,7 @@ func (a *planner) destinationCountByBody(ctx context.Context, s *selection, p *p
 				continue
 			}
 			if e.Verdict == event.VerdictRejected && ep.Verification != nil {
-				hash, reason, err := a.reverify(ep, e.Event)
+				hash, reason, err := a.Reverify(ep, e.Event)
 				if err != nil {
 					return nil, err
 				}

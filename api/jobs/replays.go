@@ -28,16 +28,9 @@ const (
 
 // replays delivers stored events again.
 type replays struct {
-	*frame.Core
-	planner   *planner
-	events    frame.EventReader
-	erasures  frame.Erasures
-	runs      Runs
-	selection Selector
-	commands  Commander
-	keys      frame.Keys
-	reverify  Reverifier
-	scopes    activeScopes
+	*area
+	planner *planner
+	scopes  activeScopes
 }
 
 // replayEvents replays a selection in three steps: it counts the selection behind a read-your-writes fence, writes
@@ -123,7 +116,7 @@ func (a *replays) createRun(ctx context.Context, r *http.Request, s *selection, 
 	}
 	var added *jobs.Run
 	err = a.RetryUntilDone(ctx, func() (bool, error) {
-		added, err = a.runs.AddRun(ctx, run)
+		added, err = a.Runs.AddRun(ctx, run)
 		return !errors.Is(err, jobs.ErrEndpointBusy), err
 	})
 	return added, err
@@ -168,7 +161,7 @@ func (a *replays) queuePlan(ctx context.Context, r *http.Request, s *selection, 
 // confirm it.
 func (a *replays) reauthenticate(ctx context.Context, r *http.Request) error {
 	return a.RetryUntilDone(ctx, func() (bool, error) {
-		key, err := frame.CurrentKey(a.keys, r)
+		key, err := frame.CurrentKey(a.Config, r)
 		if err != nil {
 			return !errors.Is(err, config.ErrLease), err
 		}
@@ -207,7 +200,7 @@ func (q *runQueuer) queueOnlyPage(ctx context.Context, works []*event.Work) (*jo
 func (q *runQueuer) produce(ctx context.Context, works []*event.Work) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
-	n, err := q.replays.commands.Commands(ctx, works)
+	n, err := q.replays.Commands.Commands(ctx, works)
 	q.run.Queued += n
 	switch {
 	case err == nil:
@@ -224,7 +217,7 @@ func (q *runQueuer) produce(ctx context.Context, works []*event.Work) error {
 func (q *runQueuer) commandsOf(ctx context.Context, page []selectedEvent) ([]*event.Work, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	stored, err := q.replays.selection.Stored(ctx, q.selection.query.Account, idsOf(page))
+	stored, err := q.replays.Selection.Stored(ctx, q.selection.query.Account, idsOf(page))
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +250,7 @@ func (q *runQueuer) recordProgress(ctx context.Context, alter func(*jobs.Run)) (
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 	defer cancel()
 	ended := false
-	run, err := q.replays.runs.ChangeRun(ctx, q.run.ID, func(r *jobs.Run) error {
+	run, err := q.replays.Runs.ChangeRun(ctx, q.run.ID, func(r *jobs.Run) error {
 		r.Queued = q.run.Queued // the node that marked the run interrupted did not count these
 		if ended = r.State != jobs.RunQueueing; !ended {
 			alter(r)
@@ -329,7 +322,7 @@ func (a *replays) answerEarlierRun(w http.ResponseWriter, r *http.Request, dry b
 		return false, nil
 	}
 	err = a.RetryUntilDone(r.Context(), func() (bool, error) {
-		run, _ := a.runs.ReplayRun(c.Subject.Text(id.Run))
+		run, _ := a.Runs.ReplayRun(c.Subject.Text(id.Run))
 		switch {
 		case run == nil:
 			return true, nil // creating the run is conditional: of two concurrent calls one succeeds
@@ -362,7 +355,7 @@ func (a *replays) answerAfterConflict(w http.ResponseWriter, r *http.Request, er
 	if c == nil || !errors.Is(err, config.ErrConflict) {
 		return err
 	}
-	if run, _ := a.runs.ReplayRun(c.Subject.Text(id.Run)); run != nil {
+	if run, _ := a.Runs.ReplayRun(c.Subject.Text(id.Run)); run != nil {
 		return answerRun(w, run)
 	}
 	return err
@@ -386,7 +379,7 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if err != nil {
 		return err
 	}
-	d, err := a.events.Event(r.Context(), key.Account, asked)
+	d, err := a.Events.Event(r.Context(), key.Account, asked)
 	if err != nil {
 		return err
 	}
@@ -411,11 +404,11 @@ func (a *replays) replayEvent(w http.ResponseWriter, r *http.Request, key *confi
 	if answered, err := a.answerEarlierRun(w, r, false); answered || err != nil {
 		return err
 	}
-	ep, presence := a.ConfigReader.Endpoint(d.Endpoint)
+	ep, presence := a.Config.Endpoint(d.Endpoint)
 	if presence != entity.Present {
 		return web.WrongState("", "the event's endpoint was deleted, so there is no destination to deliver to")
 	}
-	if !a.erasures.ErasedAt(d.ID).IsZero() {
+	if !a.Erasures.ErasedAt(d.ID).IsZero() {
 		return web.WrongState("", "the event's payload was erased, so there is nothing to deliver")
 	}
 	for _, dest := range only {
@@ -473,7 +466,7 @@ func (a *replays) replayable(ep *config.Endpoint, e *event.Event, in *frame.Inpu
 			"the event is delivered unchecked")
 		return nil
 	}
-	_, reason, err := a.reverify(ep, e)
+	_, reason, err := a.Reverify(ep, e)
 	if err != nil {
 		return err
 	}
@@ -528,7 +521,7 @@ func (a *replays) queueEvent(
 		State: jobs.RunQueueing, Events: 1, Tenant: key.Tenant,
 	}
 	q := a.newQueuer(run)
-	switch _, err = a.runs.AddRun(r.Context(), run); {
+	switch _, err = a.Runs.AddRun(r.Context(), run); {
 	case errors.Is(err, config.ErrLevel): // an upgrade is not finished: the event is replayed without a run
 		q.unrecorded = true
 	case err != nil:

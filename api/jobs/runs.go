@@ -19,9 +19,7 @@ import (
 
 // runs serves replay runs.
 type runs struct {
-	*frame.Core
-	runs      Runs
-	selection Selector
+	*area
 }
 
 func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -33,7 +31,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if err != nil {
 		return err
 	}
-	runs, more := a.runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *jobs.Run) bool {
+	runs, more := a.Runs.ReplayRuns(key.Account, p.Before, p.Limit, func(run *jobs.Run) bool {
 		asked := func(endpoint string) bool { return slices.Contains(endpoints, endpoint) }
 		return a.sees(key, run) && (ofTenant("") || slices.ContainsFunc(run.Endpoints, ofTenant)) &&
 			(len(states) == 0 || slices.Contains(states, run.ReportedState())) &&
@@ -49,7 +47,7 @@ func (a *runs) listRuns(w http.ResponseWriter, r *http.Request, key *config.Key)
 // sees reports whether a key sees a run: that of a tenant those that replay events of its endpoints alone.
 func (a *runs) sees(key *config.Key, run *jobs.Run) bool {
 	foreign := func(name string) bool {
-		e, presence := a.ConfigReader.Endpoint(name)
+		e, presence := a.Config.Endpoint(name)
 		return presence != entity.Present || !frame.Owns(key, e)
 	}
 	return run.Account == key.Account &&
@@ -58,7 +56,7 @@ func (a *runs) sees(key *config.Key, run *jobs.Run) bool {
 
 // inPath returns the run that the path names, or the 404.
 func (a *runs) inPath(r *http.Request, key *config.Key) (*jobs.Run, error) {
-	run := frame.Find(r.Context(), a.Core, a.runs.ReplayRun, web.InfoOf(r).Vars["run"])
+	run := frame.Find(r.Context(), a.Core, a.Runs.ReplayRun, web.InfoOf(r).Vars["run"])
 	if run == nil || !a.sees(key, run) {
 		return nil, web.Missing("there is no such run, or it is older than 30 days")
 	}
@@ -96,7 +94,7 @@ func (a *runs) actOnRun(w http.ResponseWriter, r *http.Request, key *config.Key)
 	if in.Err != nil {
 		return in.Err
 	}
-	if run, err = a.runs.CancelRun(r.Context(), run.ID); err != nil {
+	if run, err = a.Runs.CancelRun(r.Context(), run.ID); err != nil {
 		return err
 	}
 	return a.answerRun(w, r, run)
@@ -121,7 +119,7 @@ func (a *runs) runViews(w http.ResponseWriter, r *http.Request, runs []*jobs.Run
 	for i, run := range runs {
 		names[i] = run.ID
 	}
-	counts, asOf, err := a.selection.RecoveryCounts(r.Context(), runs[0].Account, names...)
+	counts, asOf, err := a.Selection.RecoveryCounts(r.Context(), runs[0].Account, names...)
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +149,8 @@ const (
 
 // runWatch interrupts the runs that make no progress.
 type runWatch struct {
-	*frame.Core
-	runs      Runs
-	selection Selector
-	log       *slog.Logger
-	timeout   time.Duration // of a run that makes no progress
+	*area
+	timeout time.Duration // of a run that makes no progress
 }
 
 // observed is what a check has seen of the queueing runs.
@@ -191,7 +186,7 @@ func (w *runWatch) run(ctx context.Context) error {
 func (w *runWatch) checkRuns(ctx context.Context, last observed) observed {
 	now := time.Now()
 	next := observed{w.Now().Add(-jobs.MaxRunDuration), map[string]observedRun{}}
-	for _, run := range w.runs.QueueingRuns(last.since) {
+	for _, run := range w.Runs.QueueingRuns(last.since) {
 		s, known := last.runs[run.ID]
 		if !known || s.rev != run.Rev {
 			s = observedRun{run.Rev, now}
@@ -204,7 +199,7 @@ func (w *runWatch) checkRuns(ctx context.Context, last observed) observed {
 			continue
 		}
 		if err := w.interruptRun(ctx, run); err != nil && ctx.Err() == nil {
-			w.log.LogAttrs(ctx, slog.LevelWarn, "cannot interrupt a replay run without progress", slog.String("run", run.ID),
+			w.Log.LogAttrs(ctx, slog.LevelWarn, "cannot interrupt a replay run without progress", slog.String("run", run.ID),
 				slog.Any("error", err))
 		}
 	}
@@ -223,11 +218,11 @@ func (w *runWatch) interruptRun(ctx context.Context, run *jobs.Run) error {
 	if err != nil {
 		reached = id.ID{} // no page was recorded yet
 	}
-	counted, err := w.selection.CountCommands(ctx, run.ID, run.UpdatedAt.Add(-commandClockSkew), reached)
+	counted, err := w.Selection.CountCommands(ctx, run.ID, run.UpdatedAt.Add(-commandClockSkew), reached)
 	if err != nil {
 		return err
 	}
-	_, err = w.runs.ChangeRun(ctx, run.ID, func(r *jobs.Run) error {
+	_, err = w.Runs.ChangeRun(ctx, run.ID, func(r *jobs.Run) error {
 		if r.Rev != run.Rev {
 			return errRunChanged
 		}
@@ -239,7 +234,7 @@ func (w *runWatch) interruptRun(ctx context.Context, run *jobs.Run) error {
 		return nil
 	}
 	if err == nil {
-		w.log.LogAttrs(ctx, slog.LevelWarn, "interrupted a replay run whose node made no progress",
+		w.Log.LogAttrs(ctx, slog.LevelWarn, "interrupted a replay run whose node made no progress",
 			slog.String("run", run.ID),
 			slog.Int("queued", run.Queued+counted))
 	}

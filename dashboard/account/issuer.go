@@ -59,7 +59,7 @@ func fromIssuer(v *frame.Visit) error {
 		if who, err = client.Finish(ctx, begun, answer); err != nil {
 			return nil, err
 		}
-		return v.Deps.People.SignInIdentity(ctx, who, v.Renews(who.UserID()))
+		return v.Deps.Control.SignInIdentity(ctx, who, v.Renews(who.UserID()))
 	})
 	refused, isRefusal := errors.AsType[*oidc.Refusal](err)
 	switch {
@@ -85,7 +85,7 @@ func refuseIdentity(v *frame.Visit, who config.Identity, refused *oidc.Refusal) 
 			slog.String("request_id", web.InfoOf(v.R).ID))
 	}
 	if who.Subject != "" {
-		if err := v.Deps.People.EndIdentity(v.R.Context(), who); err != nil {
+		if err := v.Deps.Control.EndIdentity(v.R.Context(), who); err != nil {
 			return err
 		}
 		if v.Session.User == who.UserID() {

@@ -42,9 +42,9 @@ func showKeys(v *frame.Visit, f *frame.Form, made frame.MadeKey) error {
 	p := &keysPage{Form: f, Lifetimes: frame.Lifetimes, BaseURL: v.Config.BaseURL, MadeKey: made}
 	now := v.Now()
 	var ended []keyRow
-	for _, k := range v.Deps.Keys.Keys(v.Person.Account) {
+	for _, k := range v.Deps.Control.Keys(v.Person.Account) {
 		row := keyRow{Key: k, Expired: !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt)}
-		row.NotSet = !v.Deps.Keys.IsSet(k)
+		row.NotSet = !v.Deps.Control.IsSet(k)
 		if row.Active = k.RevokedAt.IsZero() && !row.Expired && !row.NotSet; row.Active {
 			p.Keys = append(p.Keys, row)
 		} else {
@@ -80,7 +80,7 @@ func addUses(v *frame.Visit, p *keysPage) {
 
 // revokeKey revokes an API key, whose name the person has typed.
 func revokeKey(v *frame.Visit) error {
-	all := v.Deps.Keys.Keys(v.Person.Account)
+	all := v.Deps.Control.Keys(v.Person.Account)
 	i := slices.IndexFunc(all, func(k *config.Key) bool { return k.ID == v.Vars["key"] })
 	if i < 0 {
 		return web.Missing("There is no such API key any more. Nothing was changed.")
@@ -90,7 +90,7 @@ func revokeKey(v *frame.Visit) error {
 		v.Status = http.StatusBadRequest
 		return showKeys(v, frame.ScopeForm("To revoke a key, type its name. Nothing was revoked."), frame.MadeKey{})
 	}
-	if err := v.Deps.Keys.RevokeKey(v.R.Context(), k.ID); err != nil {
+	if err := v.Deps.Control.RevokeKey(v.R.Context(), k.ID); err != nil {
 		return err
 	}
 	return v.Redirect(frame.KeysPath, "Revoked. The key works on no node any more.")

@@ -50,7 +50,7 @@ func listPeople(v *frame.Visit) error { return showPeople(v, &peoplePage{}) }
 // showPeople shows who may sign in; without a form, that of a new invitation.
 func showPeople(v *frame.Visit, p *peoplePage) error {
 	p.Form = cmp.Or(p.Form, frame.ScopeForm(""))
-	users := v.Deps.Members.Users()
+	users := v.Deps.Control.Users()
 	writers := 0
 	for _, u := range users {
 		if u.IsLocalWriter() {
@@ -75,7 +75,7 @@ func refusePeople(v *frame.Visit, p *peoplePage) error {
 
 // addPerson invites a person and shows the one-time link.
 func addPerson(v *frame.Visit, f *frame.Form) error {
-	token, u, err := v.Deps.Members.AddUser(v.R.Context(), strings.TrimSpace(f.Value("email")),
+	token, u, err := v.Deps.Control.AddUser(v.R.Context(), strings.TrimSpace(f.Value("email")),
 		config.Scope(f.Value("scope")))
 	if errors.Is(err, config.ErrConflict) {
 		err = &entity.InvalidError{Param: "email",
@@ -96,7 +96,7 @@ func resetPerson(v *frame.Visit, u *config.User) error {
 	if err != nil {
 		return err
 	}
-	token, u, err := v.Deps.Members.ResetUser(v.R.Context(), u.ID, rev)
+	token, u, err := v.Deps.Control.ResetUser(v.R.Context(), u.ID, rev)
 	if errors.Is(err, config.ErrConflict) {
 		return refusePeople(v, &peoplePage{Form: frame.ScopeForm("This person has changed since you opened the page, " +
 			"perhaps by the same form. Nothing was done; this is the present state. A one-time link that was made before is " +
@@ -135,7 +135,7 @@ func setPersonScope(v *frame.Visit, u *config.User) error {
 		return err
 	}
 	scope := config.Scope(v.Values.Get("scope"))
-	_, err = v.Deps.Members.SetUserScope(v.R.Context(), u.ID, scope, rev)
+	_, err = v.Deps.Control.SetUserScope(v.R.Context(), u.ID, scope, rev)
 	if errors.Is(err, config.ErrConflict) {
 		if u, err = personInPath(v); err != nil {
 			return err
@@ -156,7 +156,7 @@ func removePerson(v *frame.Visit, u *config.User) error {
 		return refusePeople(v, &peoplePage{
 			Form: frame.ScopeForm("To remove a person, type the email address. Nobody was removed.")})
 	}
-	if err := v.Deps.Members.RemoveUser(v.R.Context(), u.ID); err != nil {
+	if err := v.Deps.Control.RemoveUser(v.R.Context(), u.ID); err != nil {
 		return lastWriterError(err)
 	}
 	if u.ID == v.Person.ID {
@@ -171,7 +171,7 @@ func endPersonSessions(v *frame.Visit, u *config.User) error {
 	if u.ID == v.Person.ID {
 		return signOutEverywhere(v)
 	}
-	if err := v.Deps.People.EndSessions(v.R.Context(), u.ID); err != nil {
+	if err := v.Deps.Control.EndSessions(v.R.Context(), u.ID); err != nil {
 		return err
 	}
 	return v.Redirect(peoplePath, u.Email+" is signed out in all browsers.")
@@ -179,7 +179,7 @@ func endPersonSessions(v *frame.Visit, u *config.User) error {
 
 // personInPath returns the person that the path names.
 func personInPath(v *frame.Visit) (*config.User, error) {
-	users := v.Deps.Members.Users()
+	users := v.Deps.Control.Users()
 	i := slices.IndexFunc(users, func(u *config.User) bool { return u.ID == v.Vars["person"] })
 	if i < 0 {
 		return nil, web.Missing("There is no such person any more: somebody has removed them. Nothing was changed.")

@@ -54,7 +54,7 @@ func signIn(v *frame.Visit) error {
 		return v.Page("sign-in", p)
 	}
 	person, err := withinSignInLimit(v, email, func(ctx context.Context) (*config.User, error) {
-		return v.Deps.People.SignIn(ctx, email, v.Values.Get("password"))
+		return v.Deps.Control.SignIn(ctx, email, v.Values.Get("password"))
 	})
 	if errors.Is(err, config.ErrSignIn) {
 		p.Error, v.Status = "No person has this email and password.", http.StatusForbidden
@@ -88,7 +88,7 @@ func withinSignInLimit(v *frame.Visit, email string, verify func(context.Context
 
 // signOut ends this session.
 func signOut(v *frame.Visit) error {
-	if err := v.Deps.People.EndSession(v.R.Context(), v.Person.ID, v.Session.ID, v.Session.Ends()); err != nil {
+	if err := v.Deps.Control.EndSession(v.R.Context(), v.Person.ID, v.Session.ID, v.Session.Ends()); err != nil {
 		return err // the cookie stays, so that the person can try again
 	}
 	v.DeleteCookie()
@@ -97,7 +97,7 @@ func signOut(v *frame.Visit) error {
 
 // signOutEverywhere ends all sessions of the person, on every node.
 func signOutEverywhere(v *frame.Visit) error {
-	if err := v.Deps.People.EndSessions(v.R.Context(), v.Person.ID); err != nil {
+	if err := v.Deps.Control.EndSessions(v.R.Context(), v.Person.ID); err != nil {
 		return err
 	}
 	v.DeleteCookie()
@@ -134,7 +134,7 @@ func hideToken(v *frame.Visit) { v.W.Header().Set("Referrer-Policy", "strict-ori
 // redeemLink uses the link up and signs its person in, who then chooses a password.
 func redeemLink(v *frame.Visit) error {
 	hideToken(v)
-	person, err := v.Deps.People.RedeemLink(v.R.Context(), v.Vars["token"])
+	person, err := v.Deps.Control.RedeemLink(v.R.Context(), v.Vars["token"])
 	if errors.Is(err, config.ErrLink) {
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: frame.CodeLink,
 			Message: "This link is unknown, was used before, or is older than 10 minutes."}
@@ -200,7 +200,7 @@ func passwordForm(v *frame.Visit) error {
 
 func choosePassword(v *frame.Visit) error {
 	return setPassword(v, "password", "/app", "Your password is set.", func(password string) (*config.User, error) {
-		return v.Deps.Passwords.SetPassword(v.R.Context(), v.Person.ID, password)
+		return v.Deps.Control.SetPassword(v.R.Context(), v.Person.ID, password)
 	})
 }
 
@@ -217,7 +217,7 @@ func changePassword(v *frame.Visit) error {
 	const message = "Your password is changed. All other sessions have ended."
 	return setPassword(v, "change-password", changePasswordPath, message, func(password string) (*config.User, error) {
 		return withinSignInLimit(v, v.Person.Email, func(ctx context.Context) (*config.User, error) {
-			return v.Deps.Passwords.ChangePassword(ctx, v.Person.ID, v.Values.Get("current"), password)
+			return v.Deps.Control.ChangePassword(ctx, v.Person.ID, v.Values.Get("current"), password)
 		})
 	})
 }

@@ -314,7 +314,7 @@ func nameAttempts(v *frame.Visit, all []*attemptData) {
 	for _, a := range all {
 		names[a.DestinationID] = a.DestinationID
 	}
-	endpoints, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxNamed)
+	endpoints, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, maxNamed)
 	for _, e := range endpoints {
 		for i := range e.Destinations {
 			if d := &e.Destinations[i]; names[d.ID] != "" {

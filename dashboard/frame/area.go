@@ -136,10 +136,10 @@ type menuCount struct {
 // waiting returns the numbers of the navigation that are not 0.
 func (d *Dashboard) waiting(account string) map[string]*menuCount {
 	counts := map[string]*menuCount{}
-	if n := d.Deps.Waiting.AwaitingApproval(account); n > 0 {
+	if n := d.Deps.Control.AwaitingApproval(account); n > 0 {
 		counts[RecoveriesPath] = &menuCount{"ask", "awaiting approval", n}
 	}
-	if n := d.Deps.Waiting.OutstandingFindings(); n > 0 {
+	if n := d.Deps.Control.OutstandingFindings(); n > 0 {
 		counts[FindingsPath] = &menuCount{"warn", "open or acknowledged", n}
 	}
 	return counts

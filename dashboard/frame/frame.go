@@ -7,15 +7,12 @@ package frame
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"reflect"
-	"slices"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -23,6 +20,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
@@ -79,7 +77,7 @@ type Dashboard struct {
 
 // New returns a dashboard of the site. It starts nothing.
 func New(cfg Config, deps Deps, of *Site) (*Dashboard, error) {
-	if err := deps.validate(); err != nil {
+	if err := require.Set("dashboard", deps, "Log", "Now", "OIDC", "AgentActions", "Doctor"); err != nil {
 		return nil, err
 	}
 	if deps.Now == nil {
@@ -124,18 +122,6 @@ func (d *Dashboard) Handler() http.Handler {
 	})
 }
 
-// validate reports a dependency that is missing.
-func (d Deps) validate() error {
-	v := reflect.ValueOf(d)
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Name
-		if v.Field(i).IsNil() && !slices.Contains([]string{"Log", "Now", "OIDC", "AgentActions", "Doctor"}, name) {
-			return errors.New("dashboard: dependency " + name + " is missing")
-		}
-	}
-	return nil
-}
-
 // Now is the time.
 func (d *Dashboard) Now() time.Time { return d.Deps.Now() }
 
@@ -145,17 +131,10 @@ type Deps struct {
 	Now          func() time.Time
 	Account      func() string // id of the account
 	API          Caller
-	People       People
-	Passwords    Passwords
-	SessionKeys  SessionKeys
+	Control      Control
 	SignInLimit  SignInLimit
-	Members      Members
-	Keys         Keys
 	KeyUses      KeyUses
 	AgentActions AgentActions // nil: no agent asks for anything
-	Waiting      Waiting
-	Endpoints    Endpoints
-	Portal       Portal
 	OIDC         *oidc.Client // nil: no issuer signs people in
 	// Doctor examines this node and its engines, for up to half a minute; nil: nothing does.
 	Doctor func(ctx context.Context) ([]Check, error)
@@ -164,60 +143,11 @@ type Deps struct {
 // Check is the result of one check.
 type Check = nodeconfig.Check
 
-// Waiting counts what waits for a person, in memory and fast enough for the menu of every page.
-type Waiting interface {
-	// OutstandingFindings returns the number of findings that are neither resolved nor ignored.
-	OutstandingFindings() int
-	// AwaitingApproval returns the number of recovery jobs that wait for approval.
-	AwaitingApproval(account string) int
-}
-
-// Endpoints reads the endpoints as they are stored, in memory and without opening a secret. Their URLs hold what people
-// who may only read must not see: pages take names and states from here, and the rest from the API.
-type Endpoints interface {
-	// Endpoints returns at most limit endpoints of an account, newest first, and whether there are more.
-	Endpoints(account string, beforeSeq int64, limit int) (page []*config.Endpoint, more bool)
-	// Endpoint returns an endpoint of any account; nil unless it is Present.
-	Endpoint(id string) (*config.Endpoint, entity.Presence)
-}
-
 // Caller calls a handler of /v1 in this process, after its authentication: all rules, limits and the audit apply to
 // principal. The body of an error is the JSON error of the API. idempotencyKey may be empty.
 type Caller interface {
 	Call(ctx context.Context, principal *config.Key, method, path string, query url.Values, body []byte,
 		idempotencyKey string) (status int, header http.Header, json []byte)
-}
-
-// People signs people in and out.
-type People interface {
-	// SignIn returns the person with that email address and password, or config.ErrSignIn.
-	SignIn(ctx context.Context, email, password string) (*config.User, error)
-	// RedeemLink uses up a one-time link and returns its person, or config.ErrLink.
-	RedeemLink(ctx context.Context, token string) (*config.User, error)
-	// SignInIdentity returns the person of an identity that the issuer has confirmed. renews: in an open session.
-	SignInIdentity(ctx context.Context, who config.Identity, renews bool) (*config.User, error)
-	// EndIdentity ends all sessions of a person whom the issuer admits no more.
-	EndIdentity(ctx context.Context, who config.Identity) error
-	// SessionUser returns the person of a session, config.ErrSessionEnded, or config.ErrLease when this node cannot know.
-	SessionUser(userID, session string, epoch int) (*config.User, error)
-	// EndSession ends one session, which would end by its age at until. When it returns nil, no node accepts it.
-	EndSession(ctx context.Context, userID, session string, until time.Time) error
-	// EndSessions ends all sessions of the person. When it returns nil, no node accepts one.
-	EndSessions(ctx context.Context, userID string) error
-}
-
-// Passwords sets passwords. Both calls end all sessions of the person, on every node, and return the person with the
-// epoch for a new one.
-type Passwords interface {
-	// SetPassword sets the password of a person who has used a one-time link.
-	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
-	// ChangePassword replaces the password current, or returns config.ErrSignIn if that is not the person's.
-	ChangePassword(ctx context.Context, userID, current, password string) (*config.User, error)
-}
-
-// SessionKeys returns the key that seals the cookies of sessions, the same on every node.
-type SessionKeys interface {
-	SessionKey(ctx context.Context) ([32]byte, error)
 }
 
 // SignInLimit limits wrong passwords per email address and client address, and per client address.
@@ -229,28 +159,48 @@ type SignInLimit interface {
 	Release(ctx context.Context, email string, from netip.Addr)
 }
 
-// Members reads and changes who may sign in. A change returns when every node acts on it. The errors are
-// [entity.InvalidError], [config.ErrConflict], [config.ErrLastWriter], [config.ErrIssued] and [config.ErrNotFound].
-type Members interface {
+// Control is the configuration as far as pages use it, in memory: a config.Control, which documents the methods.
+type Control interface {
+	// What waits for a person, fast enough for the menu of every page.
+	OutstandingFindings() int
+	AwaitingApproval(account string) int
+
+	// Endpoints as they are stored, without opening a secret. Their URLs hold what people who may only read must not see:
+	// pages take names and states from here, and the rest from the API.
+	Endpoints(account string, beforeSeq int64, limit int) (page []*config.Endpoint, more bool)
+	Endpoint(id string) (*config.Endpoint, entity.Presence)
+
+	SignIn(ctx context.Context, email, password string) (*config.User, error)
+	RedeemLink(ctx context.Context, token string) (*config.User, error)
+	// SignInIdentity returns the person of an identity that the issuer has confirmed. renews: in an open session.
+	SignInIdentity(ctx context.Context, who config.Identity, renews bool) (*config.User, error)
+	EndIdentity(ctx context.Context, who config.Identity) error
+	SessionUser(userID, session string, epoch int) (*config.User, error)
+	EndSession(ctx context.Context, userID, session string, until time.Time) error
+	EndSessions(ctx context.Context, userID string) error
+	SetPassword(ctx context.Context, userID, password string) (*config.User, error)
+	ChangePassword(ctx context.Context, userID, current, password string) (*config.User, error)
+	SessionKey(ctx context.Context) ([32]byte, error) // seals the cookies of sessions
+
+	// Who may sign in.
 	Users() []*config.User
-	// AddUser and ResetUser return the token of a one-time link. ResetUser and SetUserScope return config.ErrConflict if
-	// the person has another revision than rev.
 	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
 	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
 	SetUserScope(ctx context.Context, userID string, scope config.Scope, rev int64) (*config.User, error)
 	RemoveUser(ctx context.Context, userID string) error
-}
 
-// Keys reads and changes the API keys, as relay keys does.
-type Keys interface {
-	// Keys returns all keys of an account, newest first, revoked and expired ones included.
+	// API keys.
 	Keys(account string) []*config.Key
-	// CreateKey returns config.ErrAlreadyCreated and the key, without its text, if a call with the same nonce has
-	// created it.
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	RevokeKey(ctx context.Context, key string) error
-	// IsSet is false for a bootstrap key that this node's settings do not name. It gets 401.
 	IsSet(k *config.Key) bool
+
+	// The portal.
+	OpenPortalLink(ctx context.Context, token string) (*config.PortalSession, error)
+	PortalSession(id string) (*config.PortalSession, error)
+	EndPortalSession(ctx context.Context, id string) error
+	PortalSecret(ctx context.Context, s *config.PortalSession, endpoint, destination string) (string, error)
+	Tenant(account, name string) *config.Tenant
 }
 
 // KeyUses returns the last uses of some API keys of an account, by the key's id.

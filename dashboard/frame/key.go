@@ -42,7 +42,7 @@ func makeKey(v *Visit, f *Form, n config.NewKey) (made MadeKey, ok bool, err err
 	if n.ExpiresAt, ok = expiryOf(v, f.Value("expires")); !ok {
 		err = &entity.InvalidError{Param: "expires", Message: "is not one of the choices"}
 	} else {
-		made.Text, made.New, err = v.Deps.Keys.CreateKey(v.R.Context(), n)
+		made.Text, made.New, err = v.Deps.Control.CreateKey(v.R.Context(), n)
 	}
 	if v.Refused(f, InvalidInput(err)) {
 		return MadeKey{}, false, nil

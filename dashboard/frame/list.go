@@ -126,7 +126,7 @@ const maxEndpointChoices = 100
 // NewEndpointChoices returns the newest endpoints and chosen, the id of an endpoint or "", even if it was deleted: its
 // events stay.
 func NewEndpointChoices(v *Visit, chosen string) (c EndpointChoices) {
-	page, more := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxEndpointChoices)
+	page, more := v.Deps.Control.Endpoints(v.Person.Account, 0, maxEndpointChoices)
 	for _, e := range page {
 		c.Endpoints = append(c.Endpoints, Option{Value: e.ID, Text: e.Name})
 		for i := range e.Destinations {
@@ -151,10 +151,10 @@ func NameOfDestination(d *config.Destination) string {
 
 // ActorChoices are the people and API keys of the account, for a filter of who did something.
 func (v *Visit) ActorChoices() (all []Option) {
-	for _, u := range v.Deps.Members.Users() {
+	for _, u := range v.Deps.Control.Users() {
 		all = append(all, Option{Value: u.ID, Text: u.Email})
 	}
-	for _, k := range v.Deps.Keys.Keys(v.Person.Account) {
+	for _, k := range v.Deps.Control.Keys(v.Person.Account) {
 		all = append(all, Option{Value: k.ID, Text: k.Name})
 	}
 	return append(all[:min(len(all), maxEndpointChoices)], Option{Value: "operator", Text: "operator"})
@@ -162,7 +162,7 @@ func (v *Visit) ActorChoices() (all []Option) {
 
 // EndpointOf returns an endpoint of the person's account, or tenant, as it is stored; nil if there is none.
 func EndpointOf(v *Visit, id string) *config.Endpoint {
-	e, _ := v.Deps.Endpoints.Endpoint(id)
+	e, _ := v.Deps.Control.Endpoint(id)
 	if e == nil || e.Account != v.Person.Account || v.Portal != nil && e.Tenant != v.Portal.Tenant {
 		return nil
 	}
@@ -230,7 +230,7 @@ func Paginate[T any](v *Visit, path string, rows []T) ([]T, Pager) {
 func (v *Visit) NameOf(actor string) string {
 	switch {
 	case strings.HasPrefix(actor, "usr_"):
-		for _, u := range v.Deps.Members.Users() {
+		for _, u := range v.Deps.Control.Users() {
 			if u.ID == actor {
 				return u.Email
 			}
@@ -238,7 +238,7 @@ func (v *Visit) NameOf(actor string) string {
 	case strings.HasPrefix(actor, "key_"):
 		if v.keyNames == nil { // once for all rows of a page
 			v.keyNames = map[string]string{}
-			for _, k := range v.Deps.Keys.Keys(v.Person.Account) {
+			for _, k := range v.Deps.Control.Keys(v.Person.Account) {
 				v.keyNames[k.ID] = k.Name
 			}
 		}

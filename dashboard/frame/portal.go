@@ -1,7 +1,6 @@
 package frame
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -21,18 +20,6 @@ const PortalPath = "/portal"
 
 func isOfPortal(path string) bool {
 	return path == PortalPath || strings.HasPrefix(path, PortalPath+"/")
-}
-
-// Portal reads and changes what the portal needs of the configuration.
-type Portal interface {
-	// OpenPortalLink uses up a link, or returns config.ErrLink.
-	OpenPortalLink(ctx context.Context, token string) (*config.PortalSession, error)
-	// PortalSession returns an open session, config.ErrSessionEnded, or ErrLease when this node cannot know.
-	PortalSession(id string) (*config.PortalSession, error)
-	EndPortalSession(ctx context.Context, id string) error
-	// PortalSecret returns the newest signing secret of a destination, after it has recorded that the session sees it.
-	PortalSecret(ctx context.Context, s *config.PortalSession, endpoint, destination string) (string, error)
-	Tenant(account, name string) *config.Tenant
 }
 
 // PortalVisit is a request to the portal. Without a session only Origins is set.
@@ -117,7 +104,7 @@ func (v *Visit) openPortal() error {
 	if found, err := v.openSealed("", &v.Session); !found || err != nil {
 		return err
 	}
-	s, err := v.Deps.Portal.PortalSession(v.Session.User)
+	s, err := v.Deps.Control.PortalSession(v.Session.User)
 	switch {
 	case errors.Is(err, config.ErrSessionEnded):
 		return nil
@@ -125,7 +112,7 @@ func (v *Visit) openPortal() error {
 		return toWebError(err)
 	}
 	v.Portal.PortalSession = s
-	if t := v.Deps.Portal.Tenant(s.Account, s.Tenant); t != nil {
+	if t := v.Deps.Control.Tenant(s.Account, s.Tenant); t != nil {
 		v.Portal.Name = t.Name
 		if t.Portal != nil {
 			v.Portal.Look = *t.Portal

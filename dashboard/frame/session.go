@@ -123,7 +123,7 @@ func (v *Visit) openSealed(suffix string, content any) (bool, error) {
 }
 
 func (d *Dashboard) sealer(ctx context.Context) (cipher.AEAD, error) {
-	key, err := d.Deps.SessionKeys.SessionKey(ctx)
+	key, err := d.Deps.Control.SessionKey(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("session key: %w", toWebError(err))
 	}
@@ -148,7 +148,7 @@ func (v *Visit) openSession() error {
 	if !s.lasts(v.Now()) {
 		return nil
 	}
-	person, err := v.Deps.People.SessionUser(s.User, s.ID, s.Epoch)
+	person, err := v.Deps.Control.SessionUser(s.User, s.ID, s.Epoch)
 	switch {
 	case errors.Is(err, config.ErrSessionEnded):
 		return nil
@@ -239,12 +239,12 @@ func principalOf(person *config.User) *config.Key {
 // CheckSession returns the person as a caller of the API, as the configuration says now; see [config.WithSessionCheck].
 func (v *Visit) CheckSession() (*config.Key, error) {
 	if v.Portal != nil {
-		if _, err := v.Deps.Portal.PortalSession(v.Person.ID); err != nil {
+		if _, err := v.Deps.Control.PortalSession(v.Person.ID); err != nil {
 			return nil, err
 		}
 		return v.Principal(), nil
 	}
-	person, err := v.Deps.People.SessionUser(v.Person.ID, v.Session.ID, v.Session.Epoch)
+	person, err := v.Deps.Control.SessionUser(v.Person.ID, v.Session.ID, v.Session.Epoch)
 	switch {
 	case err != nil:
 		return nil, err

@@ -12,19 +12,17 @@ import (
 )
 
 // anybody is the person of every session.
-type anybody struct{ People }
+type anybody struct{ Control }
 
 func (anybody) SessionUser(string, string, int) (*config.User, error) { return &config.User{}, nil }
 
-type fixedKey struct{}
-
-func (fixedKey) SessionKey(context.Context) ([32]byte, error) { return [32]byte{1}, nil }
+func (anybody) SessionKey(context.Context) ([32]byte, error) { return [32]byte{1}, nil }
 
 // A cookie of another purpose is no session, even if it holds one.
 func TestCookieOfAMessageIsNoSession(t *testing.T) {
 	now := time.Now()
 	d := &Dashboard{hosts: &hosts{}, Deps: Deps{Now: func() time.Time { return now }, Account: func() string { return "" },
-		People: anybody{}, SessionKeys: fixedKey{}}}
+		Control: anybody{}}}
 	for suffix, want := range map[string]bool{"": true, toastCookie: false} {
 		w := httptest.NewRecorder()
 		v := &Visit{Dashboard: d, W: w, R: httptest.NewRequest(http.MethodGet, "/app", nil)}

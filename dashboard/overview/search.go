@@ -86,7 +86,7 @@ func (p *searchPage) addPages(items []frame.MenuItem) {
 
 // addEndpoints adds endpoints and destinations. It returns the page of a destination whose id was searched for.
 func (p *searchPage) addEndpoints(v *frame.Visit) (to string) {
-	all, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, maxSearched)
+	all, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, maxSearched)
 	for _, e := range all {
 		if len(p.Endpoints) < maxFound && p.has(e.Name, e.ID) {
 			p.Endpoints = append(p.Endpoints, frame.Option{Value: e.ID, Text: e.Name})

@@ -75,7 +75,7 @@ type endpointTable struct {
 
 // showStart shows the overview, and what to do first while there is no endpoint.
 func showStart(v *frame.Visit) error {
-	first, _ := v.Deps.Endpoints.Endpoints(v.Person.Account, 0, 1)
+	first, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, 1)
 	p := startPage{HasEndpoints: len(first) > 0}
 	if !p.HasEndpoints {
 		return v.Page("start", p)

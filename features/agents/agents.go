@@ -37,7 +37,7 @@ func newParts(h *features.Host) features.Parts {
 // newConfirmer creates what does the approved changes of agents.
 func (a *agents) newConfirmer() (runFunc, error) {
 	c, err := confirm.New(confirm.Deps{
-		Log: a.Log, Actions: a.Control, People: a.Control, API: a.API, Now: a.Control.Now,
+		Log: a.Log, Actions: a.Control, API: a.API, Now: a.Control.Now,
 	})
 	if err != nil {
 		return nil, err

@@ -7,20 +7,21 @@ import (
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/features/catalogue/pages"
 	"github.com/eventrelay/relay/features/catalogue/routes"
+	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Feature registers this package.
 var Feature = features.Feature{Name: "catalogue", New: newParts, Pages: pages.Area}
 
 func newParts(h *features.Host) features.Parts {
-	return features.Parts{API: func(d *api.AreaDeps) api.Area { return Area(d, h.Control, h.CataloguePage) }}
+	return features.Parts{API: func(c *api.Core) api.Area { return Area(c, h.Control, h.CataloguePage) }}
 }
 
 type drawPage = func(title string, types []features.EventType) (*api.Page, error)
 
 // Area returns the routes and, if something draws the page, what everybody may read.
-func Area(d *api.AreaDeps, config routes.Configuration, draw drawPage) api.Area {
-	all := routes.New(d.Core, config, d.Events)
+func Area(c *api.Core, in *config.Control, draw drawPage) api.Area {
+	all := routes.New(c, in)
 	public := &publicPages{of: all, drawPage: draw}
 	return api.Area{Routes: all.Routes(), Document: routes.Document(),
 		Public: map[string]api.PublicHandler{pagePath: public.serve, documentPath: public.serve}}

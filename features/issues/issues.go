@@ -2,7 +2,6 @@
 package issues
 
 import (
-	api "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/features/issues/count"
 	"github.com/eventrelay/relay/features/issues/pages"
@@ -15,5 +14,5 @@ var Feature = features.Feature{Name: "issues", Pages: pages.Area, New: func(h *f
 	h.CountFailures = func(partition int32) alert.FailureCounter {
 		return count.New(h.Control, h.Log, h.Control.Now, partition)
 	}
-	return features.Parts{API: func(d *api.AreaDeps) api.Area { return routes.Area(d.Core, h.Control) }}
+	return features.Parts{API: routes.Area}
 }}

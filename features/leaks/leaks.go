@@ -65,9 +65,8 @@ func newParts(h *features.Host) features.Parts {
 }
 
 // api returns the routes.
-func (l *leaks) api(d *api.AreaDeps) api.Area {
-	area := routes.New(&routes.Deps{AreaDeps: d, Config: l.Control,
-		Sources: routes.Sources{Domains: l.domains, Senders: l.hits, Findings: l.hits}})
+func (l *leaks) api(c *api.Core) api.Area {
+	area := routes.New(c, &routes.Deps{Control: l.Control, Domains: l.domains, Senders: l.hits, Findings: l.hits})
 	return api.Area{Routes: area.Routes(), AddNeeds: area.AddNeeds, Document: routes.Document(), Pages: l.pages}
 }
 
@@ -168,7 +167,7 @@ func (c leakConfig) ScansPayloads(endpoint string) (name string, scans bool) {
 func (l *leaks) newTriage() (runFunc, error) {
 	hits := findings.Reader{Cluster: l.Reader.Cluster}
 	d, err := triage.New(triage.Config{InstanceID: l.InstanceID, Partitions: l.Partitions}, triage.Deps{
-		Log: l.Log, Stream: l.Stream, Config: l.Control, History: l.Control,
+		Log: l.Log, Stream: l.Stream, Config: l.Control,
 		Store:    findingTable{write.NewFindingTable(l.Reader, hits.CaughtUp), l.Control},
 		Notifier: l.Alerts, Now: l.Control.Now, Metrics: l.Metrics,
 	})

@@ -10,5 +10,5 @@ import (
 
 // Feature registers this package.
 var Feature = features.Feature{Name: "portal", Pages: pages.Area, New: func(h *features.Host) features.Parts {
-	return features.Parts{API: func(d *api.AreaDeps) api.Area { return routes.Area(d, h.Control) }}
+	return features.Parts{API: func(c *api.Core) api.Area { return routes.Area(c, h.Control) }}
 }}

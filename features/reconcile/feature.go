@@ -46,8 +46,8 @@ func newRunner(h *features.Host) (func(context.Context) error, error) {
 var document embed.FS
 
 // API returns the routes.
-func API(d *api.AreaDeps) api.Area {
-	x := &shown{d.Core, d.LimiterStore}
+func API(c *api.Core) api.Area {
+	x := &shown{c}
 	return api.Area{
 		Routes: []api.Route{
 			{Path: "/v1/endpoints/{endpoint}/reconciliation", Methods: api.Methods{"GET": x.read}},
@@ -62,10 +62,7 @@ func API(d *api.AreaDeps) api.Area {
 }
 
 // shown is what the nodes say of their passes.
-type shown struct {
-	*api.Core
-	store api.LimiterStore
-}
+type shown struct{ *api.Core }
 
 // read returns how the last look at the provider has ended.
 func (x *shown) read(w http.ResponseWriter, r *http.Request, key *config.Key) error {
@@ -81,7 +78,7 @@ func (x *shown) read(w http.ResponseWriter, r *http.Request, key *config.Key) er
 func (x *shown) of(ctx context.Context, e *config.Endpoint) *wire.Reconciliation {
 	var s Status
 	if e.Reconcile != nil {
-		_ = json.Unmarshal([]byte(x.store.SourceStatus(ctx, e.ID+kinds.ReconcileStatus)), &s)
+		_ = json.Unmarshal([]byte(x.LimiterStore.SourceStatus(ctx, e.ID+kinds.ReconcileStatus)), &s)
 	}
 	return &wire.Reconciliation{Object: "reconciliation", EndpointID: e.ID, Provider: e.Provider,
 		At: web.Time(s.At), Next: web.Time(s.Next), Since: web.Time(s.Since), Last: wire.ReconcileCounts(s.Last),

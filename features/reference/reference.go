@@ -22,9 +22,9 @@ var Feature = features.Feature{Name: "reference", New: func(h *features.Host) fe
 const pagePath = "/docs"
 
 // Area returns the pages of the document.
-func Area(d *api.AreaDeps) api.Area {
+func Area(c *api.Core) api.Area {
 	return api.Area{Document: wire.Part{Texts: texts}, Pages: func(document *yaml.Node) (map[string]*api.Page, error) {
-		return drawReference(document, d.BaseURL)
+		return drawReference(document, c.BaseURL)
 	}}
 }
 

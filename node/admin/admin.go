@@ -10,7 +10,6 @@ package admin
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -32,8 +32,7 @@ type Deps struct {
 	Log      *slog.Logger
 	Keys     Keys
 	Uses     Uses
-	Users    Users
-	Config   Configuration
+	Config   *config.Control
 	CheckURL func(text string) error // validates a destination URL in an imported document
 	Dead     func() (DeadLetters, error)
 	Producer Producer
@@ -44,34 +43,16 @@ type Deps struct {
 	Steps   map[string]func(r *http.Request, report func(any)) error
 }
 
-// validate reports every dependency that is missing.
-func (d Deps) validate() error {
-	var errs []error
-	for name, isSet := range map[string]bool{
-		"Log": d.Log != nil, "Keys": d.Keys != nil, "Uses": d.Uses != nil, "Users": d.Users != nil, "Config": d.Config != nil,
-		"CheckURL": d.CheckURL != nil, "Dead": d.Dead != nil, "Producer": d.Producer != nil, "BaseURL": d.BaseURL != "",
-		"Now": d.Now != nil, "Answers": d.Answers != nil, "Steps": d.Steps != nil,
-	} {
-		if !isSet {
-			errs = append(errs, fmt.Errorf("admin dependency %s is missing", name))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // server serves the commands.
 type server struct{ log *slog.Logger }
 
 // New makes the handler of the command socket.
 func New(d Deps) (http.Handler, error) {
-	if err := d.validate(); err != nil {
+	if err := require.Set("admin", d); err != nil {
 		return nil, err
 	}
 	s := server{d.Log}
-	keys := &keys{log: d.Log, keys: d.Keys, uses: d.Uses, now: d.Now}
-	users := &users{users: d.Users, baseURL: d.BaseURL}
-	configurations := &configuration{log: d.Log, config: d.Config, checkURL: d.CheckURL}
-	dead := &deadLetters{open: d.Dead, producer: d.Producer}
+	keys, users, configurations, dead := &keys{&d}, &users{&d}, &configuration{&d}, &deadLetters{Deps: &d}
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /dead":          s.handle(dead.list),

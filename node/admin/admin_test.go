@@ -20,9 +20,9 @@ import (
 // serve returns a handler; some sets dependencies, and the others do nothing.
 func serve(t *testing.T, some func(*Deps)) http.Handler {
 	t.Helper()
-	var none *config.Control
+	none := &config.Control{}
 	d := Deps{
-		Log: slog.New(slog.DiscardHandler), Keys: none, Uses: struct{ Uses }{}, Users: noUsers{}, Config: none,
+		Log: slog.New(slog.DiscardHandler), Keys: none, Uses: struct{ Uses }{}, Config: none,
 		Producer: &letters{},
 		BaseURL:  "http://localhost:8080", Now: time.Now,
 		CheckURL: func(string) error { return nil },
@@ -34,21 +34,6 @@ func serve(t *testing.T, some func(*Deps)) http.Handler {
 	h := must.Get(New(d))(t)
 	return h
 }
-
-// noUsers has no users.
-type noUsers struct{}
-
-func (noUsers) Users() []*config.User { return nil }
-func (noUsers) AddUser(context.Context, string, config.Scope) (string, *config.User, error) {
-	return "", nil, nil
-}
-func (noUsers) ResetUser(context.Context, string, int64) (string, *config.User, error) {
-	return "", nil, nil
-}
-func (noUsers) SetUserScope(context.Context, string, config.Scope, int64) (*config.User, error) {
-	return nil, nil
-}
-func (noUsers) RemoveUser(context.Context, string) error { return nil }
 
 func request(h http.Handler, method, path, body string) (status int, answer string) {
 	w := httptest.NewRecorder()

@@ -1,10 +1,7 @@
 package admin
 
 import (
-	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -27,37 +24,24 @@ type Import struct {
 // maxImport bounds an import, in bytes; 200,000 endpoints are some 250 MB.
 const maxImport = 1 << 30
 
-// Configuration exports and imports the whole configuration.
-type Configuration interface {
-	Sync(ctx context.Context) error
-	Export(ctx context.Context, to io.Writer) error
-	Import(ctx context.Context, from io.Reader, options config.ImportOptions, progress func(config.ImportProgress)) (
-		config.ImportProgress, error)
-	Resume(ctx context.Context, from io.Reader, options config.ImportOptions) (resumed int, err error)
-}
-
 // Resumed is the answer of relay config resume.
 type Resumed struct {
 	Resumed int `json:"resumed"` // endpoints that an import had paused
 }
 
 // configuration are the handlers of relay config.
-type configuration struct {
-	log      *slog.Logger
-	config   Configuration
-	checkURL func(text string) error // validates a destination URL in the document
-}
+type configuration struct{ *Deps }
 
 // exportDocument writes the configuration as one document. When that fails midway, the connection is closed and the
 // document has no end, which its reader detects.
 func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
-	if err := x.config.Sync(r.Context()); err != nil {
-		web.WriteError(w, r, x.log, commandError(err))
+	if err := x.Config.Sync(r.Context()); err != nil {
+		web.WriteError(w, r, x.Log, commandError(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if err := x.config.Export(r.Context(), w); err != nil {
-		x.log.Warn("cannot finish the export of the configuration", "error", err)
+	if err := x.Config.Export(r.Context(), w); err != nil {
+		x.Log.Warn("cannot finish the export of the configuration", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -65,7 +49,7 @@ func (x *configuration) exportDocument(w http.ResponseWriter, r *http.Request) {
 // importDocument writes the entities of a document into the configuration log.
 func (x *configuration) importDocument(r *http.Request, report func(any)) error {
 	var reported time.Time
-	done, err := x.config.Import(r.Context(), r.Body, x.importOptions(r), func(im config.ImportProgress) {
+	done, err := x.Config.Import(r.Context(), r.Body, x.importOptions(r), func(im config.ImportProgress) {
 		if now := time.Now(); now.Sub(reported) >= progressInterval {
 			reported = now
 			report(commandImport(im))
@@ -80,7 +64,7 @@ func (x *configuration) importDocument(r *http.Request, report func(any)) error 
 
 // resumeEndpoints ends the pause of an import.
 func (x *configuration) resumeEndpoints(r *http.Request, report func(any)) error {
-	n, err := x.config.Resume(r.Context(), r.Body, x.importOptions(r))
+	n, err := x.Config.Resume(r.Context(), r.Body, x.importOptions(r))
 	if err != nil {
 		return importError(err)
 	}
@@ -91,7 +75,7 @@ func (x *configuration) resumeEndpoints(r *http.Request, report func(any)) error
 func (x *configuration) importOptions(r *http.Request) config.ImportOptions {
 	is := func(name string) bool { return r.URL.Query().Get(name) == "true" }
 	return config.ImportOptions{
-		Replace: is("replace"), Unsigned: is("unsigned"), Paused: is("paused"), CheckURL: x.checkURL,
+		Replace: is("replace"), Unsigned: is("unsigned"), Paused: is("paused"), CheckURL: x.CheckURL,
 	}
 }
 

@@ -89,8 +89,7 @@ type Producer interface {
 
 // deadLetters are the handlers of relay dead.
 type deadLetters struct {
-	open     func() (DeadLetters, error)
-	producer Producer
+	*Deps
 	retrying sync.Mutex // held by the one command that retries dead letters
 }
 
@@ -111,7 +110,7 @@ func (x *deadLetters) list(r *http.Request) (any, error) {
 	if err := checkDeadTopic(q.Get("topic")); err != nil {
 		return nil, err
 	}
-	reader, err := x.open()
+	reader, err := x.Dead()
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +179,7 @@ func (x *deadLetters) retry(r *http.Request, report func(any)) error {
 	// One command at a time: two must not both find a dead letter that is not marked as retried yet.
 	x.retrying.Lock()
 	defer x.retrying.Unlock()
-	reader, err := x.open()
+	reader, err := x.Dead()
 	if err != nil {
 		return err
 	}
@@ -257,12 +256,12 @@ func (x *deadLetters) produceAgain(ctx context.Context, letter stream.DeadLetter
 	default:
 		return refusedError{fmt.Errorf("records of topic %q cannot be retried", topic)}
 	}
-	err := x.producer.ProduceInOwnBatch(ctx, letter.Source.Topic, letter.Source.Index, again)
+	err := x.Producer.ProduceInOwnBatch(ctx, letter.Source.Topic, letter.Source.Index, again)
 	if stream.RejectedByBroker(err) {
 		return refusedError{err}
 	}
 	if err != nil {
 		return err
 	}
-	return x.producer.ProduceSync(ctx, stream.Dead, letter.Partition, letter.RetriedMarker())
+	return x.Producer.ProduceSync(ctx, stream.Dead, letter.Partition, letter.RetriedMarker())
 }

@@ -76,12 +76,7 @@ type Uses interface {
 }
 
 // keys are the handlers of relay keys.
-type keys struct {
-	log  *slog.Logger
-	keys Keys
-	uses Uses
-	now  func() time.Time
-}
+type keys struct{ *Deps }
 
 func commandKey(k *config.Key, text string) Key {
 	j := Key{
@@ -99,15 +94,15 @@ func commandKey(k *config.Key, text string) Key {
 
 // list returns the keys even while the store is unavailable: an operator may have to revoke one just then.
 func (x *keys) list(r *http.Request) (any, error) {
-	account := x.keys.Account().ID
-	uses, err := x.uses.KeyUses(r.Context(), account, nil)
+	account := x.Keys.Account().ID
+	uses, err := x.Uses.KeyUses(r.Context(), account, nil)
 	if err != nil {
-		x.log.LogAttrs(r.Context(), slog.LevelWarn, "cannot read the last uses of API keys", slog.Any("error", err))
+		x.Log.LogAttrs(r.Context(), slog.LevelWarn, "cannot read the last uses of API keys", slog.Any("error", err))
 	}
 	shown := []Key{}
-	for _, k := range x.keys.Keys(account) {
+	for _, k := range x.Keys.Keys(account) {
 		j := commandKey(k, "")
-		j.LastUseUnknown, j.NotSet = err != nil, !x.keys.IsSet(k)
+		j.LastUseUnknown, j.NotSet = err != nil, !x.Keys.IsSet(k)
 		if u, used := uses[k.ID]; used {
 			j.LastUse = &KeyUse{At: u.At, Node: u.Node, RemoteIP: u.RemoteIP.String()}
 		}
@@ -126,9 +121,9 @@ func (x *keys) create(r *http.Request) (any, error) {
 		return nil, web.Invalid("expires_seconds", "must not be negative")
 	}
 	if c.ExpiresSeconds > 0 {
-		n.ExpiresAt = x.now().Add(time.Duration(c.ExpiresSeconds) * time.Second)
+		n.ExpiresAt = x.Now().Add(time.Duration(c.ExpiresSeconds) * time.Second)
 	}
-	text, k, err := x.keys.CreateKey(r.Context(), n)
+	text, k, err := x.Keys.CreateKey(r.Context(), n)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +131,7 @@ func (x *keys) create(r *http.Request) (any, error) {
 }
 
 func (x *keys) revoke(r *http.Request) (any, error) {
-	err := x.keys.RevokeKey(r.Context(), r.PathValue("id"))
+	err := x.Keys.RevokeKey(r.Context(), r.PathValue("id"))
 	if errors.Is(err, config.ErrNotFound) {
 		return nil, web.Missing("no key has this id; relay keys list shows them")
 	}
@@ -149,7 +144,7 @@ const progressInterval = 200 * time.Millisecond
 // rewrap seals every secret that is sealed with another master key again, with the first one.
 func (x *keys) rewrap(r *http.Request, report func(any)) error {
 	var reported time.Time
-	done, err := x.keys.Rewrap(r.Context(), func(w config.RewrapProgress) {
+	done, err := x.Keys.Rewrap(r.Context(), func(w config.RewrapProgress) {
 		if now := time.Now(); now.Sub(reported) >= progressInterval {
 			reported = now
 			report(commandRewrap(w))

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -39,20 +38,8 @@ type Email struct {
 // LinkPath is the dashboard's path for one-time links, to which the token is appended.
 const LinkPath = "/app/link/"
 
-// Users reads and changes the dashboard's users. AddUser and ResetUser return the token of a one-time link.
-type Users interface {
-	Users() []*config.User
-	AddUser(ctx context.Context, email string, scope config.Scope) (token string, u *config.User, err error)
-	ResetUser(ctx context.Context, userID string, rev int64) (token string, u *config.User, err error)
-	SetUserScope(ctx context.Context, userID string, scope config.Scope, rev int64) (*config.User, error)
-	RemoveUser(ctx context.Context, userID string) error
-}
-
 // users are the handlers of relay users.
-type users struct {
-	users   Users
-	baseURL string // of the links
-}
+type users struct{ *Deps }
 
 func commandUser(u *config.User, link string) User {
 	j := User{ID: u.ID, Email: u.Email, Scope: string(u.Scope), CreatedAt: u.CreatedAt, PasswordSet: u.Password != "",
@@ -68,7 +55,7 @@ func commandUser(u *config.User, link string) User {
 
 func (x *users) list(*http.Request) (any, error) {
 	shown := []User{}
-	for _, u := range x.users.Users() {
+	for _, u := range x.Config.Users() {
 		shown = append(shown, commandUser(u, ""))
 	}
 	return shown, nil
@@ -100,11 +87,11 @@ func (x *users) add(r *http.Request) (any, error) {
 	if err := readCommand(r, &c); err != nil {
 		return nil, err
 	}
-	token, u, err := x.users.AddUser(r.Context(), c.Email, config.Scope(c.Scope))
+	token, u, err := x.Config.AddUser(r.Context(), c.Email, config.Scope(c.Scope))
 	if err != nil {
 		return nil, userError(err)
 	}
-	return commandUser(u, x.baseURL+LinkPath+token), nil
+	return commandUser(u, x.BaseURL+LinkPath+token), nil
 }
 
 func (x *users) reset(r *http.Request) (any, error) {
@@ -112,11 +99,11 @@ func (x *users) reset(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, u, err := x.users.ResetUser(r.Context(), userID, 0)
+	token, u, err := x.Config.ResetUser(r.Context(), userID, 0)
 	if err != nil {
 		return nil, userError(err)
 	}
-	return commandUser(u, x.baseURL+LinkPath+token), nil
+	return commandUser(u, x.BaseURL+LinkPath+token), nil
 }
 
 func (x *users) setScope(r *http.Request) (any, error) {
@@ -128,7 +115,7 @@ func (x *users) setScope(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	u, err := x.users.SetUserScope(r.Context(), userID, config.Scope(c.Scope), 0)
+	u, err := x.Config.SetUserScope(r.Context(), userID, config.Scope(c.Scope), 0)
 	if err != nil {
 		return nil, userError(err)
 	}
@@ -140,7 +127,7 @@ func (x *users) remove(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := x.users.RemoveUser(r.Context(), userID); err != nil {
+	if err := x.Config.RemoveUser(r.Context(), userID); err != nil {
 		return nil, userError(err)
 	}
 	return map[string]any{"email": email, "removed": true}, nil

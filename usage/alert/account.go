@@ -41,7 +41,7 @@ func (a *Alerts) runAccountRules(ctx context.Context) error {
 // notices that have not changed for 25 hours.
 func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	now := a.now()
-	for _, job := range a.deps.History.EndedRecoveries(now.Add(-maxOutcomeAge)) {
+	for _, job := range a.deps.Config.EndedRecoveries(now.Add(-maxOutcomeAge)) {
 		if err := a.announceRecovery(ctx, job); err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (a *Alerts) evaluateAccount(ctx context.Context) error {
 	for _, x := range a.deps.Config.Alerts(func(x *alerting.Alert) bool {
 		return !x.Firing && len(x.Notices) == 0 && now.Sub(x.UpdatedAt) > quiet
 	}) {
-		if err := a.deps.History.ForgetAlert(ctx, x.ID); err != nil {
+		if err := a.deps.Config.ForgetAlert(ctx, x.ID); err != nil {
 			a.log.LogAttrs(ctx, slog.LevelWarn, "cannot delete an old alert", slog.Any("error", err))
 			return ctx.Err()
 		}

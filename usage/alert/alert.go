@@ -49,6 +49,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -71,20 +72,12 @@ type Configuration interface {
 	// ChangeAlert creates or changes an alert by a conditional record. It returns nil without an error if alter returned
 	// alerting.ErrAlertUnchanged.
 	ChangeAlert(ctx context.Context, id string, alter func(*alerting.Alert) error) (*alerting.Alert, error)
-}
-
-// Notices reads what is to be sent.
-type Notices interface {
+	ForgetAlert(ctx context.Context, id string) error
 	// AlertsWithNotices returns the alerts that have notices and for which keep returns true (nil = all). It reads no
 	// other alert.
 	AlertsWithNotices(keep func(*alerting.Alert) bool) []*alerting.Alert
 	Finding(id string) (*leak.Finding, entity.Presence)
-}
-
-// History reads ended recovery jobs and deletes old alerts.
-type History interface {
 	EndedRecoveries(since time.Time) []*jobs.Recovery
-	ForgetAlert(ctx context.Context, id string) error
 }
 
 // Usage returns how much of the monthly allowance is used.
@@ -116,11 +109,9 @@ type Sender interface {
 
 // Deps are the dependencies of the stage. All but Usage, Events, Failures and Sources are required.
 type Deps struct {
-	Log     *slog.Logger
-	Stream  stream.Config
-	Config  Configuration
-	Notices Notices
-	History History
+	Log    *slog.Logger
+	Stream stream.Config
+	Config Configuration
 	// Failures returns the failure counter of a partition that this node owns; nil: failures are not counted.
 	Failures func(partition int32) FailureCounter
 	Keyring  *seal.Keyring
@@ -132,14 +123,6 @@ type Deps struct {
 	Sources func(ctx context.Context) (known []Source, fetching map[string]bool)
 	Now     func() time.Time
 	Metrics prometheus.Registerer
-}
-
-func (d Deps) validate() error {
-	if d.Log == nil || d.Config == nil || d.Notices == nil || d.History == nil || d.Keyring == nil ||
-		d.Sender == nil || d.Now == nil || d.Metrics == nil {
-		return errors.New("alerts: a dependency is missing")
-	}
-	return d.Stream.Validate()
 }
 
 // Alerts is the alert stage of one node.
@@ -168,7 +151,9 @@ type Alerts struct {
 
 // New validates its arguments. It starts nothing.
 func New(cfg Config, deps Deps) (*Alerts, error) {
-	if err := deps.validate(); err != nil {
+	err := errors.Join(deps.Stream.Validate(),
+		require.Set("alerts", deps, "Stream", "Usage", "Events", "Failures", "Sources"))
+	if err != nil {
 		return nil, err
 	}
 	if cfg.Node == "" || cfg.BaseURL == "" {

@@ -183,7 +183,7 @@ func (nf *notifier) findingFacts(n alerting.AlertNotice, fact func(string, any))
 		}
 		fact(name, g.Count)
 	}
-	f, presence := nf.deps.Notices.Finding(n.Finding)
+	f, presence := nf.deps.Config.Finding(n.Finding)
 	if presence != entity.Present {
 		return ""
 	}

@@ -177,7 +177,7 @@ func (nf *notifier) dueRequests() (all []request) {
 	nf.mu.Unlock()
 	now, budget := nf.deps.Now(), nf.mailBudget()
 	var forDigest []part
-	for _, x := range nf.deps.Notices.AlertsWithNotices(nil) {
+	for _, x := range nf.deps.Config.AlertsWithNotices(nil) {
 		var earlier, direct []string // targets of earlier notices; those whose notice is sent outside of the digest
 		for _, n := range x.Notices {
 			if gathers(n) && now.Before(n.NextAt) {

@@ -284,8 +284,8 @@ func newRig(t *testing.T) *rig {
 func rigOn(t *testing.T, node string, k *seal.Keyring, m *fakeConfig, o *fakeSender) *rig {
 	t.Helper()
 	a := must.Get(New(Config{Node: node, BaseURL: "https://relay.example.com"}, Deps{
-		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m, Notices: m,
-		History: m, Keyring: k, Sender: o,
+		Log: slog.New(slog.DiscardHandler), Stream: stream.Config{Brokers: []string{"localhost:1"}}, Config: m,
+		Keyring: k, Sender: o,
 		Now: time.Now, Metrics: prometheus.NewRegistry(),
 	}))(t)
 	a.partitions[0] = newPartitionState(0)

@@ -37,13 +37,15 @@ const PortalPath = "/requests/"
 type Deps struct {
 	Log     *slog.Logger
 	Actions Actions
-	People  People
 	API     API
 	Now     func() time.Time
 }
 
-// Actions reads and changes actions; see config.Action.
+// Actions reads and changes actions, see config.Action, and who may sign in or use the portal.
 type Actions interface {
+	Account() *entity.Account
+	Users() []*config.User
+	PortalSession(id string) (*config.PortalSession, error)
 	Action(id string) (*config.Action, entity.Presence)
 	Actions(account string, keep func(*config.Action) bool) []*config.Action
 	PendingActions(account string) []*config.Action
@@ -52,13 +54,6 @@ type Actions interface {
 	RefusalOf(a *config.Action) (config.ActionRefusal, error)
 	RefuseAction(ctx context.Context, known *config.Action, person string, why config.ActionRefusal, result string) (
 		*config.Action, error)
-}
-
-// People returns who may sign in, and who may use the portal.
-type People interface {
-	Account() *entity.Account
-	Users() []*config.User
-	PortalSession(id string) (*config.PortalSession, error)
 }
 
 // API answers requests of /v1 in this process; see api.API.Call.
@@ -91,7 +86,7 @@ type Confirmer struct{ deps Deps }
 
 // New validates its argument. It starts nothing.
 func New(deps Deps) (*Confirmer, error) {
-	if deps.Log == nil || deps.Actions == nil || deps.People == nil || deps.API == nil || deps.Now == nil {
+	if deps.Log == nil || deps.Actions == nil || deps.API == nil || deps.Now == nil {
 		return nil, errors.New("confirmations: a dependency is missing")
 	}
 	return &Confirmer{deps}, nil
@@ -363,7 +358,7 @@ func (c *Confirmer) Run(ctx context.Context) error {
 // finish does the approved actions that have not ended for a while.
 func (c *Confirmer) finish(ctx context.Context) {
 	left := c.deps.Now().Add(-leftAfter)
-	for _, a := range c.deps.Actions.Actions(c.deps.People.Account().ID, func(a *config.Action) bool {
+	for _, a := range c.deps.Actions.Actions(c.deps.Actions.Account().ID, func(a *config.Action) bool {
 		return a.State == config.ActionApproved && a.DecidedAt.Before(left)
 	}) {
 		if err := c.finishOne(ctx, c.person(a.DecidedBy), a); err != nil && ctx.Err() == nil {
@@ -375,10 +370,10 @@ func (c *Confirmer) finish(ctx context.Context) {
 // person returns who has approved an action, as a caller of the API; nil: the person was removed, or the session in the
 // portal has ended.
 func (c *Confirmer) person(id string) *config.Key {
-	if s, err := c.deps.People.PortalSession(id); err == nil {
+	if s, err := c.deps.Actions.PortalSession(id); err == nil {
 		return s.Principal(s.Scope())
 	}
-	for _, u := range c.deps.People.Users() {
+	for _, u := range c.deps.Actions.Users() {
 		if u.ID == id {
 			return &config.Key{ID: u.ID, Account: u.Account, Name: u.Email, Scope: u.Scope}
 		}

@@ -200,7 +200,7 @@ func newWorld(t *testing.T, answers ...answer) (*world, *confirm.Confirmer, *con
 	w := &world{actions: map[string]*config.Action{a.ID: a}, resource: finding, answers: answers, people: []*config.User{
 		{Meta: entity.Meta{ID: "usr_1", Account: "acc_1"}, Email: "ops@example.com", Scope: config.ReadWrite}}}
 	c := must.Get(
-		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, People: w, API: w, Now: time.Now}))(t)
+		confirm.New(confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, API: w, Now: time.Now}))(t)
 	return w, c, c.Action("acc_1", "act_1")
 }
 
@@ -210,10 +210,10 @@ func TestNewRequiresDependencies(t *testing.T) {
 	w := &world{}
 	for _, forget := range []func(*confirm.Deps){
 		func(d *confirm.Deps) { d.Log = nil }, func(d *confirm.Deps) { d.Actions = nil },
-		func(d *confirm.Deps) { d.People = nil }, func(d *confirm.Deps) { d.API = nil },
+		func(d *confirm.Deps) { d.API = nil },
 		func(d *confirm.Deps) { d.Now = nil },
 	} {
-		deps := confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, People: w, API: w, Now: time.Now}
+		deps := confirm.Deps{Log: slog.New(slog.DiscardHandler), Actions: w, API: w, Now: time.Now}
 		forget(&deps)
 		if _, err := confirm.New(deps); err == nil {
 			t.Errorf("%+v are enough", deps)

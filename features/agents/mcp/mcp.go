@@ -27,6 +27,7 @@ import (
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -124,10 +125,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil || base.Host == "" {
 		return nil, errors.New("agent server: the base URL is invalid")
 	}
-	if deps.Log == nil || deps.Keys == nil || deps.Uses == nil || deps.Reads == nil ||
-		deps.API == nil || deps.Writes == nil || deps.Actions == nil || deps.Producer == nil || deps.Now == nil ||
-		deps.Metrics == nil {
-		return nil, errors.New("agent server: a dependency is missing")
+	if err := require.Set("agent server", deps, "Refusals"); err != nil {
+		return nil, err
 	}
 	leaks, err := secrets.New(secrets.ForLeaks)
 	if err != nil {

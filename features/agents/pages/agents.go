@@ -50,7 +50,7 @@ func (a askedChange) Made() string {
 // newAskedChange returns an action with its state now.
 func newAskedChange(v *frame.Visit, a *config.Action) askedChange {
 	x := askedChange{Action: a, State: a.StateAt(v.Now())}
-	for _, u := range v.Deps.Members.Users() {
+	for _, u := range v.Deps.Control.Users() {
 		if u.ID == a.DecidedBy {
 			x.By = u.Email
 		}
@@ -90,7 +90,7 @@ func showAgents(v *frame.Visit, f *frame.Form, made frame.MadeKey) error {
 		p.Recent = append(p.Recent, newAskedChange(v, a))
 	}
 	now := v.Now()
-	for _, k := range v.Deps.Keys.Keys(v.Person.Account) {
+	for _, k := range v.Deps.Control.Keys(v.Person.Account) {
 		if k.Agent && k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt)) {
 			p.Connected++
 		}

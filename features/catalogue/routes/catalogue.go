@@ -20,31 +20,16 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Configuration reads and changes the catalogue.
-type Configuration interface {
-	entity.Access
-	EventType(account, name string) *config.EventType // nil: there is none
-	// EventTypes returns all types by group and name.
-	EventTypes(account string) []*config.EventType
-	// PutEventType creates or changes a type.
-	PutEventType(ctx context.Context, account, name string, change func(*config.EventType) error) (
-		x *config.EventType, created bool, err error)
-	Account() *entity.Account
-	Settings() *config.Settings
-	UpdateCatalogue(ctx context.Context, alter func(*config.Catalogue) error) (*config.Settings, error)
-}
-
 // Catalogue serves the catalogue.
 type Catalogue struct {
 	*frame.Core
-	config Configuration
-	events frame.EventReader
+	config *config.Control
 	seen   frame.Recent[map[string]int]
 }
 
 // New builds the area.
-func New(c *frame.Core, configuration Configuration, events frame.EventReader) *Catalogue {
-	return &Catalogue{Core: c, config: configuration, events: events, seen: frame.Recent[map[string]int]{Now: c.Now}}
+func New(c *frame.Core, in *config.Control) *Catalogue {
+	return &Catalogue{Core: c, config: in, seen: frame.Recent[map[string]int]{Now: c.Now}}
 }
 
 const (
@@ -355,7 +340,7 @@ func (a *Catalogue) readSeen(w http.ResponseWriter, r *http.Request, key *config
 		return q.Err
 	}
 	counts, err := a.seen.Get(r.Context(), key.Account, func(ctx context.Context) (map[string]int, error) {
-		page, err := a.events.Events(ctx, event.Query{Account: key.Account, Limit: sampled})
+		page, err := a.Events.Events(ctx, event.Query{Account: key.Account, Limit: sampled})
 		counts := map[string]int{}
 		for _, row := range page.Rows {
 			counts[row.Type]++

@@ -23,8 +23,8 @@ type issues struct {
 }
 
 // Area returns the routes of issues.
-func Area(c *frame.Core, in entity.Access) frame.Area {
-	a := newIssues(c, in)
+func Area(c *frame.Core) frame.Area {
+	a := newIssues(c)
 	return frame.Area{Routes: a.Routes(), AddNeeds: a.addNeeds, Document: wire.Part{Texts: texts,
 		Answers: []any{wire.List[wire.Issue]{}}, Requests: []any{wire.Issue{}}}}
 }
@@ -36,10 +36,10 @@ var texts embed.FS
 
 var issueStatuses = []string{alerting.IssueOpen, alerting.IssueAcknowledged, alerting.IssueResolved}
 
-func newIssues(c *frame.Core, in entity.Access) *issues {
+func newIssues(c *frame.Core) *issues {
 	a := &issues{}
 	a.Resource = frame.Resource[alerting.Issue, *alerting.Issue, *wire.Issue]{
-		Core: c, Config: in, Object: "issue", Kept: true, Keep: keepIssues, Own: frame.Methods{"one PATCH": a.patch},
+		Core: c, Object: "issue", Kept: true, Keep: keepIssues, Own: frame.Methods{"one PATCH": a.patch},
 		Views: func(_ context.Context, _ *config.Key, all ...*alerting.Issue) ([]*wire.Issue, error) {
 			return frame.ViewsOf(all, a.view), nil
 		},

@@ -4,7 +4,6 @@ package routes
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -18,18 +17,18 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Sources read what the configuration does not have.
-type Sources struct {
+// Deps are what only this area asks.
+type Deps struct {
+	Control  *config.Control
 	Senders  Senders
 	Domains  DomainVerifier
 	Findings FindingReader
 }
 
-// Deps are the dependencies of the area.
-type Deps struct {
-	Sources
-	*frame.AreaDeps
-	Config Configuration
+// area is what all handlers of the area have.
+type area struct {
+	*frame.Core
+	*Deps
 }
 
 // Area serves drains, DSNs, domains, scans, tripwires, findings, and the account's own rules.
@@ -44,16 +43,10 @@ type Area struct {
 }
 
 // New builds the area.
-func New(d *Deps) *Area {
-	who := senders{Core: d.Core, config: d.Config, received: d.Senders, keyring: d.Keyring, leaks: d.Leaks,
-		baseURL: d.BaseURL}
-	return &Area{
-		drains: newDrains(&who), dsns: newDSNs(&who), domains: newDomains(d), scans: newScans(d),
-		tripwires: newTripwires(d), findings: newFindings(d),
-		detection: &detection{
-			Core: d.Core, config: d.Config, limits: d.Limits, scanners: secrets.NewScanners(d.Leaks),
-		},
-	}
+func New(c *frame.Core, d *Deps) *Area {
+	all := area{c, d}
+	return &Area{newDrains(all), newDSNs(all), newDomains(all), newScans(all), newTripwires(all), newFindings(all),
+		&detection{all, secrets.NewScanners(c.LeakScanner)}}
 }
 
 // Routes are those of what leaks are found in, of findings, and of the account's own rules. Resource.Routes makes those
@@ -76,49 +69,6 @@ func (a *Area) Routes() []frame.Route {
 		})
 }
 
-// Configuration is the configuration log as far as the area uses it.
-type Configuration interface {
-	entity.Access
-	Scans
-	DSNs
-	Tripwires
-	Findings
-	DetectionConfig
-}
-
-// Scans creates leak scans.
-type Scans interface {
-	Scan(id string) (*leak.Scan, entity.Presence)
-	Scans(account string, domains []string, beforeSeq int64, limit int) ([]*leak.Scan, bool)
-	OpenScan() *leak.Scan
-	CreateScan(ctx context.Context, s *leak.Scan) (*leak.Scan, error)
-}
-
-// Tripwires issues the secrets of tripwires. A change returns after this node has applied it.
-type Tripwires interface {
-	Tripwire(id string) (*leak.Tripwire, entity.Presence)
-	// CreateTripwire and RotateTripwire return the secrets, which are stored nowhere.
-	CreateTripwire(ctx context.Context, t *leak.Tripwire) (*leak.Tripwire, leak.TripwireText, error)
-	RotateTripwire(ctx context.Context, id, by string) (*leak.Tripwire, leak.TripwireText, error)
-	ExpectTripwireTest(ctx context.Context, id string, from netip.Addr) (*leak.Tripwire, error)
-	// FindingKeys returns the keys from which the ids of their findings derive.
-	FindingKeys(ctx context.Context) (finding.Keys, error)
-	Finding(id string) (*leak.Finding, entity.Presence)
-}
-
-// DSNs opens the keys of DSNs.
-type DSNs interface {
-	// PublicKey returns the public key of a DSN.
-	PublicKey(ctx context.Context, d *leak.DSN) (string, error)
-}
-
-// DetectionConfig reads and changes what the account looks for beside the built-in rules.
-type DetectionConfig interface {
-	Settings() *config.Settings
-	// UpdateDetection calls change with a copy of the newest settings, and again after a write conflict.
-	UpdateDetection(ctx context.Context, change func(*config.Detection) error) (*config.Settings, error)
-}
-
 // DomainVerifier looks for the proofs of domains.
 type DomainVerifier interface {
 	// Verify returns the domain with the result; or, after too many attempts, for how long none is made.
@@ -129,13 +79,6 @@ type DomainVerifier interface {
 type Senders interface {
 	// Received returns what came from the senders since a time, by sender. Senders without a report are left out.
 	Received(ctx context.Context, account string, senders []string, since time.Time) (map[string]finding.Received, error)
-}
-
-// Findings reads and changes findings of the configuration.
-type Findings interface {
-	Finding(id string) (*leak.Finding, entity.Presence)
-	FindingIDs(filter leak.FindingFilter) []string
-	UpdateFinding(ctx context.Context, id string, m leak.FindingUpdate) (*leak.Finding, error)
 }
 
 // FindingReader reads the hits of findings from the store.
@@ -150,9 +93,9 @@ type FindingReader interface {
 // first. They are those that alerts report by default.
 func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
 	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
-		for _, name := range a.findings.states.FindingIDs(leak.FindingFilter{
+		for _, name := range a.findings.Control.FindingIDs(leak.FindingFilter{
 			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {
-			f, presence := a.findings.states.Finding(name)
+			f, presence := a.findings.Control.Finding(name)
 			if presence != entity.Present || f.Account != account {
 				continue
 			}

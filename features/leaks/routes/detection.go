@@ -31,9 +31,7 @@ const (
 
 // detection serves the account's own rules for secrets.
 type detection struct {
-	*frame.Core
-	config   DetectionConfig
-	limits   frame.Limits
+	area
 	scanners *secrets.Scanners
 }
 
@@ -48,7 +46,7 @@ func (a *detection) answer(w http.ResponseWriter, s *config.Settings, warnings [
 
 func (a *detection) readDetection(w http.ResponseWriter, r *http.Request, _ *config.Key) error {
 	a.CatchUp(r.Context())
-	a.answer(w, a.config.Settings(), nil)
+	a.answer(w, a.Control.Settings(), nil)
 	return nil
 }
 
@@ -58,7 +56,7 @@ func (a *detection) updateDetection(w http.ResponseWriter, r *http.Request, key 
 		return err
 	}
 	var in *frame.Input
-	after, err := a.config.UpdateDetection(r.Context(), func(d *config.Detection) error {
+	after, err := a.Control.UpdateDetection(r.Context(), func(d *config.Detection) error {
 		in = &frame.Input{}
 		before := slices.Clone(d.Rules)
 		a.merge(in, body, d)
@@ -169,7 +167,7 @@ func (a *detection) prefixes(o *frame.Object, r *secrets.Custom) {
 // tryRules scans a text with the account's rules, or with those of the request in their place. Nothing is stored,
 // counted or logged, and the answer has masks only.
 func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config.Key) error {
-	if wait, _ := a.limits.TakeSharedToken("detection-try", key.ID, tryRate); wait > 0 {
+	if wait, _ := a.Limits.TakeSharedToken("detection-try", key.ID, tryRate); wait > 0 {
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
 			Message: fmt.Sprintf("at most %d texts a second can be tried; wait as long as Retry-After says", tryRate)}
 	}
@@ -181,7 +179,7 @@ func (a *detection) tryRules(w http.ResponseWriter, r *http.Request, key *config
 	o := in.NewObject("", body)
 	o.Require("text")
 	o.Text("text", 1, maxTryText, &text)
-	settings := a.config.Settings()
+	settings := a.Control.Settings()
 	scanner := a.scanners.For(settings.Account, settings.Rev, settings.Detection.Rules)
 	if _, ok := o.Raw("rules"); ok {
 		if rules := a.rules(in, o, settings.Detection.Rules); in.Err == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
-	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -21,14 +20,13 @@ type domainResource = frame.Resource[leak.Domain, *leak.Domain, *wire.Domain]
 // domains serves the host names that a customer claims.
 type domains struct {
 	*domainResource
-	verifier DomainVerifier
-	egress   egress.Policy
+	*Deps
 }
 
-func newDomains(d *Deps) *domains {
-	a := &domains{verifier: d.Domains, egress: d.Egress}
+func newDomains(of area) *domains {
+	a := &domains{Deps: of.Deps}
 	a.domainResource = &domainResource{
-		Core: d.Core, Config: d.Config, Object: "domain", Merge: a.merge, Fixed: true,
+		Core: of.Core, Object: "domain", Merge: a.merge, Fixed: true,
 		Fresh: func(r *http.Request, by *config.Key) *leak.Domain {
 			return &leak.Domain{Meta: a.NewMeta(r, id.Domain, by), CreatedBy: by.ID}
 		},
@@ -66,7 +64,7 @@ func (a *domains) merge(in *frame.Input, o *frame.Object, d *leak.Domain) {
 		return
 	}
 	var err error
-	if d.Hostname, err = a.egress.CheckHostname(x.Hostname); err != nil {
+	if d.Hostname, err = a.Egress.CheckHostname(x.Hostname); err != nil {
 		in.Fail("hostname", "%v", err)
 	}
 }
@@ -164,7 +162,7 @@ func (a *domains) verifyDomain(w http.ResponseWriter, r *http.Request, key *conf
 	// Without the client's context: its disconnect says nothing about the domain.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), verifyTimeout)
 	defer cancel()
-	after, pause, err := a.verifier.Verify(ctx, d, method)
+	after, pause, err := a.Domains.Verify(ctx, d, method)
 	switch {
 	case err != nil:
 		return err

@@ -16,26 +16,15 @@ import (
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
-
-// senders is what drains and DSNs have in common: a name, a sealed token in their address, and what they have received.
-type senders struct {
-	*frame.Core
-	config   Configuration
-	received Senders
-	keyring  *seal.Keyring
-	leaks    *secrets.Scanner // masks secrets in names
-	baseURL  string
-}
 
 // receivedSpan is the time of which a drain or a DSN shows what it received.
 const receivedSpan = 24 * time.Hour
 
 // addReceived calls add with what each of them has received, unless the store does not answer: they can be paused and
 // rotated meanwhile.
-func addReceived[P interface{ Owner() (id, account string) }](ctx context.Context, a *senders, all []P,
+func addReceived[P interface{ Owner() (id, account string) }](ctx context.Context, a area, all []P,
 	add func(i int, x *finding.Received, view Received)) {
 	if len(all) == 0 {
 		return
@@ -44,7 +33,7 @@ func addReceived[P interface{ Owner() (id, account string) }](ctx context.Contex
 	for i, x := range all {
 		ids[i], account = x.Owner()
 	}
-	received, err := a.received.Received(ctx, account, ids, a.Now().Add(-receivedSpan))
+	received, err := a.Senders.Received(ctx, account, ids, a.Now().Add(-receivedSpan))
 	if err != nil {
 		return
 	}
@@ -74,10 +63,10 @@ const (
 
 type drainResource = frame.Resource[leak.Drain, *leak.Drain, *Drain]
 
-func newDrains(s *senders) *drainResource {
-	a := drains{s}
+func newDrains(of area) *drainResource {
+	a := drains{of}
 	return &drainResource{
-		Core: s.Core, Config: s.config, Object: "drain", Merge: a.merge, Views: a.views, Rotate: a.rotate,
+		Core: of.Core, Object: "drain", Merge: a.merge, Views: a.views, Rotate: a.rotate,
 		Fresh: func(r *http.Request, by *config.Key) *leak.Drain {
 			d := &leak.Drain{Meta: a.NewMeta(r, id.Drain, by), Platform: leak.PlatformAuto, Version: 1, CreatedBy: by.ID}
 			a.rotate(d, "")
@@ -87,26 +76,26 @@ func newDrains(s *senders) *drainResource {
 }
 
 // drains serves log drains: their configuration, and what they have received.
-type drains struct{ *senders }
+type drains struct{ area }
 
 // rotate gives the drain a new URL with a token of 128 random bits.
 func (a drains) rotate(d *leak.Drain, call string) {
 	if call == "" || d.TokenRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
-		d.Sealed.Token, d.TokenRotatedBy = a.keyring.SealString(d.ID, seal.FieldToken, id.Random("")), call
+		d.Sealed.Token, d.TokenRotatedBy = a.Keyring.SealString(d.ID, seal.FieldToken, id.Random("")), call
 	}
 }
 
 func (a drains) views(ctx context.Context, key *config.Key, all ...*leak.Drain) ([]*Drain, error) {
 	out := make([]*Drain, len(all))
 	for i, d := range all {
-		token, err := a.keyring.OpenString(d.ID, seal.FieldToken, d.Sealed.Token)
+		token, err := a.Keyring.OpenString(d.ID, seal.FieldToken, d.Sealed.Token)
 		if err != nil {
 			return nil, fmt.Errorf("open the token of %s: %w", d.ID, err)
 		}
 		out[i] = settingsOfDrain(d)
-		out[i].URL = drainURL(frame.ViewerOf(key), a.baseURL, d.ID, token)
+		out[i].URL = drainURL(frame.ViewerOf(key), a.BaseURL, d.ID, token)
 	}
-	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view Received) {
+	addReceived(ctx, a.area, all, func(i int, x *finding.Received, view Received) {
 		v := out[i]
 		v.Received, v.Lines24h, v.Bytes24h = view, &x.Lines, &x.Bytes
 		v.DetectedPlatform, v.LastError = frame.OrNull(x.Platform), frame.OrNull(x.LastError)
@@ -137,7 +126,7 @@ func drainURL(v frame.Viewer, base, drain, token string) string {
 func (a drains) merge(in *frame.Input, o *frame.Object, d *leak.Drain) {
 	x := settingsOfDrain(d)
 	o.Decode(x)
-	in.MaskName(a.leaks, "name", &x.Name)
+	in.MaskName(a.LeakScanner, "name", &x.Name)
 	d.Name, d.Platform, d.Paused = cmp.Or(x.Name, d.ID[len(d.ID)-frame.DefaultNameLength:]), x.Platform,
 		x.Status == drainPaused
 	o.SameVersion("drain", d.Version)
@@ -158,8 +147,8 @@ func (a drains) secret(o *frame.Object, name, drain, field string, text *string,
 	case strings.ContainsFunc(*text, func(c rune) bool { return c <= ' ' || c > '~' }):
 		o.Fail(name, "must be printable ASCII without spaces; copy it from the platform again")
 	default:
-		if before, err := a.keyring.OpenString(drain, field, *to); err != nil || before != *text {
-			*to = a.keyring.SealString(drain, field, *text)
+		if before, err := a.Keyring.OpenString(drain, field, *to); err != nil || before != *text {
+			*to = a.Keyring.SealString(drain, field, *text)
 		}
 	}
 }

@@ -18,10 +18,10 @@ import (
 
 type dsnResource = frame.Resource[leak.DSN, *leak.DSN, *DSN]
 
-func newDSNs(s *senders) *dsnResource {
-	a := dsns{s}
+func newDSNs(of area) *dsnResource {
+	a := dsns{of}
 	return &dsnResource{
-		Core: s.Core, Config: s.config, Object: "dsn", Missing: "there is no such DSN", Merge: a.merge, Views: a.views,
+		Core: of.Core, Object: "dsn", Missing: "there is no such DSN", Merge: a.merge, Views: a.views,
 		Rotate: a.rotate,
 		Fresh: func(r *http.Request, by *config.Key) *leak.DSN {
 			d := &leak.DSN{Meta: a.NewMeta(r, id.DSN, by), Version: 1, CreatedBy: by.ID}
@@ -32,26 +32,26 @@ func newDSNs(s *senders) *dsnResource {
 }
 
 // dsns serves the DSNs of applications with the SDK: their configuration, and what they have reported.
-type dsns struct{ *senders }
+type dsns struct{ area }
 
 // rotate gives the DSN a new key of 128 random bits.
 func (a dsns) rotate(d *leak.DSN, call string) {
 	if call == "" || d.KeyRotatedBy != call { // otherwise the first call with the Idempotency-Key has rotated
-		d.Sealed.Key, d.KeyRotatedBy = a.keyring.SealString(d.ID, seal.FieldDSNKey, leak.NewDSNKey()), call
+		d.Sealed.Key, d.KeyRotatedBy = a.Keyring.SealString(d.ID, seal.FieldDSNKey, leak.NewDSNKey()), call
 	}
 }
 
 func (a dsns) views(ctx context.Context, key *config.Key, all ...*leak.DSN) ([]*DSN, error) {
 	out := make([]*DSN, len(all))
 	for i, d := range all {
-		public, err := a.config.PublicKey(ctx, d)
+		public, err := a.Control.PublicKey(ctx, d)
 		if err != nil {
 			return nil, err
 		}
 		out[i] = settingsOfDSN(d)
-		out[i].DSN = addressOf(frame.ViewerOf(key), a.baseURL, public, d)
+		out[i].DSN = addressOf(frame.ViewerOf(key), a.BaseURL, public, d)
 	}
-	addReceived(ctx, a.senders, all, func(i int, x *finding.Received, view Received) {
+	addReceived(ctx, a.area, all, func(i int, x *finding.Received, view Received) {
 		v := out[i]
 		v.Received, v.Reports24h, v.SDK, v.LastError = view, &x.Lines, frame.OrNull(x.Platform), frame.OrNull(x.LastError)
 	})
@@ -82,7 +82,7 @@ func addressOf(v frame.Viewer, base, public string, d *leak.DSN) string {
 func (a dsns) merge(in *frame.Input, o *frame.Object, d *leak.DSN) {
 	x := settingsOfDSN(d)
 	o.Decode(x)
-	in.MaskName(a.leaks, "name", &x.Name)
+	in.MaskName(a.LeakScanner, "name", &x.Name)
 	d.Name, d.DailyQuota = cmp.Or(x.Name, d.ID[len(d.ID)-frame.DefaultNameLength:]), 0
 	switch d.Platform {
 	case "":

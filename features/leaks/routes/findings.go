@@ -28,20 +28,13 @@ import (
 
 // findings serves findings. Their state is in the configuration, their hits are in the store.
 type findings struct {
-	*frame.Core
-	states Findings
-	hits   FindingReader
-	leaks  *secrets.Scanner // masks keys in notes
-	rules  map[string]*secrets.Rule
-	own    DetectionConfig // rules of the account
-	// erasures says whose payload was erased: a finding then shows no header and no names of that event.
-	erasures frame.Erasures
+	area
+	rules map[string]*secrets.Rule
 }
 
-func newFindings(d *Deps) *findings {
-	f := &findings{Core: d.Core, states: d.Config, hits: d.Findings, leaks: d.Leaks,
-		rules: map[string]*secrets.Rule{}, own: d.Config, erasures: d.Erasures}
-	rules := d.Leaks.Rules()
+func newFindings(of area) *findings {
+	f := &findings{of, map[string]*secrets.Rule{}}
+	rules := of.LeakScanner.Rules()
 	for i := range rules {
 		f.rules[rules[i].ID] = &rules[i]
 	}
@@ -66,7 +59,7 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 		a.CatchUp(r.Context())
 	}
 	a.selectStates(&q, filter)
-	page, err := a.hits.Findings(r.Context(), q)
+	page, err := a.Findings.Findings(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -74,7 +67,7 @@ func (a *findings) listFindings(w http.ResponseWriter, r *http.Request, key *con
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		// The state may have been forgotten since the row was read.
-		if f, presence := a.states.Finding(row.ID); presence == entity.Present && f.Account == key.Account {
+		if f, presence := a.Control.Finding(row.ID); presence == entity.Present && f.Account == key.Account {
 			out.Data = append(out.Data, a.view(f, row))
 		}
 	}
@@ -117,12 +110,12 @@ func (a *findings) findingQuery(q *frame.Query, account string) (finding.Query, 
 func (a *findings) selectStates(q *finding.Query, filter leak.FindingFilter) {
 	if len(filter.Statuses)+len(filter.Severities) == 0 {
 		q.Keep = func(name string) bool {
-			_, presence := a.states.Finding(name)
+			_, presence := a.Control.Finding(name)
 			return presence == entity.Present
 		}
 		return
 	}
-	ids := a.states.FindingIDs(filter)
+	ids := a.Control.FindingIDs(filter)
 	selected := make(map[string]bool, len(ids))
 	for _, name := range ids {
 		selected[name] = true
@@ -139,7 +132,7 @@ func (a *findings) readFinding(w http.ResponseWriter, r *http.Request, key *conf
 	if err != nil {
 		return err
 	}
-	row, asOf, err := a.hits.Finding(r.Context(), f.Account, f.ID)
+	row, asOf, err := a.Findings.Finding(r.Context(), f.Account, f.ID)
 	if errors.Is(err, event.ErrNotFound) { // the store is behind
 		row, err = firstHitOf(f), nil
 	}
@@ -165,7 +158,7 @@ func (a *findings) listOccurrences(w http.ResponseWriter, r *http.Request, key *
 	if params.Err != nil {
 		return params.Err
 	}
-	page, err := a.hits.Occurrences(r.Context(), q)
+	page, err := a.Findings.Occurrences(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -197,10 +190,10 @@ func (a *findings) updateFinding(w http.ResponseWriter, r *http.Request, key *co
 	if in.Err != nil {
 		return in.Err
 	}
-	if f, err = a.states.UpdateFinding(r.Context(), f.ID, update); err != nil {
+	if f, err = a.Control.UpdateFinding(r.Context(), f.ID, update); err != nil {
 		return updateError(err)
 	}
-	row, asOf, err := a.hits.Finding(r.Context(), f.Account, f.ID)
+	row, asOf, err := a.Findings.Finding(r.Context(), f.Account, f.ID)
 	if err != nil {
 		row = firstHitOf(f)
 		asOf = row.LastSeen
@@ -226,7 +219,7 @@ func (a *findings) readChange(o *frame.Object) leak.FindingUpdate {
 	var x FindingChange
 	o.Decode(&x)
 	if x.Note != nil {
-		masked, _ := a.leaks.MaskAll(nil, []byte(*x.Note))
+		masked, _ := a.LeakScanner.MaskAll(nil, []byte(*x.Note))
 		*x.Note = string(masked)
 	}
 	return leak.FindingUpdate{Status: (*finding.Status)(x.Status), Resolution: x.Resolution, Note: x.Note,
@@ -255,10 +248,10 @@ func errNoFinding() error {
 // inPath returns the finding that the path names, or the 404.
 func (a *findings) inPath(r *http.Request, key *config.Key) (*leak.Finding, error) {
 	name := web.InfoOf(r).Vars["finding"]
-	f, presence := a.states.Finding(name)
+	f, presence := a.Control.Finding(name)
 	if presence == entity.Unknown && finding.Valid(name) { // another node may have created it a moment ago
 		a.CatchUp(r.Context())
-		f, presence = a.states.Finding(name)
+		f, presence = a.Control.Finding(name)
 	}
 	if presence != entity.Present || f.Account != key.Account {
 		return nil, errNoFinding()
@@ -319,7 +312,7 @@ func (a *findings) describeRule(f *leak.Finding) (name, provider, docs string) {
 		return rule.Name, rule.Provider, rule.Docs
 	}
 	if strings.HasPrefix(f.Rule, finding.CustomPrefix) {
-		if rule := a.own.Settings().Detection.Rule(f.Rule); rule != nil {
+		if rule := a.Control.Settings().Detection.Rule(f.Rule); rule != nil {
 			return rule.Name, "", rule.Docs
 		}
 	}
@@ -336,7 +329,7 @@ func firstHitOf(f *leak.Finding) finding.Row {
 // Records of erasures are removed a day after that.
 func (a *findings) payloadEnded(l finding.Location) bool {
 	d, err := id.Parse(id.Event, l.EventID)
-	return err == nil && (!a.erasures.ErasedAt(d).IsZero() || !a.Now().Before(a.Expiry(d)))
+	return err == nil && (!a.Erasures.ErasedAt(d).IsZero() || !a.Now().Before(a.Expiry(d)))
 }
 
 // hidePayload removes the pointer of a location in an event whose payload has ended: it consists of names of members
@@ -434,11 +427,11 @@ var errFindingUnchanged = errors.New("the finding is not changed")
 
 // updateOne changes one finding. It returns errFindingUnchanged, or a *web.Error if this finding cannot be changed.
 func (a *findings) updateOne(ctx context.Context, key *config.Key, name string, change leak.FindingUpdate) error {
-	before, presence := a.states.Finding(name)
+	before, presence := a.Control.Finding(name)
 	if presence != entity.Present || before.Account != key.Account {
 		return errNoFinding()
 	}
-	after, err := a.states.UpdateFinding(ctx, name, change)
+	after, err := a.Control.UpdateFinding(ctx, name, change)
 	switch {
 	case errors.Is(err, config.ErrNotFound):
 		return errNoFinding()
@@ -457,8 +450,8 @@ func (a *findings) selectFindings(u *findingsUpdate) (ids []string, more bool) {
 			filter.Statuses = append(filter.Statuses, s)
 		}
 	}
-	for _, name := range a.states.FindingIDs(filter) {
-		if f, presence := a.states.Finding(name); presence != entity.Present || f.KeyID != "" {
+	for _, name := range a.Control.FindingIDs(filter) {
+		if f, presence := a.Control.Finding(name); presence != entity.Present || f.KeyID != "" {
 			continue
 		}
 		if len(ids) == maxFindingUpdates {

@@ -21,13 +21,13 @@ type scanResource = frame.Resource[leak.Scan, *leak.Scan, *Scan]
 // scans serves the leak scans of domains.
 type scans struct {
 	*scanResource
-	stored Scans
+	*Deps
 }
 
-func newScans(d *Deps) *scans {
-	a := &scans{stored: d.Config}
+func newScans(of area) *scans {
+	a := &scans{Deps: of.Deps}
 	a.scanResource = &scanResource{
-		Core: d.Core, Config: d.Config, Object: "scan", Kept: true, Own: frame.Methods{"POST": a.createScan},
+		Core: of.Core, Object: "scan", Kept: true, Own: frame.Methods{"POST": a.createScan},
 		Missing: fmt.Sprintf("there is no such scan; the newest %d are kept", leak.MaxScans),
 		Keep: func(q *frame.Query) func(*leak.Scan) bool {
 			domains := q.List("domain_id")
@@ -73,15 +73,15 @@ func (a *scans) createScan(w http.ResponseWriter, r *http.Request, key *config.K
 	}
 	a.CatchUp(r.Context())
 	s := &leak.Scan{Meta: a.NewMeta(r, id.Scan, key), Trigger: leak.ScanManual, CreatedBy: key.ID}
-	if earlier, _ := a.stored.Scan(s.ID); earlier == nil { // otherwise the first call with the Idempotency-Key made it
+	if earlier, _ := a.Control.Scan(s.ID); earlier == nil { // otherwise the first call with the Idempotency-Key made it
 		if err := a.mayScan(key, name, s); err != nil {
 			return err
 		}
 	}
-	created, err := frame.CreateOnce(r.Context(), a.stored.CreateScan, s, a.stored.Scan, s.ID)
+	created, err := frame.CreateOnce(r.Context(), a.Control.CreateScan, s, a.Control.Scan, s.ID)
 	switch {
 	case errors.Is(err, leak.ErrScanRunning):
-		return errScanRunning(a.stored.OpenScan())
+		return errScanRunning(a.Control.OpenScan())
 	case errors.Is(err, leak.ErrTooManyScans):
 		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: time.Minute,
 			Message: "too many scans are kept at the moment; try again in a minute"}
@@ -101,10 +101,10 @@ func (a *scans) mayScan(key *config.Key, domain string, s *leak.Scan) error {
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.Now()))
 	}
 	s.Domain, s.Hostname = d.ID, d.Hostname
-	if open := a.stored.OpenScan(); open != nil {
+	if open := a.Control.OpenScan(); open != nil {
 		return errScanRunning(open)
 	}
-	all, _ := a.stored.Scans(key.Account, nil, 0, leak.MaxScans)
+	all, _ := a.Control.Scans(key.Account, nil, 0, leak.MaxScans)
 	var oldest time.Time // of those in the last 24 hours
 	n := 0
 	for _, x := range all {

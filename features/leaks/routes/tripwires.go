@@ -14,7 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -23,16 +22,13 @@ type tripwireResource = frame.Resource[leak.Tripwire, *leak.Tripwire, *Tripwire]
 // tripwires serves the tripwires of domains. Their secrets are shown once.
 type tripwires struct {
 	*tripwireResource
-	stored  Tripwires
-	hits    FindingReader
-	leaks   *secrets.Scanner // masks secrets in labels
-	baseURL string
+	*Deps
 }
 
-func newTripwires(d *Deps) *tripwires {
-	a := &tripwires{stored: d.Config, hits: d.Findings, leaks: d.Leaks, baseURL: d.BaseURL}
+func newTripwires(of area) *tripwires {
+	a := &tripwires{Deps: of.Deps}
 	a.tripwireResource = &tripwireResource{
-		Core: d.Core, Config: d.Config, Object: "tripwire", Merge: a.merge, Fixed: true, Views: a.views,
+		Core: of.Core, Object: "tripwire", Merge: a.merge, Fixed: true, Views: a.views,
 		Fresh: func(r *http.Request, by *config.Key) *leak.Tripwire {
 			return &leak.Tripwire{Meta: a.NewMeta(r, id.Tripwire, by), CreatedBy: by.ID}
 		},
@@ -54,7 +50,7 @@ func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*leak.Tripw
 	if len(all) == 0 {
 		return []*Tripwire{}, nil
 	}
-	keys, err := a.stored.FindingKeys(ctx)
+	keys, err := a.Control.FindingKeys(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +65,10 @@ func (a *tripwires) views(ctx context.Context, _ *config.Key, all ...*leak.Tripw
 			v.TestUntil = web.Time(t.Test.Until)
 		}
 		name := keys.TripwireID(t.ID, false)
-		if f, _ := a.stored.Finding(name); f != nil {
+		if f, _ := a.Control.Finding(name); f != nil {
 			v.FindingID = &f.ID
 		}
-		if f, _ := a.stored.Finding(keys.TripwireID(t.ID, true)); f != nil {
+		if f, _ := a.Control.Finding(keys.TripwireID(t.ID, true)); f != nil {
 			v.TestFindingID = &f.ID
 		}
 		if rows != nil {
@@ -99,7 +95,7 @@ func (a *tripwires) rows(ctx context.Context, keys *finding.Keys, all []*leak.Tr
 	if len(names) == 0 {
 		return rows
 	}
-	page, err := a.hits.Findings(ctx, finding.Query{
+	page, err := a.Findings.Findings(ctx, finding.Query{
 		Account: all[0].Account, IDs: names, Keep: func(id string) bool { return slices.Contains(names, id) },
 		Limit: len(names),
 	})
@@ -126,7 +122,7 @@ func (a *tripwires) answerSecrets(w http.ResponseWriter, r *http.Request, status
 		call.Remembered = web.Encode(v)
 	}
 	if text != (leak.TripwireText{}) {
-		addSecrets(v, a.baseURL, text)
+		addSecrets(v, a.BaseURL, text)
 	}
 	return web.Answer(w, status, v)
 }
@@ -138,7 +134,7 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	a.CatchUp(r.Context())
-	if earlier, _ := a.stored.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
+	if earlier, _ := a.Control.Tripwire(t.ID); earlier != nil { // the first call with the Idempotency-Key has created it
 		return a.answerSecrets(w, r, http.StatusCreated, earlier, leak.TripwireText{}, in.Warnings)
 	}
 	d, presence := entity.Get[leak.Domain](a.Config, t.Domain)
@@ -148,7 +144,7 @@ func (a *tripwires) create(w http.ResponseWriter, r *http.Request, key *config.K
 	case d.Status(a.Now()) != leak.DomainVerified:
 		return web.WrongState("domain_id", "is %s; verify the domain first", d.Status(a.Now()))
 	}
-	created, text, err := a.stored.CreateTripwire(r.Context(), t)
+	created, text, err := a.Control.CreateTripwire(r.Context(), t)
 	if errors.Is(err, leak.ErrTooManyTripwires) {
 		return web.WrongState("domain_id", "has %d tripwires already; delete one that is not used", leak.MaxTripwires)
 	}
@@ -165,7 +161,7 @@ func (a *tripwires) merge(in *frame.Input, o *frame.Object, t *leak.Tripwire) {
 	o.Enum("path", &t.File, leak.FakeFiles...)
 	t.Domain, t.Kind, t.Label, t.Placement = x.DomainID, x.Kind, x.Label, x.Placement
 	for name, at := range map[string]*string{"label": &t.Label, "placement": &t.Placement} {
-		in.MaskText(a.leaks, name, at, "it is shown to everybody and stands in alerts")
+		in.MaskText(a.LeakScanner, name, at, "it is shown to everybody and stands in alerts")
 	}
 	o.WarnUnknown()
 	switch {
@@ -203,7 +199,7 @@ func (a *tripwires) rotate(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	after, text, err := a.stored.RotateTripwire(r.Context(), t.ID, frame.RotatedBy(r))
+	after, text, err := a.Control.RotateTripwire(r.Context(), t.ID, frame.RotatedBy(r))
 	if err != nil {
 		return err
 	}
@@ -224,7 +220,7 @@ func (a *tripwires) test(w http.ResponseWriter, r *http.Request, key *config.Key
 	if !from.IsValid() {
 		return web.WrongState("", "your address is not known, so no request can be told to be yours")
 	}
-	after, err := a.stored.ExpectTripwireTest(r.Context(), t.ID, from)
+	after, err := a.Control.ExpectTripwireTest(r.Context(), t.ID, from)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func (d *Triage) forgetOld(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	d.forgotAt = now
-	old := slices.DeleteFunc(d.deps.History.FindingsBefore(now.Add(-keepFindings)), func(f *leak.Finding) bool {
+	old := slices.DeleteFunc(d.deps.Config.FindingsBefore(now.Add(-keepFindings)), func(f *leak.Finding) bool {
 		return !d.owns(f.ID)
 	})
 	for batch := range slices.Chunk(old, forgetBatch) {
@@ -163,7 +163,7 @@ func (d *Triage) forgetUnhit(ctx context.Context, findings []*leak.Finding, afte
 		return err
 	}
 	for _, f := range findings {
-		if err := d.deps.History.ForgetFinding(ctx, f); err != nil {
+		if err := d.deps.Config.ForgetFinding(ctx, f); err != nil {
 			return err
 		}
 		d.metrics.forgotten.Inc()

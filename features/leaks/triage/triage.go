@@ -39,6 +39,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/leak"
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
@@ -62,10 +63,6 @@ type Configuration interface {
 	KeyWorks(k *config.Key) bool
 	// RecordTrip records that a secret of a tripwire was used or seen.
 	RecordTrip(ctx context.Context, tripwire string, at time.Time) error
-}
-
-// History finds and removes old findings.
-type History interface {
 	FindingsBefore(t time.Time) []*leak.Finding
 	ForgetFinding(ctx context.Context, f *leak.Finding) error
 }
@@ -89,19 +86,10 @@ type Deps struct {
 	Log      *slog.Logger
 	Stream   stream.Config
 	Config   Configuration
-	History  History
 	Store    Store
 	Notifier Notifier
 	Now      func() time.Time
 	Metrics  prometheus.Registerer
-}
-
-func (d *Deps) validate() error {
-	if d.Log == nil || d.Config == nil || d.History == nil || d.Store == nil || d.Notifier == nil || d.Now == nil ||
-		d.Metrics == nil {
-		return errors.New("triage of findings: a dependency is missing")
-	}
-	return d.Stream.Validate()
 }
 
 // Triage decides the hits of this node's partitions.
@@ -127,7 +115,7 @@ type Triage struct {
 
 // New validates its arguments. It starts nothing.
 func New(cfg Config, deps Deps) (*Triage, error) {
-	if err := deps.validate(); err != nil {
+	if err := errors.Join(require.Set("triage of findings", deps, "Stream"), deps.Stream.Validate()); err != nil {
 		return nil, err
 	}
 	if cfg.Partitions < 1 {

@@ -106,7 +106,7 @@ func TestNewRequiresDependencies(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		d := r.triage(0)
 		for i, forget := range []func(*Deps){
-			func(d *Deps) { d.Log = nil }, func(d *Deps) { d.Config = nil }, func(d *Deps) { d.History = nil },
+			func(d *Deps) { d.Log = nil }, func(d *Deps) { d.Config = nil },
 			func(d *Deps) { d.Store = nil }, func(d *Deps) { d.Notifier = nil }, func(d *Deps) { d.Now = nil },
 			func(d *Deps) { d.Metrics = nil }, func(d *Deps) { d.Stream = stream.Config{} },
 		} {
@@ -141,7 +141,7 @@ func TestNewRequiresDependencies(t *testing.T) {
 func (r *rig) triage(node int) *Triage {
 	r.Helper()
 	d := must.Get(New(Config{Partitions: partitions}, Deps{Log: slog.New(slog.DiscardHandler), Stream: r.conf,
-		Config: r.nodes[node], History: r.nodes[node], Store: r.store, Notifier: fakeNotifier{}, Now: time.Now,
+		Config: r.nodes[node], Store: r.store, Notifier: fakeNotifier{}, Now: time.Now,
 		Metrics: prometheus.NewRegistry()}))(r)
 	for p := range int32(partitions) {
 		d.owned[p] = true

@@ -1,6 +1,6 @@
 // Package pages has the pages for people of a tenant: the destinations of the tenant's endpoints, and what was
 // delivered to them. They come by a link that the owner of the account has made; see
-// frame.Portal for the session, and config.PortalSession for what it may do.
+// frame.Control for the session, and config.PortalSession for what it may do.
 package pages
 
 import (

@@ -244,7 +244,7 @@ func save(v *frame.Visit, f *frame.Form, at place) error {
 
 // showSecret shows the signing secret again. The audit log has it before the person has.
 func showSecret(v *frame.Visit, _ *frame.Form, at place) error {
-	secret, err := v.Deps.Portal.PortalSecret(v.R.Context(), v.Portal.PortalSession, at.e.ID, at.d.ID)
+	secret, err := v.Deps.Control.PortalSecret(v.R.Context(), v.Portal.PortalSession, at.e.ID, at.d.ID)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func linkForm(v *frame.Visit) error {
 // openLink uses the link up and begins a session.
 func openLink(v *frame.Visit) error {
 	v.W.Header().Set("Referrer-Policy", "strict-origin")
-	s, err := v.Deps.Portal.OpenPortalLink(v.R.Context(), v.Vars["token"])
+	s, err := v.Deps.Control.OpenPortalLink(v.R.Context(), v.Vars["token"])
 	if errors.Is(err, config.ErrLink) {
 		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: frame.CodeLink,
 			Message: "This link is unknown, was used before, or has ended."}
@@ -47,7 +47,7 @@ func openLink(v *frame.Visit) error {
 
 // leave ends the session and leads back to the application.
 func leave(v *frame.Visit) error {
-	err := v.Deps.Portal.EndPortalSession(v.R.Context(), v.Person.ID)
+	err := v.Deps.Control.EndPortalSession(v.R.Context(), v.Person.ID)
 	if err != nil && !errors.Is(err, config.ErrNotFound) {
 		return err
 	}

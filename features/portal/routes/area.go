@@ -2,7 +2,6 @@
 package routes
 
 import (
-	"context"
 	"embed"
 	"net/http"
 	"net/url"
@@ -18,25 +17,15 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Sessions makes links, which become sessions, and ends them.
-type Sessions interface {
-	entity.Access
-	// CreatePortalLink returns the token of a new link.
-	CreatePortalLink(ctx context.Context, s *config.PortalSession, life time.Duration) (token string,
-		created *config.PortalSession, err error)
-	EndPortalSession(ctx context.Context, id string) error
-}
-
 type links struct {
 	*frame.Core
-	config Sessions
-	portal frame.Portal
+	config *config.Control
 }
 
 // Area returns the routes of links.
-func Area(d *frame.AreaDeps, in Sessions) frame.Area {
+func Area(c *frame.Core, in *config.Control) frame.Area {
 	const all = "/v1/tenants/{tenant}/portal_links"
-	a := &links{d.Core, in, d.Portal}
+	a := &links{c, in}
 	return frame.Area{Routes: []frame.Route{
 		{Path: all, Methods: frame.Methods{"GET": a.listLinks, "POST": a.createLink}, InPath: frame.Finds(a.TenantInPath)},
 		{Path: all + "/{link}", Methods: frame.Methods{"DELETE": a.endLink}},
@@ -101,7 +90,7 @@ func (a *links) createLink(w http.ResponseWriter, r *http.Request, key *config.K
 	if err != nil {
 		return err
 	}
-	return web.Answer(w, http.StatusCreated, linkView(s, a.portal.URL+linkPath+token))
+	return web.Answer(w, http.StatusCreated, linkView(s, a.Portal.URL+linkPath+token))
 }
 
 // pageOfOwner checks an address that the portal leads to: a person who trusts the portal is sent there.
@@ -113,7 +102,7 @@ func (a *links) pageOfOwner(in *frame.Input, param string, page *string) string 
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || !web.IsPrintable(*page) || strings.Contains(*page, `\`):
 		in.Fail(param, "must be an address such as https://app.example.com/webhooks")
-	case !slices.Contains(a.portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host)):
+	case !slices.Contains(a.Portal.Origins, u.Scheme+"://"+strings.ToLower(u.Host)):
 		in.Fail(param, "must begin with an origin of RELAY_PORTAL_ORIGINS; add %s to that setting of the relay",
 			u.Scheme+"://"+u.Host)
 	}

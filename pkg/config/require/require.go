@@ -14,6 +14,18 @@ import (
 	"unicode/utf8"
 )
 
+// Set returns an error for each field of deps, a struct, that is zero and not optional.
+func Set(name string, deps any, optional ...string) error {
+	var errs []error
+	v := reflect.ValueOf(deps)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		if !f.Anonymous && v.FieldByIndex(f.Index).IsZero() && !slices.Contains(optional, f.Name) {
+			errs = append(errs, fmt.Errorf("%s dependency %s is missing", name, f.Name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Bounds returns the errors of the members of x, a pointer to a struct, that are outside of the bounds in their
 // tags. These are the bounds of the API; see package wire. Those of a member that omitempty leaves out do not count.
 // name is the member that has x; empty: none.
