@@ -40,39 +40,35 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/pkg/config/require"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // Ledger follows the partitions of one node and exports their counts as metrics.
 type Ledger struct {
+	Deps
 	cfg     Config
-	log     *slog.Logger
-	stream  stream.Config
-	now     func() time.Time
 	metrics *metrics
-	owned   func() []int32
 }
 
 // New validates its arguments. It connects to nothing.
 func New(cfg Config, deps Deps) (*Ledger, error) {
-	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
+	err := errors.Join(cfg.Validate(), require.Set("ledger", deps, "Stream"), deps.Stream.Validate())
+	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, log: deps.Log, stream: deps.Stream, now: deps.Now, owned: deps.Owned}
-	var err error
-	l.metrics, err = newMetrics(deps.Metrics)
-	return l, err
+	return &Ledger{deps, cfg, newMetrics(deps.Metrics)}, nil
 }
 
 // Run reconciles the log every Config.Every until ctx ends. A run that fails is logged, counted and repeated:
 // deliveries do not depend on the ledger.
 func (l *Ledger) Run(ctx context.Context) error {
-	reader, err := stream.NewReader(l.stream, "ledger")
+	reader, err := stream.NewReader(l.Stream, "ledger")
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	f := &followers{cfg: l.cfg, log: reader, now: l.now, all: make(map[int32]*follower), onLost: l.logLost}
+	f := &followers{cfg: l.cfg, log: reader, now: l.Now, all: make(map[int32]*follower), onLost: l.logLost}
 	timer := time.NewTimer(l.cfg.Every)
 	defer timer.Stop()
 	for {
@@ -91,25 +87,25 @@ func (l *Ledger) runOnce(ctx context.Context, f *followers) time.Duration {
 	limited, cancel := context.WithTimeout(ctx, 3*l.cfg.Every+time.Minute) // longer than a throttled run takes
 	defer cancel()
 	unaudited := f.unaudited
-	found, err := f.run(limited, l.owned())
+	found, err := f.run(limited, l.Owned())
 	l.metrics.unaudited.Add(float64(f.unaudited - unaudited))
 	l.metrics.records.Add(float64(found.records))
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		l.metrics.failures.Inc()
-		l.log.LogAttrs(ctx, slog.LevelWarn, "cannot reconcile the log", slog.Any("error", err))
+		l.Log.LogAttrs(ctx, slog.LevelWarn, "cannot reconcile the log", slog.Any("error", err))
 	case found.retryAfter > 0:
 		return found.retryAfter
 	default:
-		l.metrics.show(found.Counts, found.unproven, l.now(), time.Since(began))
+		l.metrics.show(found.Counts, found.unproven, l.Now(), time.Since(began))
 	}
 	return max(l.cfg.Every-time.Since(began), time.Second)
 }
 
 // logLost is called once for each lost delivery.
 func (l *Ledger) logLost(lost Lost) {
-	l.log.LogAttrs(context.Background(), slog.LevelError, "delivery is lost", slog.String("delivery", lost.String()))
+	l.Log.LogAttrs(context.Background(), slog.LevelError, "delivery is lost", slog.String("delivery", lost.String()))
 }
 
 // Config sets how closely a node follows the log.
@@ -164,11 +160,4 @@ type Deps struct {
 	Metrics prometheus.Registerer
 	Now     func() time.Time
 	Owned   func() []int32 // the partitions of events that this node dispatches
-}
-
-func (d Deps) validate() error {
-	if d.Log == nil || d.Metrics == nil || d.Now == nil || d.Owned == nil {
-		return errors.New("ledger: Log, Metrics, Now and Owned are needed")
-	}
-	return d.Stream.Validate()
 }

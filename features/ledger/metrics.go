@@ -1,10 +1,11 @@
 package ledger
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 // metrics are the counts of this node's partitions.
@@ -15,22 +16,9 @@ type metrics struct {
 	records, unaudited, failures                                         prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	var err error
-	gauge := func(name, help string) prometheus.Gauge {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "relay_ledger_" + name, Help: help})
-		if e := reg.Register(g); e != nil && err == nil {
-			err = fmt.Errorf("register ledger metrics: %w", e)
-		}
-		return g
-	}
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "relay_ledger_" + name, Help: help})
-		if e := reg.Register(c); e != nil && err == nil {
-			err = fmt.Errorf("register ledger metrics: %w", e)
-		}
-		return c
-	}
+func newMetrics(reg prometheus.Registerer) *metrics {
+	gauge := func(name, help string) prometheus.Gauge { return metric.Gauge(reg, "relay_ledger_"+name, help) }
+	counter := func(name, help string) prometheus.Counter { return metric.Counter(reg, "relay_ledger_"+name, help) }
 	const (
 		here = ", per event and destination, in this node's partitions."
 		of   = ", per event and destination, of this node's events that are within the ledger's window or have not ended."
@@ -53,7 +41,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		unaudited: counter("unaudited_total", "Records, events and deliveries that the ledger skipped because there were "+
 			"too many."),
 		failures: counter("failures_total", "Runs of the ledger that failed."),
-	}, err
+	}
 }
 
 // show sets the gauges from one complete run.

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
+	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/pkg/otlp"
 )
 
@@ -108,16 +109,9 @@ func New(cfg Config, deps Deps) (*Recorder, error) {
 }
 
 func newCounter(registry prometheus.Registerer) *prometheus.CounterVec {
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "relay_trace_spans_total",
-		Help: "Spans of traces by result: ended, and of these exported or failed. The rest waits, or was dropped because " +
-			"the queue was full.",
-	}, []string{"result"})
-	registry.MustRegister(count)
-	for _, result := range []string{resultEnded, resultExported, resultFailed} {
-		count.WithLabelValues(result)
-	}
-	return count
+	return metric.Counters(registry, "relay_trace_spans_total", "Spans of traces by result: ended, and of these exported "+
+		"or failed. The rest waits, or was dropped because the queue was full.", "result", resultEnded, resultExported,
+		resultFailed)
 }
 
 const (

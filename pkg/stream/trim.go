@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 // How much of a topic trimming keeps below the offsets that its groups have committed. Reads of events that ClickHouse
@@ -69,23 +72,14 @@ func NewTrimmer(cfg TrimConfig, deps TrimDeps) (*Trimmer, error) {
 		return nil, errors.New("trim: Every, Log, Metrics and Now are required, and KeepAge and MaxBytes must not be " +
 			"negative")
 	}
-	t := &Trimmer{
+	return &Trimmer{
 		cfg: cfg, deps: deps, wake: make(chan struct{}, 1),
-		trimmed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_log_trimmed_records_total", Help: "Records deleted from the log because every consumer group had " +
-				"committed them, by topic."}, []string{"topic"}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_log_trim_failures_total", Help: "Attempts to trim the log that failed."}),
-		last: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "relay_log_trim_last_timestamp_seconds", Help: "When this node last trimmed the log; 0 on the nodes that " +
-				"do not trim it."}),
-	}
-	for _, c := range []prometheus.Collector{t.trimmed, t.failures, t.last} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of the log: %w", err)
-		}
-	}
-	return t, deps.Stream.Validate()
+		trimmed: metric.Counters[string](deps.Metrics, "relay_log_trimmed_records_total",
+			"Records deleted from the log because every consumer group had committed them, by topic.", "topic"),
+		failures: metric.Counter(deps.Metrics, "relay_log_trim_failures_total", "Attempts to trim the log that failed."),
+		last: metric.Gauge(deps.Metrics, "relay_log_trim_last_timestamp_seconds",
+			"When this node last trimmed the log; 0 on the nodes that do not trim it."),
+	}, deps.Stream.Validate()
 }
 
 // SetOwner sets whether this node trims. A node that becomes the owner trims at once.
@@ -372,24 +366,18 @@ func NewRetentionGuard(deps RetentionGuardDeps) (*RetentionGuard, error) {
 	if deps.Log == nil || deps.Metrics == nil || deps.Now == nil || deps.Retention <= 0 {
 		return nil, errors.New("retention guard: Log, Metrics, Now and a positive Retention are required")
 	}
-	g := &RetentionGuard{
+	return &RetentionGuard{
 		deps: deps,
-		share: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "relay_log_unread_age_ratio",
-			Help: "Age of a group's oldest uncommitted record divided by retention, in steps: 0, 0.5 or 0.9. At 0.9 new " +
-				"events are refused.",
-		}, []string{"group"}),
-		records: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "relay_log_unread_records",
-			Help: "Records above the offsets that a group has committed, which cannot be trimmed; updated every minute.",
-		}, []string{"group"}),
-	}
-	for _, c := range []prometheus.Collector{g.share, g.records} {
-		if err := deps.Metrics.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of the log: %w", err)
-		}
-	}
-	return g, deps.Stream.Validate()
+		share: gauges(deps.Metrics, "relay_log_unread_age_ratio", "Age of a group's oldest uncommitted record divided by "+
+			"retention, in steps: 0, 0.5 or 0.9. At 0.9 new events are refused."),
+		records: gauges(deps.Metrics, "relay_log_unread_records",
+			"Records above the offsets that a group has committed, which cannot be trimmed; updated every minute."),
+	}, deps.Stream.Validate()
+}
+
+// gauges returns a gauge for each group.
+func gauges(r prometheus.Registerer, name, help string) *prometheus.GaugeVec {
+	return promauto.With(r).NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"group"})
 }
 
 // Refusal returns why new events must be refused now, as an ErrBufferFull; nil: accept them.

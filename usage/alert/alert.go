@@ -159,10 +159,7 @@ func New(cfg Config, deps Deps) (*Alerts, error) {
 	if cfg.Node == "" || cfg.BaseURL == "" {
 		return nil, errors.New("alerts: the node's name and the base URL are needed")
 	}
-	m, err := newMetrics(deps.Metrics)
-	if err != nil {
-		return nil, err
-	}
+	m := newMetrics(deps.Metrics)
 	return &Alerts{
 		cfg: cfg, deps: deps, log: deps.Log, metrics: m, notifier: newNotifier(cfg, deps, m),
 		newlyAssigned: map[stream.Partition]stream.Commit{}, newlyLost: map[stream.Partition]bool{},

@@ -1,10 +1,12 @@
 package triage
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 // metrics are the metrics of the triage.
@@ -17,32 +19,22 @@ type metrics struct {
 	undecodable prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		hits: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_finding_hits_total", Help: "Hits of findings that were read, by source; repeated ones count again."},
-			[]string{"source"}),
-		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "relay_finding_transitions_total",
-			Help: "Findings that were opened or reopened by a hit or by time, and floods that go on for another day."},
-			[]string{"to"}),
-		refused: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_finding_refused_changes_total",
-			Help: "Changes of findings that were refused because a bound of the configuration is reached."}),
-		forgotten: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_finding_forgotten_total", Help: "Findings that were forgotten after 400 days without a hit."}),
-		undecodable: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "relay_finding_undecodable_records_total",
-			Help: "Records of findings that the triage skipped because they cannot be decoded."}),
+		hits: metric.Counters[string](reg, "relay_finding_hits_total",
+			"Hits of findings that were read, by source; repeated ones count again.", "source"),
+		transitions: metric.Counters[string](reg, "relay_finding_transitions_total",
+			"Findings that were opened or reopened by a hit or by time, and floods that go on for another day.", "to"),
+		refused: metric.Counter(reg, "relay_finding_refused_changes_total",
+			"Changes of findings that were refused because a bound of the configuration is reached."),
+		forgotten: metric.Counter(reg, "relay_finding_forgotten_total",
+			"Findings that were forgotten after 400 days without a hit."),
+		undecodable: metric.Counter(reg, "relay_finding_undecodable_records_total",
+			"Records of findings that the triage skipped because they cannot be decoded."),
 	}
-	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{
+	promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{
 		Name: "relay_finding_dropped_hits_total",
 		Help: "Hits that no list shows: their finding was not opened because a bound of the configuration is reached."},
 		func() float64 { return float64(m.dropped.Load()) })
-	for _, c := range []prometheus.Collector{m.hits, m.transitions, m.refused, dropped, m.forgotten, m.undecodable} {
-		if err := reg.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of findings: %w", err)
-		}
-	}
-	return m, nil
+	return m
 }

@@ -121,11 +121,7 @@ func New(cfg Config, deps Deps) (*Triage, error) {
 	if cfg.Partitions < 1 {
 		return nil, errors.New("triage of findings: the number of partitions is needed")
 	}
-	m, err := newMetrics(deps.Metrics)
-	if err != nil {
-		return nil, err
-	}
-	return &Triage{cfg: cfg, deps: deps, log: deps.Log, metrics: m, owned: map[int32]bool{},
+	return &Triage{cfg: cfg, deps: deps, log: deps.Log, metrics: newMetrics(deps.Metrics), owned: map[int32]bool{},
 		lost: map[stream.Partition]bool{}, commit: map[stream.Partition]stream.Commit{},
 		announcing: make(chan struct{}, 1)}, nil
 }
