@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
@@ -90,7 +89,7 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	if ep.Verification == nil {
 		return made, nil
 	}
-	conf := verifyConfig(*ep.Verification)
+	conf := ep.Verification.Config()
 	for _, sealed := range ep.Verification.Secrets {
 		secret, err := p.keyring.OpenString(ep.ID, seal.FieldVerification, sealed)
 		if err != nil {
@@ -102,18 +101,10 @@ func (p *preparer) prepare(ep *config.Endpoint) (*prepared, error) {
 	return made, nil
 }
 
-// verifyConfig converts the configuration of an endpoint's verification, without its secrets.
-func verifyConfig(v config.Verification) verify.Config {
-	return verify.Config{
-		Type: v.Type, Tolerance: time.Duration(v.ToleranceSeconds) * time.Second, Header: v.Header,
-		Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix, SignedContent: v.SignedContent,
-	}
-}
-
 // CheckVerification validates an endpoint's verification and its secrets in clear text. It returns the invalid member
 // and what is wrong with it, or empty strings.
 func CheckVerification(v config.Verification, secrets []string) (param, message string) {
-	conf := verifyConfig(v)
+	conf := v.Config()
 	conf.Secrets = secrets
 	var fault *verify.Fault
 	if errors.As(conf.Validate(), &fault) {

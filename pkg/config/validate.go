@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -98,10 +99,16 @@ func (e *Endpoint) validateWith(checkURL func(string) error) error {
 	return errors.Join(errs...)
 }
 
+// Config returns it as package verify takes it, without its secrets.
+func (v *Verification) Config() verify.Config {
+	return verify.Config{Type: v.Type, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix,
+		SignedContent: v.SignedContent, Tolerance: time.Duration(v.ToleranceSeconds) * time.Second}
+}
+
 // Validate validates all members but the texts of the secrets, which are sealed.
 func (v *Verification) Validate() error {
-	conf := verify.Config{Type: v.Type, Header: v.Header, Algorithm: v.Algorithm, Encoding: v.Encoding, Prefix: v.Prefix,
-		SignedContent: v.SignedContent, Tolerance: verify.DefaultTolerance}
+	conf := v.Config()
+	conf.Tolerance = verify.DefaultTolerance // the bounds of the stored one are wider
 	if err := conf.ValidateSettings(); err != nil {
 		return fmt.Errorf("verification: %w", err)
 	}

@@ -15,38 +15,44 @@ import (
 // Hit is one record of the topic findings: a sender has seen a secret, an exposed file or a tripwire. The record's key
 // is Finding.
 type Hit struct {
-	Account string // acc_…
-	Finding string // fnd_…; see Keys.ID
+	Account string `json:"acc"` // acc_…
+	Finding string `json:"fnd"` // fnd_…; see Keys.ID
 	// ID identifies the hit, see HitID. What is produced or sent twice has the same one, and counts once.
-	ID [16]byte
+	ID [16]byte `json:"-"`
 	// Day is the UTC day of the arrival, as 2006-01-02. Encode sets it from At when it is empty.
-	Day string
+	Day string `json:"day"`
 	// At is the arrival, ObservedAt the line's own time. Encode sets ObservedAt to At when it is zero or later than At.
-	At, ObservedAt time.Time
+	At         time.Time `json:"-"`
+	ObservedAt time.Time `json:"-"`
 	// N is how often it was seen in this request, at least 1.
-	N    uint32
-	Kind Kind
-	Rule string // id of the rule
+	N    uint32 `json:"n"`
+	Kind Kind   `json:"kind"`
+	Rule string `json:"rule"` // id of the rule
 	// RuleName is the name of a customer's rule, which may be deleted later; empty for a built-in one.
-	RuleName string
-	Source   Source
-	Channel  string // the part of the source: log, response, report; a drain's platform; body, header or query of an event
-	Sender   string // drn_…, dsn_…, scn_…, trw_… or ep_…
+	RuleName string `json:"rname,omitempty"`
+	Source   Source `json:"src"`
+	// Channel is the part of the source: log, response, report; a drain's platform; body, header or query of an event.
+	Channel string `json:"chn,omitempty"`
+	Sender  string `json:"snd"` // drn_…, dsn_…, scn_…, trw_… or ep_…
 	// Severity is that of the rule in this context; see SeverityOf.
-	Severity Severity
+	Severity Severity `json:"sev"`
 	// Unverified: only a browser's DSN or an event without a verified signature says so. Anybody could have sent it.
-	Unverified bool
-	Test       bool // a key made for tests
-	Billed     bool // counts for the usage of findings
+	Unverified bool `json:"unv,omitempty"`
+	Test       bool `json:"test,omitempty"` // a key made for tests
+	Billed     bool `json:"bill,omitempty"` // counts for the usage of findings
 	// Masked shows enough of the secret to recognise it, at most maxMasked bytes. Fingerprint is fpr_…, or empty.
-	Masked, Fingerprint string
-	Location            Location
+	Masked      string   `json:"mask,omitempty"`
+	Fingerprint string   `json:"fpr,omitempty"`
+	Location    Location `json:"place"`
 	// LocationHash is the hash of the stable part of Location. Encode sets it when it is zero.
-	LocationHash [16]byte
+	LocationHash [16]byte `json:"-"`
 	// What the request says about its origin: untrusted text.
-	Environment, Release, Method, Agent string
-	KeyID                               string // key_… when it is one of our own API keys
-	RemoteIP                            netip.Addr
+	Environment string     `json:"env,omitempty"`
+	Release     string     `json:"rel,omitempty"`
+	KeyID       string     `json:"key,omitempty"` // key_… when it is one of our own API keys
+	Method      string     `json:"meth,omitempty"`
+	Agent       string     `json:"ua,omitempty"`
+	RemoteIP    netip.Addr `json:"ip,omitzero"`
 }
 
 // Bounds of the text of a hit, in bytes; those of a location are beside Location.
@@ -64,60 +70,36 @@ const (
 
 // hitJSON is the encoding of a Hit. Names are short because there are many records.
 type hitJSON struct {
-	Version      int        `json:"v"`
-	Type         string     `json:"t"`
-	Account      string     `json:"acc"`
-	Finding      string     `json:"fnd"`
-	ID           []byte     `json:"hit"`
-	Day          string     `json:"day"`
-	At           int64      `json:"at"`  // Unix milliseconds
-	ObservedAt   int64      `json:"obs"` // Unix milliseconds
-	N            uint32     `json:"n"`
-	Kind         Kind       `json:"kind"`
-	Rule         string     `json:"rule"`
-	RuleName     string     `json:"rname,omitempty"`
-	Source       Source     `json:"src"`
-	Channel      string     `json:"chn,omitempty"`
-	Sender       string     `json:"snd"`
-	Severity     Severity   `json:"sev"`
-	Unverified   bool       `json:"unv,omitempty"`
-	Test         bool       `json:"test,omitempty"`
-	Billed       bool       `json:"bill,omitempty"`
-	Masked       string     `json:"mask,omitempty"`
-	Fingerprint  string     `json:"fpr,omitempty"`
-	Location     Location   `json:"place"`
-	LocationHash []byte     `json:"loc"`
-	Environment  string     `json:"env,omitempty"`
-	Release      string     `json:"rel,omitempty"`
-	KeyID        string     `json:"key,omitempty"`
-	Method       string     `json:"meth,omitempty"`
-	Agent        string     `json:"ua,omitempty"`
-	RemoteIP     netip.Addr `json:"ip,omitzero"`
+	Version int    `json:"v"`
+	Type    string `json:"t"`
+	Hit
+	ID           []byte `json:"hit"`
+	At           int64  `json:"at"`  // Unix milliseconds
+	ObservedAt   int64  `json:"obs"` // Unix milliseconds
+	LocationHash []byte `json:"loc"`
 }
 
 // Encode returns the value of the hit's record. It cleans and cuts untrusted text, so no sender can forget to.
 func (h *Hit) Encode() []byte {
-	at, observed, day, hash := h.At.UTC(), h.ObservedAt, h.Day, h.LocationHash
-	if observed.IsZero() || observed.After(at) {
-		observed = at
+	x, at := *h, h.At.UTC()
+	if x.ObservedAt.IsZero() || x.ObservedAt.After(at) {
+		x.ObservedAt = at
 	}
-	if day == "" {
-		day = at.Format(dayLayout)
+	if x.Day == "" {
+		x.Day = at.Format(dayLayout)
 	}
-	location := h.Location.clean()
-	if hash == [16]byte{} {
-		hash = location.Hash()
+	x.Location = h.Location.clean()
+	if x.LocationHash == [16]byte{} {
+		x.LocationHash = x.Location.Hash()
 	}
-	b, err := json.Marshal(hitJSON{
-		Version: version, Type: hitType, Account: h.Account, Finding: h.Finding, ID: h.ID[:], Day: day,
-		At: at.UnixMilli(), ObservedAt: observed.UnixMilli(), N: max(h.N, 1), Kind: h.Kind,
-		Rule: CleanLine(h.Rule, maxRule), RuleName: CleanLine(h.RuleName, maxRuleName), Source: h.Source,
-		Channel: CleanLine(h.Channel, maxName), Sender: h.Sender,
-		Severity: min(max(h.Severity, Low), Critical), Unverified: h.Unverified, Test: h.Test, Billed: h.Billed,
-		Masked: CleanLine(h.Masked, maxMasked), Fingerprint: h.Fingerprint, Location: location, LocationHash: hash[:],
-		Environment: CleanLine(h.Environment, maxName), Release: CleanLine(h.Release, maxName), KeyID: h.KeyID,
-		Method: CleanLine(h.Method, maxName), Agent: CleanLine(h.Agent, maxAgent), RemoteIP: h.RemoteIP,
-	})
+	x.N, x.Severity = max(x.N, 1), min(max(x.Severity, Low), Critical)
+	x.Rule, x.RuleName = CleanLine(x.Rule, maxRule), CleanLine(x.RuleName, maxRuleName)
+	x.Masked, x.Agent = CleanLine(x.Masked, maxMasked), CleanLine(x.Agent, maxAgent)
+	for _, text := range []*string{&x.Channel, &x.Environment, &x.Release, &x.Method} {
+		*text = CleanLine(*text, maxName)
+	}
+	b, err := json.Marshal(hitJSON{version, hitType, x, x.ID[:], at.UnixMilli(), x.ObservedAt.UnixMilli(),
+		x.LocationHash[:]})
 	if err != nil { // no member can fail: the severity is one that exists
 		panic(fmt.Sprintf("BUG: encode a hit: %v", err))
 	}
@@ -159,14 +141,9 @@ func Decode(value []byte) (*Hit, error) {
 	if err := w.validate(); err != nil {
 		return nil, fmt.Errorf("decode hit: %w", err)
 	}
-	return &Hit{
-		Account: w.Account, Finding: w.Finding, ID: [16]byte(w.ID), Day: w.Day,
-		At: time.UnixMilli(w.At).UTC(), ObservedAt: time.UnixMilli(w.ObservedAt).UTC(), N: w.N, Kind: w.Kind,
-		Rule: w.Rule, RuleName: w.RuleName, Source: w.Source, Channel: w.Channel, Sender: w.Sender, Severity: w.Severity,
-		Unverified: w.Unverified, Test: w.Test, Billed: w.Billed, Masked: w.Masked, Fingerprint: w.Fingerprint,
-		Location: w.Location, LocationHash: [16]byte(w.LocationHash), Environment: w.Environment, Release: w.Release,
-		KeyID: w.KeyID, Method: w.Method, Agent: w.Agent, RemoteIP: w.RemoteIP,
-	}, nil
+	w.Hit.ID, w.Hit.LocationHash = [16]byte(w.ID), [16]byte(w.LocationHash)
+	w.Hit.At, w.Hit.ObservedAt = time.UnixMilli(w.At).UTC(), time.UnixMilli(w.ObservedAt).UTC()
+	return &w.Hit, nil
 }
 
 // validate returns why no reader can use the record; nil when it can.
