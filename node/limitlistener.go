@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -164,12 +165,7 @@ func (l *limitListener) Close() error {
 }
 
 // signal makes a waiting Accept try again.
-func (l *limitListener) signal() {
-	select {
-	case l.slotFreed <- struct{}{}:
-	default:
-	}
-}
+func (l *limitListener) signal() { wait.Wake(l.slotFreed) }
 
 // halfCloser is a connection whose write side can be closed alone, as with TCP and unix sockets.
 type halfCloser interface {

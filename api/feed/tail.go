@@ -207,9 +207,4 @@ func (s *subscription) restart(offset int64) {
 	s.signal()
 }
 
-func (s *subscription) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *subscription) signal() { wait.Wake(s.wake) }

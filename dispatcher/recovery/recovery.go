@@ -35,6 +35,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Jobs are the headers of the recovery jobs, in the configuration log.
@@ -124,12 +125,7 @@ func (r *Runner) SetOwned(partitions []int32) {
 	r.wakeUp()
 }
 
-func (r *Runner) wakeUp() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
-}
+func (r *Runner) wakeUp() { wait.Wake(r.wake) }
 
 // Run runs the jobs until ctx ends.
 func (r *Runner) Run(ctx context.Context) error {

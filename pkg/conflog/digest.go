@@ -219,10 +219,7 @@ func (h *aggregator) take(r *stream.Record) error {
 	}
 	h.mu.Unlock()
 	if isNews {
-		select {
-		case h.news <- struct{}{}:
-		default:
-		}
+		wait.Wake(h.news)
 	}
 	return nil
 }

@@ -72,10 +72,7 @@ func (l *Log) applyRecord(rec *stream.Record) error {
 		written.Second = next.sets[r.Second.kind].findLiving(r.Second.ID)
 	}
 	l.pendingWrites.finish(r.OpID, written)
-	select {
-	case l.heartbeatNow <- struct{}{}:
-	default:
-	}
+	wait.Wake(l.heartbeatNow)
 	return nil
 }
 

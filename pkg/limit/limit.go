@@ -119,12 +119,7 @@ func New(cfg Config, deps Deps) (*Limiter, error) {
 }
 
 // wakeUp makes Run start a round now. It never blocks.
-func (l *Limiter) wakeUp() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *Limiter) wakeUp() { wait.Wake(l.wake) }
 
 // elapsed returns the time since New.
 func (l *Limiter) elapsed() time.Duration { return l.now().Sub(l.startedAt) }

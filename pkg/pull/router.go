@@ -231,12 +231,7 @@ func (r *Router) ask(ctx context.Context, partition int32, m message) (a Answer,
 }
 
 // Changed tells that this node has other partitions. It does not wait.
-func (r *Router) Changed() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
-}
+func (r *Router) Changed() { wait.Wake(r.changed) }
 
 // Run answers requests of other nodes until ctx ends.
 func (r *Router) Run(ctx context.Context) error {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Bounds on the syncs of one round. Each sync holds a thread, and a disk gains little from more than 16. A commit syncs
@@ -41,10 +43,7 @@ func (a *acker) add(b *block, err error) {
 	a.mu.Lock()
 	a.queue = append(a.queue, written{b, err})
 	a.mu.Unlock()
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	wait.Wake(a.wake)
 }
 
 // Refuse lets a goroutine of the log tell an entry that was not appended why.

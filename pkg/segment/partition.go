@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Entry is a record to append.
@@ -212,10 +214,7 @@ func (p *Partition) publishLocked(b *block, at *segment) {
 	p.log.tail.add(b)
 	p.end.Store(b.first + b.count)
 	for _, c := range p.wake {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+		wait.Wake(c)
 	}
 	p.acks.add(b, nil)
 }

@@ -54,12 +54,7 @@ func newLocalGroup(c Config, g GroupConfig) *localGroup {
 
 func (m *localGroup) name() string { return m.conf.Prefix + m.cfg.Name }
 
-func (m *localGroup) notify() {
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
+func (m *localGroup) notify() { wait.Wake(m.wake) }
 
 func (m *localGroup) Poll(ctx context.Context, each func(Partition, []*Record)) error {
 	m.polling.Lock()

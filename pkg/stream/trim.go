@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/eventrelay/relay/pkg/metric"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // How much of a topic trimming keeps below the offsets that its groups have committed. Reads of events that ClickHouse
@@ -85,10 +86,7 @@ func NewTrimmer(cfg TrimConfig, deps TrimDeps) (*Trimmer, error) {
 // SetOwner sets whether this node trims. A node that becomes the owner trims at once.
 func (t *Trimmer) SetOwner(owner bool) {
 	if !t.owner.Swap(owner) && owner {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
+		wait.Wake(t.wake)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package wait pauses: for a given time, or with exponential back-off and jitter between attempts.
+// Package wait pauses for a given time, or with exponential back-off and jitter between attempts, and wakes who waits.
 package wait
 
 import (
@@ -17,6 +17,15 @@ func For(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Wake wakes the goroutine that receives from c, now or once it does again. c has capacity 1: one pending wake-up is
+// enough.
+func Wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 

@@ -78,12 +78,7 @@ func channelOf(target string) string {
 }
 
 // wakeUp makes run check for due notices now instead of at the next tick. It never blocks.
-func (nf *notifier) wakeUp() {
-	select {
-	case nf.wake <- struct{}{}:
-	default:
-	}
-}
+func (nf *notifier) wakeUp() { wait.Wake(nf.wake) }
 
 // run sends due notices until ctx ends. Then it waits up to stopTimeout for the sends that are in progress, and up to
 // recordTimeout for their results to be recorded: another node would send an unrecorded notice a second time.
