@@ -1,14 +1,11 @@
 package dispatcher
 
 import (
-	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
-	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
@@ -17,10 +14,13 @@ type assignment struct {
 	mu         sync.RWMutex // guards the fields below
 	partitions map[stream.Partition]*partition
 	lost       map[stream.Partition]*partition // lost, and not assigned again since
+
+	added   atomic.Bool // partitions were added since the timer looked
+	placing sync.Mutex  // held from when a record counts as read until its place in an order is known
 }
 
-func newAssignment() assignment {
-	return assignment{
+func newAssignment() *assignment {
+	return &assignment{
 		partitions: make(map[stream.Partition]*partition), lost: make(map[stream.Partition]*partition),
 	}
 }
@@ -36,6 +36,7 @@ func (a *assignment) add(parts []*partition) {
 		a.partitions[p.id] = p
 	}
 	clear(a.lost) // an assignment after a loss names all partitions of this node
+	a.added.Store(true)
 }
 
 // remove removes partitions, unless they were assigned again since.
@@ -74,90 +75,6 @@ func (a *assignment) all() []*partition {
 	return slices.AppendSeq(make([]*partition, 0, len(a.partitions)), maps.Values(a.partitions))
 }
 
-// onAssigned makes a partition object for each newly assigned partition.
-func (d *Dispatcher) onAssigned(commits map[stream.Partition]stream.Commit) {
-	delays := make(map[string]time.Duration, len(d.tiers))
-	for _, t := range d.tiers {
-		delays[t.Topic] = t.Delay
-	}
-	parts := make([]*partition, 0, len(commits))
-	for id, commit := range commits {
-		p, err := newPartition(id, delays[id.Topic], d.group, &d.tierMemory, d.wakeTimer, commit)
-		if err != nil {
-			d.log.LogAttrs(context.Background(), slog.LevelWarn, "cannot decode commit metadata, ignoring it",
-				slog.String("topic", id.Topic),
-				slog.Int("partition", int(id.Index)), slog.Any("error", err))
-		}
-		parts = append(parts, p)
-	}
-	d.assignment.add(parts)
-	d.tiersAssigned.Store(true)
-	d.wakeTimer()
-	d.reportOwned()
-}
-
-// releasePartitions gives partitions up: no delivery begins any more, running ones may finish until timeout has passed,
-// the offsets are committed, the partitions are dropped.
-func (d *Dispatcher) releasePartitions(ctx context.Context, parts []*partition, timeout time.Duration) {
-	leaving := make(map[int32]bool)
-	for _, p := range parts {
-		p.stop()
-		leaving[p.id.Index] = true
-	}
-	d.pulls.Release(func(partition int32) bool { return leaving[partition] })
-	deadline := time.NewTimer(timeout)
-	defer deadline.Stop()
-	for _, p := range parts {
-		select {
-		case <-p.drained:
-			continue
-		case <-deadline.C:
-			d.log.LogAttrs(ctx, slog.LevelWarn, "requests are still running, releasing their partitions",
-				slog.Duration("timeout", timeout))
-		}
-		break
-	}
-	d.committer.commit(ctx, parts)
-	d.dropPartitions(parts)
-}
-
-// onLost drops partitions that another node may own already. It commits nothing.
-func (d *Dispatcher) onLost(parts []*partition) {
-	for _, p := range parts {
-		p.stop()
-	}
-	d.committer.lock <- struct{}{} // a running commit must not end after this
-	d.dropPartitions(parts)
-	<-d.committer.lock
-	d.assignment.rememberLost(parts)
-}
-
-// dropPartitions removes partitions, and their deliveries from the lanes.
-func (d *Dispatcher) dropPartitions(parts []*partition) {
-	d.assignment.remove(parts)
-	partitions := make([]*lane.Partition, len(parts))
-	for i, p := range parts {
-		partitions[i] = &p.lanePartition
-	}
-	d.lanes.DropPartitions(partitions)
-	d.reportOwned()
-}
-
-// reportOwned calls Deps.OnOwned with the partitions of events that this node has.
-func (d *Dispatcher) reportOwned() {
-	if d.onOwned == nil {
-		return
-	}
-	var events []int32
-	for _, p := range d.assignment.all() {
-		if p.id.Topic == stream.Events {
-			events = append(events, p.id.Index)
-		}
-	}
-	slices.Sort(events)
-	d.onOwned(events)
-}
-
 // When brokers are unreachable for longer than the session timeout, this node loses its membership. Then it cannot
 // commit what it has done since the last commit. When the partitions return, the node still knows which records it has
 // finished: their follow-ups and outcomes are acknowledged, so they need nothing more, whoever owned the partition
@@ -181,28 +98,11 @@ func (a *assignment) forgetLost(id stream.Partition) {
 	a.mu.Unlock()
 }
 
-// inherit lets a newly assigned partition use what its predecessor knew when it was lost.
-func (p *partition) inherit(predecessor *partition) {
-	predecessor.mu.Lock()
-	predecessor.predecessor = nil // only the last assignment is remembered
-	predecessor.mu.Unlock()
-	p.predecessor = predecessor
-}
-
-// doneBefore reports whether this node had finished the record before the partition was lost, and if so marks it as
-// done. p.mu is held.
-func (p *partition) doneBefore(offset int64, leaderEpoch int32) bool {
-	if p.predecessor == nil {
-		return false
-	}
-	p.predecessor.mu.Lock()
-	known, last := p.predecessor.tracker.wasDone(offset, leaderEpoch), offset+1 >= p.predecessor.tracker.next
-	p.predecessor.mu.Unlock()
-	if last {
-		p.predecessor = nil
-	}
-	if known {
-		p.tracker.done(offset)
-	}
-	return known
+// placedTo is the offset below which the places of all records are known to the lanes.
+func (a *assignment) placedTo(p *partition) int64 {
+	a.placing.Lock()
+	defer a.placing.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tracker.next
 }

@@ -27,7 +27,7 @@ func BenchmarkTrackerAndLane(b *testing.B) {
 		}},
 	})
 	var l *lane.Lane
-	lanes.SetStartWorker(func(started *lane.Lane) { l = started })
+	p.lanePartition.StartWorker = func(started *lane.Lane) { l = started }
 	work := &event.Work{Dest: "d"}
 	lanes.Admit(&lane.Delivery{Slot: p.beginRecord(0, 1), Work: work, Size: 1000})
 	last := lane.Result{Kind: lane.Succeeded, Delivery: l.Next(b.Context(), lane.Result{}).Delivery}

@@ -225,9 +225,9 @@ func TestDisablingResetsTheCountOf410(t *testing.T) {
 		change(v)
 		var forgotten []string
 		r := &disabler{log: testLog(), updater: v, now: time.Now,
-			resetGone: func(dest string) { forgotten = append(forgotten, dest) },
-			disabled:  prometheus.NewCounter(prometheus.CounterOpts{Name: "disabled"})}
-		r.disable(t.Context(), disableRequest{testEndpoint, testDest, url, event.Gone410})
+			disabled: prometheus.NewCounter(prometheus.CounterOpts{Name: "disabled"})}
+		r.disable(t.Context(), disableRequest{testEndpoint, testDest, url, event.Gone410},
+			func(dest string) { forgotten = append(forgotten, dest) })
 		if got := slices.Equal(forgotten, []string{testDest}); got != reset || len(forgotten) > 1 {
 			t.Errorf("%s: the counts of %q start again", what, forgotten)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -29,7 +30,6 @@ type committer struct {
 	log        *slog.Logger
 	metrics    *metrics
 	assignment *assignment
-	group      member // set by Dispatcher.Run
 
 	finished  atomic.Int64  // records
 	commitNow chan struct{} // asks for a commit before its time; capacity 1
@@ -47,12 +47,8 @@ func newCommitter(every time.Duration, log *slog.Logger, m *metrics, a *assignme
 
 // countRecord counts a finished record, and asks for a commit after commitAfterRecords of them.
 func (c *committer) countRecord() {
-	if c.finished.Add(1)%commitAfterRecords != 0 {
-		return
-	}
-	select {
-	case c.commitNow <- struct{}{}:
-	default:
+	if c.finished.Add(1)%commitAfterRecords == 0 {
+		wait.Wake(c.commitNow)
 	}
 }
 
@@ -108,7 +104,7 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	if len(commits) == 0 {
 		return
 	}
-	if err := c.group.Commit(ctx, commits); err != nil {
+	if err := parts[0].group.Commit(ctx, commits); err != nil {
 		for _, p := range parts {
 			p.retryCommit()
 		}

@@ -120,7 +120,7 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 		if n := w.committed(stream.Partition{Topic: stream.Commands}); n != 0 || len(s.all()) != 2 {
 			t.Errorf("committed %d, want 0: the first record is not finished; %d requests", n, len(s.all()))
 		}
-		d.onLost(d.assignment.all())
+		d.ownership.lose(d.assignment.all())
 		go stop()
 		w.start(testConfig())
 		w.outcomes(count(2, event.Delivered))
@@ -156,8 +156,7 @@ func TestCopyOfALostPartitionIsReadAgain(t *testing.T) {
 		time.Sleep(time.Second)
 		p := d.assignment.partition(stream.Partition{Topic: stream.Commands})
 		epoch := p.tracker.epochs[0].epoch
-		again := must.Get(newPartition(p.id, 0, d.group, &d.tierMemory, d.wakeTimer,
-			stream.Commit{Offset: 1, LeaderEpoch: epoch}))(t)
+		again := must.Get(newPartition(p.host, p.id, 0, stream.Commit{Offset: 1, LeaderEpoch: epoch}))(t)
 		again.inherit(p)
 		if again.beginRecord(1, epoch) == nil || again.beginRecord(2, epoch) != nil {
 			t.Error("the copy is skipped, or the record after it is not")

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -216,9 +217,9 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 	p, _ := testPartition(t, "retry.5s", 5*time.Second)
 	now := time.UnixMilli(1_800_000_000_000)
 	woken := 0
-	p.wakeTimer = func() { woken++ }
 	for o, ready := range []time.Duration{4, 2, 3, 2, 5, 1} {
 		p.addWaiting(&lane.Delivery{Slot: p.beginRecord(int64(o), 1), Size: 1, ReadyAt: now.Add(ready * time.Second)})
+		woken += wakes(p)
 	}
 	is.Equal(t, woken, 3, "the timer was woken … times for a new first delivery")
 	ready, next := p.takeReady(now.Add(3*time.Second), 3)
@@ -237,21 +238,22 @@ func TestReadyDeliveriesAreOrderedByTime(t *testing.T) {
 // last lane no longer needs that: nothing else would release what is overdue by then.
 func TestStalledTierReleasesNothing(t *testing.T) {
 	p, group := testPartition(t, "retry.5s", 5*time.Second)
-	woken, now := 0, time.UnixMilli(1_800_000_000_000)
-	p.wakeTimer = func() { woken++ }
+	now := time.UnixMilli(1_800_000_000_000)
 	p.addStalls(1)
 	p.addStalls(-1)
-	is.Equal(t, woken, 0, "the timer is woken for nothing")
+	is.Equal(t, wakes(p), 0, "the timer is woken for nothing")
 	p.addWaiting(&lane.Delivery{Slot: p.beginRecord(0, 1), Size: 1, ReadyAt: now})
-	woken = 0
+	wakes(p)
 	p.addStalls(2)
 	if ready, next := p.takeReady(now, 1); ready != nil || !next.IsZero() || len(group) != 1 {
 		t.Errorf("%d are released, the next one at %v, paused: %t", len(ready), next, len(group) == 1)
 	}
-	if p.addStalls(-1); woken != 0 || len(group) != 1 {
+	p.addStalls(-1)
+	if woken := wakes(p); woken != 0 || len(group) != 1 {
 		t.Errorf("one lane still stalls: woken %d times, paused: %t", woken, len(group) == 1)
 	}
-	if p.addStalls(-1); woken != 1 || len(group) != 0 {
+	p.addStalls(-1)
+	if woken := wakes(p); woken != 1 || len(group) != 0 {
 		t.Errorf("no lane stalls: woken %d times, paused: %t", woken, len(group) == 1)
 	}
 	if ready, _ := p.takeReady(now, 1); len(ready) != 1 {
@@ -327,11 +329,25 @@ func (p pauses) Resume(ids ...stream.Partition) {
 	}
 }
 
+func (p pauses) Lag(stream.Partition) int64 { return 0 }
+
+func (p pauses) Commit(context.Context, map[stream.Partition]stream.Commit) error { return nil }
+
+// wakes returns whether the timer was woken, as 0 or 1, and forgets it.
+func wakes(p *partition) int {
+	defer func() {
+		for len(p.wake) > 0 {
+			<-p.wake
+		}
+	}()
+	return len(p.wake)
+}
+
 func testPartition(t testing.TB, topic string, delay time.Duration) (*partition, pauses) {
 	t.Helper()
 	group := pauses{}
-	p, err := newPartition(stream.Partition{Topic: topic}, delay, group, &tierMemory{limit: 200 << 10}, func() {},
-		stream.Commit{Offset: 0})
+	p, err := newPartition(&host{group: group, memory: &tierMemory{limit: 200 << 10}, wake: make(chan struct{}, 1)},
+		stream.Partition{Topic: topic}, delay, stream.Commit{Offset: 0})
 	must.Do(t, err)
 	return p, group
 }

@@ -30,12 +30,11 @@ type disableRequest struct {
 // disabler disables destinations that have answered 410 (Gone) to several events in a row, or have asked for it. The
 // deliveries of those that are gone wait for a day (config.GoneHold).
 type disabler struct {
-	log       *slog.Logger
-	updater   EndpointUpdater
-	disabled  prometheus.Counter
-	now       func() time.Time
-	queue     chan disableRequest
-	resetGone func(dest string) // resets the count of 410 answers
+	log      *slog.Logger
+	updater  EndpointUpdater
+	disabled prometheus.Counter
+	now      func() time.Time
+	queue    chan disableRequest
 }
 
 // request queues the destination for run and never waits. When the queue is full or the write fails, the destination's
@@ -47,14 +46,17 @@ func (r *disabler) request(work *event.Work, url string, reason event.Reason) {
 	}
 }
 
-// run disables destinations until ctx ends.
-func (r *disabler) run(ctx context.Context) {
+// requestGone is request for a destination that has answered 410.
+func (r *disabler) requestGone(work *event.Work, url string) { r.request(work, url, event.Gone410) }
+
+// run disables destinations until ctx ends. resetGone resets the count of 410 answers of one.
+func (r *disabler) run(ctx context.Context, resetGone func(dest string)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case request := <-r.queue:
-			r.disable(ctx, request)
+			r.disable(ctx, request, resetGone)
 		}
 	}
 }
@@ -63,7 +65,7 @@ func (r *disabler) run(ctx context.Context) {
 var errDestinationChanged = errors.New("the destination has changed since")
 
 // disable disables the destination, unless a user has changed it meanwhile.
-func (r *disabler) disable(ctx context.Context, request disableRequest) {
+func (r *disabler) disable(ctx context.Context, request disableRequest, resetGone func(dest string)) {
 	ctx, cancel := context.WithTimeout(config.WithOrigin(ctx, config.Origin{Actor: "dispatcher"}), disableTimeout)
 	defer cancel()
 	_, err := r.updater.UpdateEndpoint(ctx, request.endpoint, func(endpoint *config.Endpoint) error {
@@ -81,12 +83,12 @@ func (r *disabler) disable(ctx context.Context, request disableRequest) {
 		slog.String("reason", string(request.reason))}
 	switch {
 	case errors.Is(err, errDestinationChanged), errors.Is(err, config.ErrNotFound):
-		r.resetGone(request.dest)
+		resetGone(request.dest)
 	case err != nil:
 		attrs = append(attrs, slog.Any("error", err))
 		r.log.LogAttrs(ctx, slog.LevelWarn, "cannot disable destination", attrs...)
 	default:
-		r.resetGone(request.dest)
+		resetGone(request.dest)
 		r.disabled.Inc()
 		r.log.LogAttrs(ctx, slog.LevelInfo, "disabled destination", attrs...)
 	}

@@ -4,13 +4,14 @@
 // follow-ups to retry.*, and to the dead letter topic records that cannot be decoded and follow-ups that brokers
 // reject. For events that hit a tripwire it writes a hit to findings.
 //
-// One delivery passes these files, in this order. Start reading at intake.go and deliver.go.
+// One delivery passes these files, in this order. Start reading at intake.go and sender.go.
 //
 //	intake.go     reads a record: a slot of its partition, and one delivery for each destination
+//	delivery.go   admits it to its lane, and parks or ends it whenever the lane says so
 //	lane          Admit: the lane of the destination queues the delivery, or decides to park or end it
 //	lane          Next: a worker of the lane takes it; configuration and rate are checked now
 //	transform.go  applies the endpoint's transformation to the body, or ends the delivery
-//	deliver.go    sends it: one attempt, through the kind of the destination
+//	sender.go     sends it: one attempt, through the kind of the destination
 //	destination   Kind: makes the attempt and classifies its answer; webhook is one
 //	next.go       decides the next step: delivered, failed, or another attempt, and when
 //	finish.go     produces the follow-up, then the outcome, then completes the slot
@@ -91,92 +92,38 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/eventrelay/relay/dispatcher/destination"
-	"github.com/eventrelay/relay/dispatcher/destination/kafka"
 	"github.com/eventrelay/relay/dispatcher/destination/pull"
-	"github.com/eventrelay/relay/dispatcher/destination/s3"
-	"github.com/eventrelay/relay/dispatcher/destination/sqs"
-	"github.com/eventrelay/relay/dispatcher/destination/webhook"
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/egress"
-	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/spans"
 	"github.com/eventrelay/relay/pkg/stream"
-)
-
-// Settings of the consumer group.
-const (
-	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to pause.
-	maxPollRecords = 256
-	// maxFetchBytes bounds one fetch, of one partition and of all. When a partition pauses, the client discards what it
-	// has fetched of it, and an event that arrives during a fetch waits for the whole fetch.
-	maxFetchBytes = 256 << 10
-	// maxFetchWait bounds how late a resumed partition is fetched. So it limits the throughput of a deep tier to its share
-	// of the memory per maxFetchWait.
-	maxFetchWait = 100 * time.Millisecond
-	// revokeTimeout is how long a rebalance waits for running requests. The group gives a member 30 s; up to 2 s pass
-	// until a heartbeat reports the rebalance, and up to commitTimeout for the commit.
-	revokeTimeout = 20 * time.Second
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Dispatcher is one member of the consumer group that delivers.
 type Dispatcher struct {
-	cfg       Config
-	log       *slog.Logger
-	stream    stream.Config
-	config    ConfigView
-	ids       *id.Generator
-	now       func() time.Time
-	onOwned   func([]int32)
-	useHit    func(context.Context, *event.Event) (int32, *stream.Record, error)
-	delivered func(context.Context, int, func(string, id.ID, string, time.Time)) error
-	tiers     []stream.Tier
+	instanceID string
+	drain      time.Duration                            // Config.Drain
+	join       func(stream.GroupConfig) (member, error) // joins the group; tests replace it
 
-	metrics    *metrics
-	assignment assignment
-	committer  *committer
-	lanes      *lane.Lanes
-	tierMemory tierMemory
-	finisher   *finisher
+	kinds      destinationKinds
+	pulls      *pull.Owner
+	memory     *tierMemory
 	rules      *rules
+	lanes      *lane.Lanes
+	assignment *assignment
+	ownership  *ownership
+	committer  *committer
+	finisher   *finisher
+	sender     *sender
+	reader     *reader
+	timer      *timer
+	surveyor   *surveyor
 	disabler   *disabler
-	sender     *destination.Sender
-	kinds      map[string]destination.Kind
-	pulls      *pull.Kind
-	placing    sync.Mutex // held from when a record counts as read until its place in an order is known
-	spans      *spans.Recorder
-	filters    bodyFilters // used by the reader only
-
-	transformations transformations
-
-	joinGroup func(stream.GroupConfig) (member, error) // joins the group; New sets it, tests replace it
-	group     member                                   // set by Run
-	lag       func(stream.Partition) int64             // records not fetched yet, see stream.Group; set by Run
-
-	timerWake     chan struct{}  // a tier partition has a new head, or lanes want attention; capacity 1
-	recalled      map[int32]bool // the numbers of the partitions of the last assignment; used by assignments only
-	recheck       recheck        // used by the timer only
-	wanted        wanted         // used by the timer only
-	surveyWake    chan struct{}  // a survey is wanted; capacity 1
-	parkWarned    atomic.Int64   // unix seconds of the last warning that deliveries are parked because of an error
-	tiersAssigned atomic.Bool    // partitions were assigned since the timer looked
-}
-
-// member is one member of the consumer group: a stream.Group.
-type member interface {
-	pauser
-	Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error
-	Commit(ctx context.Context, commits map[stream.Partition]stream.Commit) error
-	Close()
 }
 
 // New validates its arguments and creates a dispatcher. It starts nothing and connects to nothing; see Run.
@@ -184,67 +131,67 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	if err := errors.Join(cfg.Validate(), deps.validate()); err != nil {
 		return nil, err
 	}
-	d := &Dispatcher{
-		cfg: cfg, log: deps.Log, stream: deps.Stream, config: deps.Config, ids: deps.IDs,
-		now: deps.Now, onOwned: deps.OnOwned, useHit: deps.UseHit, delivered: deps.Delivered,
-		tiers:      stream.Tiers(),
-		tierMemory: tierMemory{limit: cfg.MaxWaitingBytes},
-		timerWake:  make(chan struct{}, 1), surveyWake: make(chan struct{}, 1), assignment: newAssignment(),
-	}
-	d.lag = func(stream.Partition) int64 { return 0 }
-	d.joinGroup = func(g stream.GroupConfig) (member, error) {
-		group, err := stream.NewGroup(d.stream, g)
-		if err == nil {
-			d.lag = group.Lag
-		}
-		return group, err
-	}
-	var err error
-	if d.metrics, err = newMetrics(deps.Metrics, deps.Now); err != nil {
+	m, err := newMetrics(deps.Metrics, deps.Now)
+	if err != nil {
 		return nil, err
 	}
-	d.committer = newCommitter(cfg.CommitEvery, deps.Log, d.metrics, &d.assignment)
+	d := &Dispatcher{
+		instanceID: cfg.InstanceID, drain: cfg.Drain, memory: &tierMemory{limit: cfg.MaxWaitingBytes},
+		join:       func(g stream.GroupConfig) (member, error) { return stream.NewGroup(deps.Stream, g) },
+		assignment: newAssignment(),
+	}
 	d.rules = &rules{
 		config: deps.Config, now: deps.Now, retentionDays: cfg.RetentionDays, erased: deps.Erased,
-		bodiesRead: d.metrics.filterEvaluations,
+		bodiesRead: m.filterEvaluations,
 	}
 	d.disabler = &disabler{
-		now: d.now,
-		log: deps.Log, updater: deps.Updater, disabled: d.metrics.destinationsDisabled,
+		now: deps.Now, log: deps.Log, updater: deps.Updater, disabled: m.destinationsDisabled,
 		queue: make(chan disableRequest, maxDisableRequests),
 	}
-	d.pulls = pull.New(pull.Deps{Keyring: deps.Keyring, Now: deps.Now, Version: cfg.Version,
-		Wake: func(dest string, n int) { d.lanes.WakePulled(dest, n) }})
+	pulls := pull.New(pull.Deps{Keyring: deps.Keyring, Now: deps.Now, Version: cfg.Version})
+	d.kinds = newKinds(deps, cfg.Version, pulls)
+	wake, surveyWanted := make(chan struct{}, 1), make(chan struct{}, 1)
 	d.lanes = lane.New(lane.Config{
 		MaxInFlight: cfg.MaxInFlight, MaxInFlightBytes: cfg.MaxInFlightBytes, MaxSending: cfg.MaxSending,
 	}, lane.Deps{
-		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.openTarget, Wake: d.wakeTimer,
-		Pulled: d.pulls.Waits,
-		OnGone: func(work *event.Work, url string) { d.disabler.request(work, url, event.Gone410) },
-		SurveyWanted: func() {
-			select {
-			case d.surveyWake <- struct{}{}:
-			default:
-			}
-		},
+		Now: deps.Now, Rules: d.rules, Limiter: deps.Limiter, Held: deps.Held, Open: d.kinds.open,
+		Pulled: pulls.Waits, OnGone: d.disabler.requestGone,
+		Wake: func() { wait.Wake(wake) }, SurveyWanted: func() { wait.Wake(surveyWanted) },
 	})
-	d.disabler.resetGone = d.lanes.ForgetGone
-	d.kinds = newKinds(deps, cfg.Version, d.pulls)
-	d.sender = destination.NewSender(deps.Now, cfg.MaxSending, d.metrics.connectionWait, deps.Spans)
-	d.spans = deps.Spans
-	collector := &stats{cfg: cfg, lanes: d.lanes, tierDepths: d.tierDepths, backlogAge: d.backlogAge}
-	if err := deps.Metrics.Register(collector); err != nil {
+	d.pulls = pull.NewOwner(pulls, d.lanes.WakePulled)
+	if err := deps.Metrics.Register(&stats{cfg, d.lanes, d.assignment, deps.Now}); err != nil {
 		return nil, fmt.Errorf("register dispatcher metrics: %w", err)
 	}
-	d.transformations.init(cfg.MaxTransformedBody)
-	d.filters.evaluated = d.metrics.filterEvaluations
-	d.finisher = newFinisher(deps, d.metrics, d.deliveryRecorded)
-	d.finisher.onReject = d.lanes.EndPlace
+	d.committer = newCommitter(cfg.CommitEvery, deps.Log, m, d.assignment)
+	d.finisher = newFinisher(deps, m, func(delivery *lane.Delivery) {
+		if slotOf(delivery).deliveryDone() {
+			d.committer.countRecord()
+		}
+		d.lanes.Release(delivery)
+		if delivery.Recorded != nil {
+			delivery.Recorded()
+		}
+	}, d.lanes.EndPlace)
+	d.ownership = &ownership{
+		log: deps.Log, assignment: d.assignment, committer: d.committer, lanes: d.lanes, pulls: pulls,
+		superseded: &d.rules.superseded, onOwned: deps.OnOwned, delivered: deps.Delivered,
+	}
+	deliveries := &deliveries{
+		config: deps.Config, log: deps.Log, now: deps.Now, tiers: stream.Tiers(), lanes: d.lanes, finisher: d.finisher,
+		transformations: newTransformations(cfg.MaxTransformedBody), metrics: m, spans: deps.Spans,
+	}
+	attempts := destination.NewSender(deps.Now, cfg.MaxSending, m.connectionWait, deps.Spans)
+	d.sender = &sender{deliveries, deps.IDs, d.rules, attempts, d.disabler}
+	d.reader = &reader{deliveries, d.assignment, d.rules, bodyFilters{evaluated: m.filterEvaluations}, deps.Stream,
+		deps.UseHit}
+	d.timer = &timer{deliveries, d.assignment, d.rules, &recheck{deliveries: deliveries, assignment: d.assignment},
+		&wanted{deliveries: deliveries, assignment: d.assignment}, wake}
+	d.surveyor = &surveyor{deps.Log, deps.Stream, d.lanes, d.assignment, surveyWanted}
 	return d, nil
 }
 
 // Pulls answers for destinations that consumers pull.
-func (d *Dispatcher) Pulls() *pull.Kind { return d.pulls }
+func (d *Dispatcher) Pulls() *pull.Owner { return d.pulls }
 
 // Run delivers until ctx ends or reading fails. Then it stops reading, waits for running requests, at most
 // Config.Drain, commits, and closes its membership. A static member (Config.InstanceID) keeps its partitions until its
@@ -254,33 +201,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	sending, cancel := context.WithCancel(background) // ends when running requests must be cancelled
 	defer cancel()
-	d.lanes.SetStartWorker(func(l *lane.Lane) { workers.Go(func() { d.worker(sending, l) }) })
-	tiers := make([]string, len(d.tiers)) // their records wait at least one second, so they are fetched last
-	for i, t := range d.tiers {
-		tiers[i] = t.Topic
-	}
-	joined := make(chan struct{}) // the group may call back before joinGroup has returned
-	group, err := d.joinGroup(stream.GroupConfig{
-		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), DelayTolerant: tiers,
-		InstanceID: d.cfg.InstanceID,
-		MaxPoll:    maxPollRecords,
-		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetchBytes, MaxBytes: maxFetchBytes,
-		Assigned: func(commits map[stream.Partition]stream.Commit) {
-			<-joined
-			d.recall(ctx, commits)
-			d.onAssigned(commits)
-		},
-		Revoked: func(ctx context.Context, ids []stream.Partition) {
-			d.releasePartitions(ctx, d.assignment.named(ids), revokeTimeout)
-		},
-		Lost:            func(ids []stream.Partition) { d.onLost(d.assignment.named(ids)) },
-		Truncated:       d.assignment.forgetLost,
-		MetadataDropped: d.committer.onMetadataRejected,
-	})
+	h := &host{memory: d.memory, wake: d.timer.wake,
+		startWorker: func(l *lane.Lane) { workers.Go(func() { d.sender.work(sending, l) }) }}
+	joined := make(chan struct{}) // the group may call back before join has returned
+	group, err := d.join(d.groupConfig(ctx, h, joined))
 	if err != nil {
 		return err
 	}
-	d.group, d.committer.group = group, group
+	h.group = group
 	close(joined)
 
 	recording, stopRecording := context.WithCancel(background)
@@ -295,14 +223,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 
 	readers, readCtx := errgroup.WithContext(ctx)
-	readers.Go(func() error { return d.intake(readCtx) })
-	readers.Go(func() error { d.timer(readCtx); return nil })
-	readers.Go(func() error { d.surveys(readCtx); return nil })
+	readers.Go(func() error { return d.reader.run(readCtx, group) })
+	readers.Go(func() error { d.timer.run(readCtx); return nil })
+	readers.Go(func() error { d.surveyor.run(readCtx); return nil })
 	readers.Go(func() error { d.lanes.Run(readCtx); return nil })
-	readers.Go(func() error { d.disabler.run(readCtx); return nil })
+	readers.Go(func() error { d.disabler.run(readCtx, d.lanes.ForgetGone); return nil })
 	err = readers.Wait()
 
-	d.releasePartitions(background, d.assignment.all(), d.cfg.Drain)
+	d.ownership.release(background, d.assignment.all(), d.drain)
 	cancel()
 	workers.Wait()
 	group.Close()
@@ -311,24 +239,27 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return err
 }
 
-// newKinds makes every kind of destination by the name of its settings; that of webhooks is empty.
-func newKinds(deps Deps, version string, pulls *pull.Kind) map[string]destination.Kind {
-	all := map[string]destination.Kind{"pull": pulls, "": webhook.New(webhook.Deps{Transport: deps.Transport,
-		Keyring: deps.Keyring, Now: deps.Now, Version: version})}
-	if guard, ok := deps.Transport.(*egress.Transport); ok { // else a test has replaced it
-		all["sqs"] = sqs.New(sqs.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
-		all["s3"] = s3.New(s3.Deps{Transport: guard, Keyring: deps.Keyring, Now: deps.Now})
-		all["kafka"] = kafka.New(kafka.Deps{Dial: guard.Dial, Keyring: deps.Keyring, Now: deps.Now, Version: version})
+// groupConfig describes the member of the group. h is complete when joined is closed.
+func (d *Dispatcher) groupConfig(ctx context.Context, h *host, joined <-chan struct{}) stream.GroupConfig {
+	tiers := make([]string, 0, len(stream.Tiers())) // their records wait at least one second, so they are fetched last
+	for _, t := range stream.Tiers() {
+		tiers = append(tiers, t.Topic)
 	}
-	return all
-}
-
-// openTarget opens a destination of any kind.
-func (d *Dispatcher) openTarget(e *config.Endpoint, dest *config.Destination) (lane.Target, error) {
-	name, _ := dest.Kind()
-	kind := d.kinds[name]
-	if kind == nil {
-		return nil, fmt.Errorf("destination %s has the kind %s, which this node does not know", dest.ID, name)
+	return stream.GroupConfig{
+		Name: stream.DispatchGroup, Topics: stream.ReadBy(stream.DispatchGroup), DelayTolerant: tiers,
+		InstanceID: d.instanceID,
+		MaxPoll:    maxPollRecords,
+		MaxWait:    maxFetchWait, MaxPartitionBytes: maxFetchBytes, MaxBytes: maxFetchBytes,
+		Assigned: func(commits map[stream.Partition]stream.Commit) {
+			<-joined
+			d.ownership.recall(ctx, commits)
+			d.ownership.assign(h, commits)
+		},
+		Revoked: func(ctx context.Context, ids []stream.Partition) {
+			d.ownership.release(ctx, d.assignment.named(ids), revokeTimeout)
+		},
+		Lost:            func(ids []stream.Partition) { d.ownership.lose(d.assignment.named(ids)) },
+		Truncated:       d.assignment.forgetLost,
+		MetadataDropped: d.committer.onMetadataRejected,
 	}
-	return kind.Open(e, dest)
 }

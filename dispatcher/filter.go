@@ -1,6 +1,9 @@
 package dispatcher
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/http"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -87,6 +91,21 @@ func (m bodyMatches) place(work *event.Work, offset int64) event.Place {
 		return event.Place{}
 	}
 	return event.Place{Slot: slot, Position: offset + 1}
+}
+
+// slotOfKey is the slot of the key of an event; ok is false for an event without the key, which has no order.
+func slotOfKey(ev *event.Event, dest string, ordering *kinds.Ordering) (slot uint64, ok bool) {
+	keyOf, err := ordering.KeyOf()
+	if err != nil { // a newer version wrote it
+		return 0, false
+	}
+	header := make(http.Header, len(ev.Header))
+	for _, f := range ev.Header {
+		header.Add(f.Name, f.Value)
+	}
+	key, ok := keyOf(header, ev.Body)
+	hash := sha256.Sum256([]byte(dest + "\x00" + key)) // a sender must find no key that waits for one of another sender
+	return binary.BigEndian.Uint64(hash[:]), ok
 }
 
 // setFiltered stores the result for the destination of work in it.

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -22,23 +22,6 @@ const (
 	// the requests after the use, of which somebody may measure the time.
 	hitPause = 250 * time.Millisecond
 )
-
-// step is one record that must be acknowledged before the next one is produced.
-type step struct {
-	topic     string
-	partition int32 // of the topic findings; records of other topics have the partition of their slot
-	record    *stream.Record
-	crash     string // crash point after the acknowledgement
-}
-
-// completion finishes a delivery: its records, one after the other, then its slot. The order guarantees that a
-// follow-up exists before its outcome reports it, and both before the offset is committed.
-type completion struct {
-	delivery   *lane.Delivery
-	steps      []step
-	tries      int
-	stepsArray [2]step // room for the usual steps, in one allocation; a record that cannot be decoded may need more
-}
 
 // finisher produces the records of completions. What Kafka does not accept is retried until it does. Meanwhile the
 // delivery stays in memory, and the reader stops when memory is full. A record that Kafka will never accept is replaced
@@ -61,10 +44,10 @@ type finisher struct {
 	hits    backlog // completions that wait for hitPause
 }
 
-func newFinisher(deps Deps, m *metrics, done func(*lane.Delivery)) *finisher {
+func newFinisher(deps Deps, m *metrics, done, reject func(*lane.Delivery)) *finisher {
 	return &finisher{
 		log: deps.Log, stream: deps.Stream, producer: deps.Producer, metrics: m, now: deps.Now, onDone: done,
-		onReject: func(*lane.Delivery) {},
+		onReject: reject,
 		ready:    newBacklog(), retries: newBacklog(), single: newBacklog(), hits: newBacklog(),
 	}
 }
@@ -91,14 +74,6 @@ func (f *finisher) produce(completion *completion) {
 	f.producer.Produce(current.topic, completion.partition(), current.record, func(_ *stream.Record, err error) {
 		f.onProduced(completion, err)
 	})
-}
-
-// partition returns the partition of the next record.
-func (c *completion) partition() int32 {
-	if c.steps[0].topic == stream.Findings {
-		return c.steps[0].partition
-	}
-	return c.delivery.Slot.Partition().ID.Index
 }
 
 // onProduced continues a completion when its record was produced or failed. A record that failed may have been written
@@ -146,59 +121,94 @@ func (f *finisher) run(ctx context.Context) {
 	all.Wait()
 }
 
-// backlog is a list of completions for one goroutine. Its size is bounded by the deliveries that the node may hold.
-type backlog struct {
-	signal chan struct{} // capacity 1
-
-	mu   sync.Mutex // guards list
-	list []*completion
-}
-
-func newBacklog() backlog { return backlog{signal: make(chan struct{}, 1)} }
-
-func (b *backlog) put(completion *completion) {
-	b.mu.Lock()
-	b.list = append(b.list, completion)
-	b.mu.Unlock()
-	select {
-	case b.signal <- struct{}{}:
+// produceSingle produces the record of a completion in a batch of its own. If brokers reject it then too, they always
+// will, and another record replaces it.
+func (f *finisher) produceSingle(ctx context.Context, completion *completion) {
+	current := completion.steps[0]
+	try, cancel := context.WithTimeout(ctx, singleTimeout)
+	err := f.producer.ProduceInOwnBatch(try, current.topic, completion.partition(), current.record)
+	cancel()
+	switch {
+	case err == nil:
+		f.advance(completion)
+	case stream.RejectedByBroker(err):
+		f.replaceRecord(completion, err)
 	default:
+		f.retries.put(completion)
 	}
 }
 
-// each calls do for every completion that is put, until ctx ends. After something was put it first waits for pause.
-func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*completion)) {
-	for {
-		select {
-		case <-ctx.Done():
+// replaceRecord replaces a record that brokers rejected permanently by one that they can accept:
+//
+//   - a follow-up: its copy goes to the dead letter topic, and a failed outcome ends the delivery; a user can
+//     replay it;
+//   - a dead letter: only its origin and the error are kept; if they reject even that, the log line of this
+//     function and the outcome are all that remains;
+//   - an outcome: its recorded headers and response body are removed, and if that does not help, its attempt. An
+//     outcome without an attempt is retried until Kafka accepts it, and so is the hit of a tripwire.
+func (f *finisher) replaceRecord(completion *completion, cause error) {
+	current := &completion.steps[0]
+	f.metrics.rejectedRecords.WithLabelValues(current.topic).Inc()
+	f.log.LogAttrs(context.Background(), slog.LevelError, "brokers reject record permanently, replacing it",
+		slog.String("topic", current.topic),
+		slog.Int("partition", int(completion.partition())), slog.Int("bytes", sizeOf(current.record)),
+		slog.String("delivery", completion.description()), slog.Any("error", cause))
+	switch current.topic {
+	case stream.Findings:
+		f.retries.put(completion)
+		return
+	case stream.Outcomes:
+		outcome, err := event.DecodeOutcome(current.record)
+		if err != nil || outcome.Attempt == nil {
+			f.retries.put(completion)
 			return
-		case <-b.signal:
 		}
-		if pause > 0 && wait.For(ctx, pause) != nil {
+		current.record = shrinkOutcome(outcome).Record()
+	case stream.Dead:
+		headers := current.record.Headers[:stream.DeadHeaderCount]
+		if current.record.Value == nil && len(current.record.Headers) == len(headers) {
+			f.advance(completion) // as if it were acknowledged: nothing smaller is left
 			return
 		}
-		b.mu.Lock()
-		list := b.list
-		b.list = nil
-		b.mu.Unlock()
-		for _, completion := range list {
-			if ctx.Err() != nil {
-				return
-			}
-			do(completion)
-		}
+		current.record = &stream.Record{Key: current.record.Key, Headers: headers}
+	default:
+		f.metrics.deadLetters.Inc()
+		f.onReject(completion.delivery)
+		dead := f.stream.DeadLetterRecord(
+			current.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", completion.description(), cause))
+		completion.steps = []step{
+			{topic: stream.Dead, record: dead, crash: crashRetry}, outcomeStep(f.failedOutcome(completion))}
 	}
+	completion.tries = 0
+	f.ready.put(completion)
 }
 
-// Crash points, in the order in which a failed delivery passes them.
-const (
-	crashSent    = "sent"    // the request is answered, nothing is recorded
-	crashRetry   = "retry"   // the follow-up is acknowledged
-	crashOutcome = "outcome" // the outcome is acknowledged
-	crashCommit  = "commit"  // the offset is committed
-)
+// shrinkOutcome removes the recorded headers and response body of the attempt; if there are none, the attempt.
+func shrinkOutcome(outcome *event.Outcome) *event.Outcome {
+	attempt := outcome.Attempt
+	if attempt.RequestHeader == "" && attempt.ResponseHeader == "" && attempt.ResponseBody == nil {
+		outcome.Attempt = nil
+		return outcome
+	}
+	attempt.RequestHeader, attempt.ResponseHeader, attempt.ResponseBody, attempt.Truncated = "", "", nil,
+		attempt.Truncated || attempt.ResponseBody != nil
+	return outcome
+}
 
-// outcomeStep produces the outcome. It is always the last step.
-func outcomeStep(outcome *event.Outcome) step {
-	return step{topic: stream.Outcomes, record: outcome.Record(), crash: crashOutcome}
+// failedOutcome is the outcome of a delivery whose follow-up was rejected. It keeps the attempt that the planned
+// outcome has.
+func (f *finisher) failedOutcome(completion *completion) *event.Outcome {
+	work := completion.delivery.Work
+	outcome := &event.Outcome{
+		Event: work.Event.ID, Account: work.Event.Account, Endpoint: work.Event.Endpoint, Dest: work.Dest,
+		Type: work.Event.Type, Run: work.Run,
+	}
+	if len(completion.steps) > 1 {
+		if decoded, err := event.DecodeOutcome(completion.steps[1].record); err == nil {
+			outcome = decoded
+		}
+	}
+	outcome.Status, outcome.Reason, outcome.At, outcome.NextAt = event.Failed, event.Undecodable, f.now(), time.Time{}
+	f.metrics.outcome(outcome)
+	return outcome
 }

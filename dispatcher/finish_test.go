@@ -72,7 +72,7 @@ func TestCompletionIsInOnePlace(t *testing.T) {
 		m := must.Get(newMetrics(prometheus.NewRegistry(), time.Now))(t)
 		producer, done := &answers{batch: c.batch, single: c.single}, 0
 		f := newFinisher(Deps{Log: testLog(), Producer: producer, Now: time.Now, Stream: stream.Config{Prefix: "t."}}, m,
-			func(*lane.Delivery) { done++ })
+			func(*lane.Delivery) { done++ }, func(*lane.Delivery) {})
 		p, _ := testPartition(t, stream.Events, 0)
 		delivery := &lane.Delivery{Slot: p.beginRecord(0, 0), Work: &event.Work{Event: quietEvent(), Dest: "dst_1"}}
 		place := func() string {

@@ -12,8 +12,17 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// recordOverhead is about what a record costs in memory besides its bytes.
-const recordOverhead = 512
+// What the reader fetches.
+const (
+	// maxPollRecords bounds what one poll adds to the memory of a partition that is about to pause.
+	maxPollRecords = 256
+	// maxFetchBytes bounds one fetch, of one partition and of all. When a partition pauses, the client discards what it
+	// has fetched of it, and an event that arrives during a fetch waits for the whole fetch.
+	maxFetchBytes = 256 << 10
+	// maxFetchWait bounds how late a resumed partition is fetched. So it limits the throughput of a deep tier to its share
+	// of the memory per maxFetchWait.
+	maxFetchWait = 100 * time.Millisecond
+)
 
 // When a poll returns busyPoll events or more, but fewer than maxPollRecords, the next one waits for gatherPause, so
 // that it returns more. A fetch costs the same for one record as for a hundred, and at such rates everything waits for
@@ -23,24 +32,41 @@ const (
 	gatherPause = 2 * time.Millisecond
 )
 
-// intake reads until ctx ends. While the memory for deliveries is full (lane.Lanes.Full), it does not read.
-func (d *Dispatcher) intake(ctx context.Context) error {
+// member is one member of the consumer group: a stream.Group.
+type member interface {
+	consumer
+	Poll(ctx context.Context, each func(stream.Partition, []*stream.Record)) error
+	Close()
+}
+
+// reader reads records and begins their deliveries.
+type reader struct {
+	*deliveries
+	assignment *assignment
+	rules      *rules
+	filters    bodyFilters
+	stream     stream.Config
+	useHit     func(context.Context, *event.Event) (int32, *stream.Record, error) // see Deps
+}
+
+// run reads until ctx ends. While the memory for deliveries is full (lane.Lanes.Full), it does not read.
+func (r *reader) run(ctx context.Context, group member) error {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
-		for d.lanes.Full() {
+		for r.lanes.Full() {
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-d.lanes.Freed():
+			case <-r.lanes.Freed():
 			}
 		}
 		events := 0
-		err := d.group.Poll(ctx, func(p stream.Partition, records []*stream.Record) {
+		err := group.Poll(ctx, func(p stream.Partition, records []*stream.Record) {
 			if p.Topic == stream.Events {
 				events += len(records)
 			}
-			d.readRecords(p, records)
+			r.readRecords(p, records)
 		})
 		if ctx.Err() != nil {
 			return nil
@@ -61,29 +87,29 @@ func (d *Dispatcher) intake(ctx context.Context) error {
 
 // readRecords begins the deliveries of the records of one partition. It never waits: what cannot be sent now is parked
 // or held until due.
-func (d *Dispatcher) readRecords(id stream.Partition, records []*stream.Record) {
-	p := d.assignment.partition(id)
+func (r *reader) readRecords(id stream.Partition, records []*stream.Record) {
+	p := r.assignment.partition(id)
 	if p == nil {
 		return
 	}
 	p.setLastRead(records[len(records)-1].Timestamp)
-	d.placing.Lock()
-	defer d.placing.Unlock()
+	r.assignment.placing.Lock()
+	defer r.assignment.placing.Unlock()
 	for _, record := range records {
 		if slot := p.beginRecord(record.Offset, record.LeaderEpoch); slot != nil {
-			d.readRecord(slot, record)
+			r.readRecord(slot, record)
 		}
 	}
 	if id.Topic == stream.Events {
-		d.lanes.EventsRead(id.Index, records[len(records)-1].Offset+1)
+		r.lanes.EventsRead(id.Index, records[len(records)-1].Offset+1)
 	}
 }
 
-func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
+func (r *reader) readRecord(slot *slot, record *stream.Record) {
 	if slot.partition.id.Topic == stream.Events {
 		ev, err := event.Decode(record)
 		if err != nil {
-			d.deadLetter(slot, record, err)
+			r.deadLetter(slot, record, err)
 			return
 		}
 		if forOtherGroup(ev) {
@@ -91,15 +117,15 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 			return
 		}
 		if ev.Source.IsUse() {
-			d.readUse(slot, record, ev)
+			r.readUse(slot, record, ev)
 			return
 		}
-		d.readEvent(slot, ev, sizeOf(record))
+		r.readEvent(slot, ev, sizeOf(record))
 		return
 	}
 	work, err := event.DecodeWork(record)
 	if err != nil {
-		d.deadLetter(slot, record, err)
+		r.deadLetter(slot, record, err)
 		return
 	}
 	if forOtherGroup(work.Event) {
@@ -109,22 +135,22 @@ func (d *Dispatcher) readRecord(slot *slot, record *stream.Record) {
 	cloneBody(work.Event)
 	delivery := &lane.Delivery{Slot: slot, Work: work, Size: sizeOf(record)}
 	if work.Place.Position > 0 {
-		d.lanes.AddPlace(delivery)
+		r.lanes.AddPlace(delivery)
 	}
-	now := d.now()
-	if d.rules.isCancelled(work) {
+	now := r.now()
+	if r.rules.isCancelled(work) {
 		work.Due = now // it ends now: its run may be paced over hours
 	}
 	switch {
 	case slot.partition.delay > 0:
-		d.lanes.RestoreBreaker(delivery)
+		r.lanes.RestoreBreaker(delivery)
 		delivery.ParkedAt = record.Timestamp
 		delivery.ReadyAt = lane.ReadyAt(work.Due, record.Timestamp, now, slot.partition.delay)
 		slot.partition.addWaiting(delivery)
 	case work.Due.After(now):
-		d.hopDelivery(delivery, now)
+		r.hop(delivery, now)
 	default:
-		d.admit(delivery)
+		r.admit(delivery)
 	}
 }
 
@@ -136,7 +162,7 @@ func forOtherGroup(ev *event.Event) bool {
 
 // readEvent begins one delivery for each destination. An event that was rejected, is a duplicate or has no destination
 // needs no delivery and no outcome: its own record says so.
-func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
+func (r *reader) readEvent(slot *slot, ev *event.Event, size int) {
 	if ev.Verdict == event.VerdictRejected || ev.DuplicateOf != "" || len(ev.Dests) == 0 {
 		slot.deliveryDone()
 		return
@@ -147,86 +173,67 @@ func (d *Dispatcher) readEvent(slot *slot, ev *event.Event, size int) {
 	if ev.Source == event.SourceTest {
 		trigger = event.TriggerTest
 	}
-	matches, now := d.filters.evaluate(d.config, ev), d.now()
+	matches, now := r.filters.evaluate(r.config, ev), r.now()
 	for _, dest := range ev.Dests {
 		work := &event.Work{Event: ev, Dest: dest, Trigger: trigger, Attempt: 1}
 		matches.setFiltered(work)
 		delivery := &lane.Delivery{Slot: slot, Work: work, Size: size}
 		if ev.DeliverAt.After(now) {
-			d.scheduleDelivery(delivery, now)
+			r.schedule(delivery, now)
 			continue
 		}
 		work.Place = matches.place(work, slot.offset)
-		d.admit(delivery)
+		r.admit(delivery)
 	}
 }
 
 // readUse makes the hit of a tripwire's use at once, as an event's deliveries are made, and stores it later: so the
 // use takes as little CPU from the next requests as an event without a destination.
-func (d *Dispatcher) readUse(slot *slot, record *stream.Record, use *event.Event) {
+func (r *reader) readUse(slot *slot, record *stream.Record, use *event.Event) {
 	delivery := &lane.Delivery{Slot: slot, Size: recordOverhead}
-	if !d.lanes.Begin(delivery) {
+	if !r.lanes.Begin(delivery) {
 		return
 	}
 	var partition int32
 	var hit *stream.Record
-	if d.useHit != nil {
+	if r.useHit != nil {
 		var err error
-		if partition, hit, err = d.useHit(context.Background(), use); err != nil {
-			d.lanes.Release(delivery)
-			d.deadLetter(slot, record, fmt.Errorf("make the hit of a tripwire: %w", err))
+		if partition, hit, err = r.useHit(context.Background(), use); err != nil {
+			r.lanes.Release(delivery)
+			r.deadLetter(slot, record, fmt.Errorf("make the hit of a tripwire: %w", err))
 			return
 		}
 	}
 	if hit == nil {
-		d.finisher.complete(delivery)
+		r.finisher.complete(delivery)
 		return
 	}
-	d.finisher.completeLater(delivery, step{topic: stream.Findings, partition: partition, record: hit})
+	r.finisher.completeLater(delivery, step{topic: stream.Findings, partition: partition, record: hit})
 }
 
 // cloneBody copies the body out of the fetch response. Otherwise a hanging delivery would keep the whole response,
 // megabytes, in memory.
 func cloneBody(ev *event.Event) { ev.Body = bytes.Clone(ev.Body) }
 
-func sizeOf(record *stream.Record) int {
-	n := recordOverhead + len(record.Key) + len(record.Value)
-	for _, h := range record.Headers {
-		n += len(h.Key) + len(h.Value)
-	}
-	return n
-}
-
-// deliveryRecorded is called when everything about a delivery is recorded.
-func (d *Dispatcher) deliveryRecorded(delivery *lane.Delivery) {
-	if slotOf(delivery).deliveryDone() {
-		d.committer.countRecord()
-	}
-	d.lanes.Release(delivery)
-	if delivery.Recorded != nil {
-		delivery.Recorded()
-	}
-}
-
 // deadLetter writes a record that cannot be decoded to the dead letter topic. If the record still names its deliveries,
 // a failed outcome is recorded for each.
-func (d *Dispatcher) deadLetter(slot *slot, record *stream.Record, cause error) {
+func (r *reader) deadLetter(slot *slot, record *stream.Record, cause error) {
 	delivery := &lane.Delivery{Slot: slot, Size: sizeOf(record)}
-	if !d.lanes.Begin(delivery) {
+	if !r.lanes.Begin(delivery) {
 		return
 	}
-	d.metrics.deadLetters.Inc()
-	d.log.LogAttrs(context.Background(), slog.LevelError, "cannot decode record, writing it to the dead letter topic",
+	r.metrics.deadLetters.Inc()
+	r.log.LogAttrs(context.Background(), slog.LevelError, "cannot decode record, writing it to the dead letter topic",
 		slog.String("topic", slot.partition.id.Topic), slog.Int("partition", int(slot.partition.id.Index)),
 		slog.Int64("offset", record.Offset), slog.Any("error", cause))
-	dead := d.stream.DeadLetterRecord(record, stream.DispatchGroup, cause)
+	dead := r.stream.DeadLetterRecord(record, stream.DispatchGroup, cause)
 	dead.Key, dead.Value = bytes.Clone(dead.Key), bytes.Clone(dead.Value)
 	steps := []step{{topic: stream.Dead, record: dead, crash: crashRetry}}
-	for _, outcome := range undecodableOutcomes(record, d.now()) {
-		d.metrics.outcome(outcome)
+	for _, outcome := range undecodableOutcomes(record, r.now()) {
+		r.metrics.outcome(outcome)
 		steps = append(steps, outcomeStep(outcome))
 	}
-	d.finisher.complete(delivery, steps...)
+	r.finisher.complete(delivery, steps...)
 }
 
 // undecodableOutcomes are the failed outcomes of the deliveries that an undecodable record still names. If it was one

@@ -269,21 +269,22 @@ func TestWhatIsParkedAgainAfterTheRecoveryIsNotRechecked(t *testing.T) {
 // If the clock is set back during a pass over all parked deliveries, the pass ends in a minute all the same.
 func TestPassEndsAfterTheClockIsSetBack(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
-	d := &Dispatcher{
-		now: func() time.Time { return now }, assignment: newAssignment(),
-		lanes: lane.New(lane.Config{}, lane.Deps{Now: func() time.Time { return now }}),
+	clock := func() time.Time { return now }
+	c := &recheck{
+		deliveries: &deliveries{now: clock, lanes: lane.New(lane.Config{}, lane.Deps{Now: clock})},
+		assignment: newAssignment(),
 	}
-	d.tiersAssigned.Store(true)
-	d.recheckRecovered()
-	if d.recheck.from.IsZero() {
+	c.assignment.added.Store(true)
+	c.run()
+	if c.pass.from.IsZero() {
 		t.Fatal("no pass has begun")
 	}
 	now = now.Add(-30 * 24 * time.Hour)
 	for range 3 {
-		d.recheckRecovered()
+		c.run()
 		now = now.Add(minRecheckSpan)
 	}
-	if !d.recheck.from.IsZero() {
+	if !c.pass.from.IsZero() {
 		t.Error("the pass goes on")
 	}
 }

@@ -2,13 +2,16 @@ package dispatcher
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Bounds of the memory of one partition.
@@ -34,20 +37,39 @@ type tierMemory struct {
 // share is how many bytes one partition may hold.
 func (r *tierMemory) share() int { return max(r.limit-int(r.used.Load()), minWaitingBytes) }
 
-// pauser pauses and resumes the fetching of partitions; it is the consumer group.
-type pauser interface {
+// recordOverhead is about what a record costs in memory besides its bytes.
+const recordOverhead = 512
+
+func sizeOf(record *stream.Record) int {
+	n := recordOverhead + len(record.Key) + len(record.Value)
+	for _, h := range record.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
+// consumer is the consumer group as its partitions use it; see stream.Group.
+type consumer interface {
 	Pause(...stream.Partition)
 	Resume(...stream.Partition)
+	Lag(stream.Partition) int64
+	Commit(ctx context.Context, commits map[stream.Partition]stream.Commit) error
+}
+
+// host is what the partitions of a node share.
+type host struct {
+	group       consumer
+	memory      *tierMemory
+	wake        chan struct{} // wakes the timer when a partition has a new head
+	startWorker func(*lane.Lane)
 }
 
 // partition is one partition during one assignment. When the assignment ends, the object is dropped. Completions that
 // come later find it stopped, and nothing is committed from it.
 type partition struct {
-	id        stream.Partition
-	delay     time.Duration // of a retry tier; 0 for events and commands
-	group     pauser
-	memory    *tierMemory
-	wakeTimer func() // called when this partition has a new head
+	*host
+	id    stream.Partition
+	delay time.Duration // of a retry tier; 0 for events and commands
 
 	lanePartition lane.Partition
 
@@ -84,11 +106,9 @@ func (s *slot) Partition() *lane.Partition { return &s.partition.lanePartition }
 // slotOf is the slot of a delivery. Every delivery in a lane comes from a partition.
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
-func newPartition(
-	id stream.Partition, delay time.Duration, group pauser, memory *tierMemory, wake func(), commit stream.Commit,
-) (*partition, error) {
-	p := &partition{id: id, delay: delay, group: group, memory: memory, wakeTimer: wake, drained: make(chan struct{})}
-	p.lanePartition = lane.Partition{ID: id, AddStalls: p.addStalls}
+func newPartition(h *host, id stream.Partition, delay time.Duration, commit stream.Commit) (*partition, error) {
+	p := &partition{host: h, id: id, delay: delay, drained: make(chan struct{})}
+	p.lanePartition = lane.Partition{ID: id, AddStalls: p.addStalls, StartWorker: h.startWorker}
 	gaps, err := commit.Gaps()
 	p.tracker.start(commit.Offset, commit.LeaderEpoch, gaps)
 	return p, err
@@ -205,7 +225,7 @@ func (p *partition) addWaiting(delivery *lane.Delivery) {
 	p.addWaitingBytes(delivery.Size)
 	p.updatePause()
 	if at == 0 {
-		p.wakeTimer()
+		wait.Wake(p.wake)
 	}
 }
 
@@ -232,6 +252,44 @@ func (p *partition) takeReady(now time.Time, limit int) (ready []*lane.Delivery,
 	return ready, next
 }
 
+// hasUnread reports whether the partition may have records that were not read.
+func (p *partition) hasUnread() bool {
+	lag := p.group.Lag(p.id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused || lag > 0
+}
+
+// takeParked takes at most limit deliveries that were parked until a time and do not wait for their rate, whenever
+// they are due. It takes no retries: those must not come early.
+func (p *partition) takeParked(
+	until time.Time, limit int, matches func(*lane.Delivery) bool,
+) (taken []*lane.Delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stallingLanes > 0 || limit <= 0 {
+		return nil
+	}
+	kept := p.waiting[:0]
+	for i, delivery := range p.waiting {
+		if len(taken) == limit {
+			kept = append(kept, p.waiting[i:]...)
+			break
+		}
+		reason := delivery.Work.Parked
+		if reason == "" || reason == event.Paced || delivery.ParkedAt.After(until) || !matches(delivery) {
+			kept = append(kept, delivery)
+			continue
+		}
+		taken = append(taken, delivery)
+		p.addWaitingBytes(-delivery.Size)
+	}
+	clear(p.waiting[len(kept):])
+	p.waiting = kept
+	p.updatePause()
+	return taken
+}
+
 // addStalls adds to the number of lanes that want this partition paused.
 func (p *partition) addStalls(by int) {
 	p.mu.Lock()
@@ -239,7 +297,7 @@ func (p *partition) addStalls(by int) {
 	p.stallingLanes += by
 	p.updatePause()
 	if p.stallingLanes == 0 && len(p.waiting) > 0 {
-		p.wakeTimer()
+		wait.Wake(p.wake)
 	}
 }
 
@@ -301,4 +359,64 @@ func (p *partition) retryCommit() {
 // larger bursts, and every other delivery would wait for a core.
 func byReadyAt(a, b *lane.Delivery) int {
 	return cmp.Or(a.ReadyAt.Compare(b.ReadyAt), cmp.Compare(slotOf(a).offset, slotOf(b).offset))
+}
+
+// depth is how many records of a retry topic wait in memory or, as far as is known, were not read.
+func (p *partition) depth() int {
+	lag := p.group.Lag(p.id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting) + int(lag)
+}
+
+// onlyTiers returns those of the partitions that belong to retry topics, in the same memory.
+func onlyTiers(parts []*partition) []*partition {
+	tiers := parts[:0]
+	for _, p := range parts {
+		if p.delay > 0 {
+			tiers = append(tiers, p)
+		}
+	}
+	return tiers
+}
+
+// isUnread reports whether the record has yet to be read, and was not finished before.
+func (p *partition) isUnread(offset int64, leaderEpoch int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return offset >= p.tracker.next && !p.tracker.doneByEarlierOwner(offset) &&
+		(p.predecessor == nil || !p.predecessor.wasDone(offset, leaderEpoch))
+}
+
+// wasDone reports whether a partition that was lost had finished the record.
+func (p *partition) wasDone(offset int64, leaderEpoch int32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tracker.wasDone(offset, leaderEpoch)
+}
+
+// inherit lets a newly assigned partition use what its predecessor knew when it was lost.
+func (p *partition) inherit(predecessor *partition) {
+	predecessor.mu.Lock()
+	predecessor.predecessor = nil // only the last assignment is remembered
+	predecessor.mu.Unlock()
+	p.predecessor = predecessor
+}
+
+// doneBefore reports whether this node had finished the record before the partition was lost, and if so marks it as
+// done. p.mu is held.
+func (p *partition) doneBefore(offset int64, leaderEpoch int32) bool {
+	if p.predecessor == nil {
+		return false
+	}
+	p.predecessor.mu.Lock()
+	known, last := p.predecessor.tracker.wasDone(offset, leaderEpoch), offset+1 >= p.predecessor.tracker.next
+	p.predecessor.mu.Unlock()
+	if last {
+		p.predecessor = nil
+	}
+	if known {
+		p.tracker.done(offset)
+	}
+	return known
 }

@@ -47,10 +47,18 @@ func newQuiet(t *testing.T) *quiet {
 		q.produced[topic] = append(q.produced[topic], record)
 		return 0
 	}
-	q.group, q.committer.group = q.simLog, q.simLog
-	q.lanes.SetStartWorker(func(l *lane.Lane) { q.lane = l })
-	q.onAssigned(map[stream.Partition]stream.Commit{{Topic: stream.Events}: {}, {Topic: stream.Commands}: {}})
+	q.assign(stream.Partition{Topic: stream.Events}, stream.Partition{Topic: stream.Commands})
 	return q
+}
+
+// assign assigns partitions to the dispatcher.
+func (q *quiet) assign(ids ...stream.Partition) {
+	commits := make(map[stream.Partition]stream.Commit)
+	for _, id := range ids {
+		commits[id] = stream.Commit{}
+	}
+	q.ownership.assign(&host{group: q.simLog, memory: q.memory, wake: q.timer.wake,
+		startWorker: func(l *lane.Lane) { q.lane = l }}, commits)
 }
 
 // held returns how many deliveries are in memory.
@@ -67,7 +75,7 @@ func (q *quiet) read(topic string, record *stream.Record) *partition {
 	p := stream.Partition{Topic: topic}
 	record.Offset = q.offset
 	q.offset++
-	q.readRecords(p, []*stream.Record{record})
+	q.reader.readRecords(p, []*stream.Record{record})
 	return q.assignment.partition(p)
 }
 
@@ -139,7 +147,7 @@ func TestReadRecords(t *testing.T) {
 		}
 	}
 	q := newQuiet(t)
-	q.readRecords(stream.Partition{Topic: stream.Events, Index: 9}, []*stream.Record{quietEvent().Record()})
+	q.reader.readRecords(stream.Partition{Topic: stream.Events, Index: 9}, []*stream.Record{quietEvent().Record()})
 	is.Equal(t, q.held(), 0, "a record of a partition that has left the node is delivered")
 	record := quietEvent().Record()
 	if p := q.read(stream.Events, record); record.Timestamp.IsZero() || !p.lastRead.Equal(record.Timestamp) {
@@ -153,8 +161,8 @@ func TestLeavingPartitionProducesNothing(t *testing.T) {
 	p := q.assignment.partition(stream.Partition{Topic: stream.Events})
 	slot := p.beginRecord(0, 0)
 	p.stop()
-	q.deadLetter(slot, quietEvent().Record(), errors.New("broken"))
-	q.readUse(slot, quietEvent().Record(), quietEvent())
+	q.reader.deadLetter(slot, quietEvent().Record(), errors.New("broken"))
+	q.reader.readUse(slot, quietEvent().Record(), quietEvent())
 	if q.held() != 0 || len(q.produced) != 0 || q.done(p) {
 		t.Errorf("%d are held, produced %v", q.held(), q.produced)
 	}
@@ -168,7 +176,7 @@ func TestLeavingPartitionProducesNothing(t *testing.T) {
 // A worker waits for earlier writes of other nodes only if it does not know the endpoint.
 func TestKnownEndpointsNeedNoSync(t *testing.T) {
 	q, synced := newQuiet(t), 0
-	q.config.(*view).onSync = func() error { synced++; return nil }
+	q.rules.config.(*view).onSync = func() error { synced++; return nil }
 	for _, endpoint := range []string{testEndpoint, "ep_unknown"} {
 		e := quietEvent()
 		e.Endpoint = endpoint
@@ -186,7 +194,7 @@ func TestRecordIsDoneWithItsLastDelivery(t *testing.T) {
 	e.Dests = []string{"dst_1", "dst_2"}
 	p := q.read(stream.Events, e.Record())
 	first := q.next()
-	q.deliveryRecorded(first.Delivery)
+	q.finisher.onDone(first.Delivery)
 	if commit, _, _, ok := p.nextCommit(); ok || q.done(p) {
 		t.Errorf("with one of two deliveries %+v is committed", commit)
 	}
@@ -202,16 +210,16 @@ func TestRecordIsDoneWithItsLastDelivery(t *testing.T) {
 func TestLostPartitionLeavesNothing(t *testing.T) {
 	q := newQuiet(t)
 	p := q.read(stream.Events, quietEvent().Record())
-	q.onLost([]*partition{p})
+	q.ownership.lose([]*partition{p})
 	if q.held() != 0 || p.beginDelivery() || q.assignment.partition(p.id) != nil || q.assignment.lost[p.id] != p {
 		t.Errorf("%d deliveries are held", q.held())
 	}
-	q.tiersAssigned.Store(false)
-	q.onAssigned(map[stream.Partition]stream.Commit{p.id: {}})
+	q.assignment.added.Store(false)
+	q.assign(p.id)
 	if again := q.assignment.partition(p.id); again.predecessor != p || len(q.assignment.lost) != 0 {
 		t.Error("the node does not know what it has completed")
 	}
-	if !q.tiersAssigned.Load() {
+	if !q.assignment.added.Load() {
 		t.Error("deliveries that an earlier owner has parked are not re-checked")
 	}
 }
@@ -229,7 +237,7 @@ func TestFollowUpOfAnAttempt(t *testing.T) {
 			q.lanes.Begin(delivery)
 			next := nextStep{status: event.Retrying, due: now.Add(time.Second), deadline: now.Add(time.Hour)}
 			clear(q.produced)
-			q.recordAttempt(delivery, &event.Attempt{StartedAt: now, Trace: trace}, next, now)
+			q.sender.recordAttempt(delivery, &event.Attempt{StartedAt: now, Trace: trace}, next, now)
 			q.continueAll()
 			if len(q.produced[stream.Outcomes]) != 1 || len(q.produced["retry.1s"]) != 1 {
 				t.Fatalf("produced: %v", q.produced)
@@ -286,17 +294,17 @@ func TestUndecodableOutcomes(t *testing.T) {
 // A node that stops while an operation waits for memory leaves the delivery to the next owner: it has not failed.
 func TestStopDuringATransformation(t *testing.T) {
 	q := newQuiet(t)
-	view := q.config.(*view)
+	view := q.rules.config.(*view)
 	view.change(testEndpoint, func(e *config.Endpoint) {
 		e.SetTransformation([]transform.Op{{Op: "set", Path: "/b", Value: []byte("1")}}, time.Now(), "key_1", "")
 	})
 	p := q.read(stream.Events, quietEvent().Record())
 	decision := q.next()
 	must.Equal(t, decision.Action, lane.Send, "%+v", decision)
-	must.Do(t, q.transformations.memory.Acquire(t.Context(), transformMemory))
+	must.Do(t, q.sender.transformations.memory.Acquire(t.Context(), transformMemory))
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	result := q.sendDelivery(stopped, q.lane, decision)
+	result := q.sender.send(stopped, q.lane, decision)
 	if result.Delivery != decision.Delivery || q.held() != 0 || q.done(p) || len(q.produced) != 0 {
 		t.Errorf("%+v, %d are held, produced %v", result, q.held(), q.produced)
 	}

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 )
 
 // recheckTick is how often parked deliveries of recovered lanes are re-checked.
 const recheckTick = 50 * time.Millisecond
+
+// maxSleep bounds how late the timer notices that the wall clock, by which deliveries are due, was set forward.
+const maxSleep = 10 * time.Second
 
 // minRecheckSpan is how long re-checks go on at least. Twice the time that the parked deliveries need is added.
 const minRecheckSpan = time.Minute
@@ -24,11 +26,17 @@ const (
 	lateTick = 500 * time.Millisecond
 )
 
-// recheck is what is re-checked, whenever it is due, of what lanes have parked for long while they hung or were paused,
-// once they have recovered: at most RecoveredPace deliveries a second, each once. While a tier partition has records
-// that were not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses
-// it.
+// recheck re-checks what lanes have parked for long while they hung or were paused, once they have recovered and
+// whenever it is due: at most RecoveredPace deliveries a second, each once. While a tier partition has records that were
+// not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses it.
 type recheck struct {
+	*deliveries
+	assignment *assignment
+	pass       pass
+}
+
+// pass is one pass over the deliveries that are re-checked; zero: there is none.
+type pass struct {
 	// dests are the destinations of the recovered lanes, each with the events whose deliveries were re-checked until
 	// readLag after from: parked again, they look like what was being parked at the recovery.
 	dests map[string]map[id.ID]bool
@@ -39,14 +47,14 @@ type recheck struct {
 	pause time.Duration // from last to the next time
 }
 
-// recheckRecovered re-checks as many as are due now and returns how long to wait before the next call.
-func (d *Dispatcher) recheckRecovered() time.Duration {
-	r, now := &d.recheck, d.now()
-	dests, parked, again := d.lanes.Recovered()
+// run re-checks as many as are due now and returns how long to wait before the next call.
+func (c *recheck) run() time.Duration {
+	r, now := &c.pass, c.now()
+	dests, parked, again := c.lanes.Recovered()
 	if again == 0 {
 		again = maxSleep
 	}
-	r.extend(dests, d.tiersAssigned.Swap(false), parked, now)
+	r.extend(dests, c.assignment.added.Swap(false), parked, now)
 	if r.from.IsZero() {
 		return again
 	}
@@ -58,11 +66,11 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 		return r.pause - elapsed
 	}
 	r.last = now
-	taken, unread := d.admitParked(int(lane.RecoveredPace * min(max(elapsed, 0), 2*recheckTick) / time.Second))
+	taken, unread := c.admitParked(int(lane.RecoveredPace * min(max(elapsed, 0), 2*recheckTick) / time.Second))
 	done := taken == 0 && !unread && !r.all
 	switch {
 	case now.After(r.until) || done && now.After(r.from.Add(readLag)):
-		*r = recheck{}
+		*r = pass{}
 		return again
 	case done:
 		r.pause = lateTick
@@ -76,12 +84,12 @@ func (d *Dispatcher) recheckRecovered() time.Duration {
 
 // admitParked admits at most limit of the deliveries that are to be re-checked. unread means that a partition may have
 // more of them that were not read.
-func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
-	r := &d.recheck
-	tiers, now := onlyTiers(d.assignment.all()), d.now()
+func (c *recheck) admitParked(limit int) (taken int, unread bool) {
+	r := &c.pass
+	tiers, now := onlyTiers(c.assignment.all()), c.now()
 	for _, share := range []int{limit/max(len(tiers), 1) + 1, limit} { // equal shares, then what is left of them
 		for _, p := range tiers {
-			more := p.hasUnread(d.lag(p.id))
+			more := p.hasUnread()
 			unread = unread || more
 			deliveries := p.takeParked(r.from.Add(readLag), min(share, limit-taken), func(delivery *lane.Delivery) bool {
 				checked, recovered := r.dests[delivery.Work.Dest]
@@ -94,7 +102,7 @@ func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
 				if checked := r.dests[delivery.Work.Dest]; checked != nil && !now.After(r.from.Add(readLag)) {
 					checked[delivery.Work.Event.ID] = true
 				}
-				d.admit(delivery)
+				c.admit(delivery)
 			}
 			taken += len(deliveries)
 		}
@@ -103,12 +111,12 @@ func (d *Dispatcher) admitParked(limit int) (taken int, unread bool) {
 }
 
 // extend adds recovered lanes. What was parked until now is re-checked again.
-func (r *recheck) extend(dests []string, all bool, parked int, now time.Time) {
+func (r *pass) extend(dests []string, all bool, parked int, now time.Time) {
 	if len(dests) == 0 && !all {
 		return
 	}
 	if r.from.IsZero() {
-		*r = recheck{dests: make(map[string]map[id.ID]bool), last: now.Add(-recheckTick)}
+		*r = pass{dests: make(map[string]map[id.ID]bool), last: now.Add(-recheckTick)}
 	}
 	r.pause = recheckTick
 	for _, checked := range r.dests {
@@ -122,52 +130,4 @@ func (r *recheck) extend(dests []string, all bool, parked int, now time.Time) {
 	r.all = r.all || all
 	span := minRecheckSpan + 2*time.Duration(parked)*time.Second/lane.RecheckBudget
 	r.from, r.until = now, lane.Earlier(now.Add(span), now.Add(lane.MaxRecheck))
-}
-
-// onlyTiers returns those of the partitions that belong to retry topics, in the same memory.
-func onlyTiers(parts []*partition) []*partition {
-	tiers := parts[:0]
-	for _, p := range parts {
-		if p.delay > 0 {
-			tiers = append(tiers, p)
-		}
-	}
-	return tiers
-}
-
-// hasUnread reports whether the partition may have records that were not read: lag is how many are known.
-func (p *partition) hasUnread(lag int64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.paused || lag > 0
-}
-
-// takeParked takes at most limit deliveries that were parked until a time and do not wait for their rate, whenever
-// they are due. It takes no retries: those must not come early.
-func (p *partition) takeParked(
-	until time.Time, limit int, matches func(*lane.Delivery) bool,
-) (taken []*lane.Delivery) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stallingLanes > 0 || limit <= 0 {
-		return nil
-	}
-	kept := p.waiting[:0]
-	for i, delivery := range p.waiting {
-		if len(taken) == limit {
-			kept = append(kept, p.waiting[i:]...)
-			break
-		}
-		reason := delivery.Work.Parked
-		if reason == "" || reason == event.Paced || delivery.ParkedAt.After(until) || !matches(delivery) {
-			kept = append(kept, delivery)
-			continue
-		}
-		taken = append(taken, delivery)
-		p.addWaitingBytes(-delivery.Size)
-	}
-	clear(p.waiting[len(kept):])
-	p.waiting = kept
-	p.updatePause()
-	return taken
 }

@@ -196,7 +196,7 @@ func TestParkedDeliveriesDoNotReadBodies(t *testing.T) {
 			s.accept(endpoint)
 		}
 		time.Sleep(15 * time.Minute)
-		read := func() float64 { return testutil.ToFloat64(s.d.metrics.filterEvaluations) }
+		read := func() float64 { return testutil.ToFloat64(s.d.rules.bodiesRead) }
 		if n, passes := read(), s.passesInAll(); n != events || passes < 10*events {
 			t.Errorf("%v bodies were read for %d events that were parked %d times", n, events, passes)
 		}
@@ -236,7 +236,7 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 			t.Helper()
 			work = again()
 			is.Equal(t, s.d.rules.Check(work, readBody).Reason, want, "%s: ends", what)
-			is.Equal(t, testutil.ToFloat64(s.d.metrics.filterEvaluations), bodies, "%s: bodies were read", what)
+			is.Equal(t, testutil.ToFloat64(s.d.rules.bodiesRead), bodies, "%s: bodies were read", what)
 		}
 		step("the reader", false, "", 0)
 		step("a worker", true, event.Filtered, 1)

@@ -40,8 +40,8 @@ func TestReleaseIsBounded(t *testing.T) {
 		leave func(*Dispatcher)
 	}{
 		"revoked": {revokeTimeout + commitTimeout,
-			func(d *Dispatcher) { d.releasePartitions(context.Background(), d.assignment.all(), revokeTimeout) }},
-		"lost": {commitTimeout, func(d *Dispatcher) { d.onLost(d.assignment.all()) }},
+			func(d *Dispatcher) { d.ownership.release(context.Background(), d.assignment.all(), revokeTimeout) }},
+		"lost": {commitTimeout, func(d *Dispatcher) { d.ownership.lose(d.assignment.all()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -131,8 +131,8 @@ func TestCommitWithoutGaps(t *testing.T) {
 func TestNextOwnerRepeatsNothing(t *testing.T) {
 	stop := func(_ *Dispatcher, stop func()) { stop() }
 	crash := func(d *Dispatcher, stop func()) {
-		time.Sleep(2 * time.Second)  // until a commit
-		d.onLost(d.assignment.all()) // and none after it
+		time.Sleep(2 * time.Second)          // until a commit
+		d.ownership.lose(d.assignment.all()) // and none after it
 		stop()
 	}
 	for name, c := range map[string]struct {
@@ -260,9 +260,9 @@ func TestCompletedRecordsOfLostPartitionsAreNotRepeated(t *testing.T) {
 // Only a record counts as done that was read and recorded here, and has the same leader epoch; after a truncation none
 // does.
 func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
-	group := &pauses{}
+	h := &host{group: pauses{}, memory: &tierMemory{}, wake: make(chan struct{}, 1)}
 	at := stream.Partition{Topic: stream.Events}
-	old := must.Get(newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3}))(t)
+	old := must.Get(newPartition(h, at, 0, stream.Commit{Offset: 100, LeaderEpoch: 3}))(t)
 	slots := map[int64]*slot{}
 	for o := int64(110); o < 120; o++ { // the log skips 100 … 109
 		slots[o] = old.beginRecord(o, 3)
@@ -276,7 +276,7 @@ func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	old.stop()
 	slots[122].deliveryDone() // completes after the partition was lost
 	fresh := func() *partition {
-		p, err := newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 90, LeaderEpoch: 2})
+		p, err := newPartition(h, at, 0, stream.Commit{Offset: 90, LeaderEpoch: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,8 +314,7 @@ func TestLostPartitionsRecogniseOnlyTheSameRecords(t *testing.T) {
 	f("no epochs", func(int64) int32 { return -1 })
 
 	gaps, _ := stream.EncodeGaps(100, []stream.Gap{{From: 112, To: 114}})
-	old = must.Get(newPartition(at, 0, group, &tierMemory{}, func() {}, stream.Commit{Offset: 100, LeaderEpoch: 3,
-		Metadata: gaps}))(t)
+	old = must.Get(newPartition(h, at, 0, stream.Commit{Offset: 100, LeaderEpoch: 3, Metadata: gaps}))(t)
 	for o := int64(110); o < 116; o++ {
 		if slot := old.beginRecord(o, 3); slot != nil {
 			slot.deliveryDone()

@@ -132,7 +132,7 @@ func (s *sim) ownRetries(events int) {
 func (s *sim) observe(at time.Duration, fresh float64) {
 	s.absentUntil.Store(0)
 	_, parked, lanes := s.laneState("dst_1")
-	step := lane.RecheckInterval(s.d.tiers, parked, lanes, lane.HungRecheckBudget)
+	step := lane.RecheckInterval(stream.Tiers(), parked, lanes, lane.HungRecheckBudget)
 	time.Sleep(step + 2*time.Second) // until all have been re-checked once
 	began, watched := time.Now(), max(2*step, 10*time.Second)
 	for range int(watched / time.Second) {
@@ -268,7 +268,7 @@ func newDeadNode(t *testing.T, dests int) *deadNode {
 		Now: func() time.Time { return n.now }, Wake: func() {},
 		Rules: &fixedRules{lane.Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{}, Known: true}},
 	})
-	n.SetStartWorker(func(l *lane.Lane) { n.started[l]++ })
+	n.part.lanePartition.StartWorker = func(l *lane.Lane) { n.started[l]++ }
 	for i := range n.dests {
 		name := fmt.Sprint("dead_", i)
 		n.dests[i] = deadDest{

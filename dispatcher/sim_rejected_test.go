@@ -245,7 +245,7 @@ func TestCompletionsWhileTheBufferIsFull(t *testing.T) {
 				close(blocked)
 				<-release
 			}
-		})
+		}, func(*lane.Delivery) {})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	defer running.Wait()

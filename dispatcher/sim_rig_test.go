@@ -33,6 +33,7 @@ type sim struct {
 	*simLog
 	t    *testing.T
 	d    *Dispatcher
+	cfg  Config
 	view *view
 	ids  *id.Generator
 	// answer returns how long a destination takes for a request, and the status; 0 = it refuses the connection.
@@ -60,7 +61,7 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 	kit.Bubble(t, func(t *testing.T) {
 		keyring := must.Get(seal.NewKeyring(seal.GenerateKey("test")))(t)
 		s := &sim{
-			simLog: newSimLog(), t: t, view: newView(), ids: id.NewGenerator(nil),
+			simLog: newSimLog(), t: t, cfg: cfg, view: newView(), ids: id.NewGenerator(nil),
 			held: make(map[string]time.Time),
 			last: make(map[lane.DeliveryKey]*event.Outcome),
 			due:  make(map[lane.DeliveryKey]time.Time), passes: make(map[int64]int),
@@ -79,8 +80,11 @@ func simulate(t *testing.T, cfg Config, eps []*config.Endpoint, f func(*sim)) {
 			Metrics: prometheus.NewRegistry(), Held: s,
 		})
 		must.Do(t, err)
-		s.d, s.assigned, s.produced = d, d.onAssigned, s.recordProduced
-		d.joinGroup = func(stream.GroupConfig) (member, error) { return s, nil }
+		s.d, s.produced = d, s.recordProduced
+		d.join = func(g stream.GroupConfig) (member, error) {
+			s.assigned = g.Assigned
+			return s, nil
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		var running sync.WaitGroup
 		running.Go(func() {
@@ -203,7 +207,7 @@ func (s *sim) skipRechecks(record *stream.Record) time.Duration {
 	}
 	now := time.Now()
 	step := work.Due.Sub(now)
-	interval := lane.RecheckInterval(s.d.tiers, parked, lanes, lane.HungRecheckBudget)
+	interval := lane.RecheckInterval(stream.Tiers(), parked, lanes, lane.HungRecheckBudget)
 	if work.Parked != event.BreakerOpen || open.IsZero() || step < interval || until.Sub(work.Due) < step {
 		return 0
 	}
@@ -275,7 +279,7 @@ func (s *sim) passesInAll() (n int) {
 // memory checks what the dispatcher holds against its bounds.
 func (s *sim) memory(when string) {
 	held, size := s.d.lanes.InMemory()
-	if held > s.d.cfg.MaxInFlight+maxPollRecords || size > s.d.cfg.MaxInFlightBytes {
+	if held > s.cfg.MaxInFlight+maxPollRecords || size > s.cfg.MaxInFlightBytes {
 		s.t.Errorf("%s: %d deliveries are held, %d bytes", when, held, size)
 	}
 	for _, p := range s.d.assignment.all() {
@@ -472,6 +476,7 @@ func (l *simLog) Commit(_ context.Context, commits map[stream.Partition]stream.C
 
 func (l *simLog) Pause(ids ...stream.Partition)  { l.pause(ids, true) }
 func (l *simLog) Resume(ids ...stream.Partition) { l.pause(ids, false) }
+func (l *simLog) Lag(stream.Partition) int64     { return 0 }
 func (l *simLog) Close()                         {}
 
 func (l *simLog) pause(ids []stream.Partition, paused bool) {

@@ -85,7 +85,7 @@ func TestReplaysBeforeTheStartAreRemembered(t *testing.T) {
 // The store is asked only about partitions that this node has not had until now, and no longer than the node runs.
 func TestRecallAsksOnlyWhenItMust(t *testing.T) {
 	asked := 0
-	d := &Dispatcher{log: testLog(), delivered: func(
+	o := &ownership{log: testLog(), delivered: func(
 		ctx context.Context, _ int, _ func(run string, event id.ID, dest string, ended time.Time)) error {
 		asked++
 		<-ctx.Done()
@@ -101,7 +101,7 @@ func TestRecallAsksOnlyWhenItMust(t *testing.T) {
 		for _, index := range x.partitions {
 			all[stream.Partition{Topic: stream.Events, Index: index}] = stream.Commit{}
 		}
-		d.recall(stopped, all)
+		o.recall(stopped, all)
 		is.Equal(t, asked, x.want, "questions after the assignment of %v", x.partitions)
 	}
 }

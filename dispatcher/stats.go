@@ -6,14 +6,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // stats is a collector that reads lanes and retry topics at each scrape.
 type stats struct {
 	cfg        Config
 	lanes      *lane.Lanes
-	tierDepths func() map[string]int // records by retry topic
-	backlogAge func() time.Duration
+	assignment *assignment
+	now        func() time.Time
 }
 
 // Describe implements prometheus.Collector.
@@ -47,10 +48,10 @@ func (s *stats) Collect(out chan<- prometheus.Metric) {
 }
 
 // backlogAge returns how far behind this node reads events and commands.
-func (d *Dispatcher) backlogAge() (oldest time.Duration) {
-	now := d.now()
-	for _, p := range d.assignment.all() {
-		if p.delay > 0 || d.lag(p.id) == 0 {
+func (s *stats) backlogAge() (oldest time.Duration) {
+	now := s.now()
+	for _, p := range s.assignment.all() {
+		if p.delay > 0 || p.group.Lag(p.id) == 0 {
 			continue
 		}
 		p.mu.Lock()
@@ -63,14 +64,14 @@ func (d *Dispatcher) backlogAge() (oldest time.Duration) {
 }
 
 // tierDepths counts the records in each retry topic: those in memory and those not fetched yet.
-func (d *Dispatcher) tierDepths() map[string]int {
-	all := make(map[string]int, len(d.tiers))
-	for _, t := range d.tiers {
+func (s *stats) tierDepths() map[string]int {
+	all := make(map[string]int)
+	for _, t := range stream.Tiers() {
 		all[t.Topic] = 0
 	}
-	for _, p := range d.assignment.all() {
+	for _, p := range s.assignment.all() {
 		if p.delay > 0 {
-			all[p.id.Topic] += p.depth(d.lag(p.id))
+			all[p.id.Topic] += p.depth()
 		}
 	}
 	return all

@@ -1,14 +1,10 @@
 package dispatcher
 
 import (
-	"context"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/stream"
 )
 
 // maxSuperseded bounds the deliveries that are remembered, about 10 MB. The oldest are forgotten first: their
@@ -63,43 +59,4 @@ func (s *superseded) hasSince(key lane.DeliveryKey, t time.Time) bool {
 	defer s.mu.Unlock()
 	at, ok := s.known[key]
 	return ok && !at.Before(t)
-}
-
-const (
-	// maxRecalled bounds what is read from the store: each delivery of a run takes two entries.
-	maxRecalled = maxSuperseded / 2
-	// recallTimeout bounds how long an assignment waits for the store. Delivery does not depend on it.
-	recallTimeout = 5 * time.Second
-	// maxAttempt is longer than any attempt: a lease of a pulled destination has ten minutes. The store has when an
-	// attempt ended, and hasSince asks when it began.
-	maxAttempt = 15 * time.Minute
-)
-
-// recall reads what replays and recovery jobs have delivered of the events in newly assigned partitions, unless this
-// node had all of them in the assignment before. If the store does not answer, waiting deliveries are sent although a
-// replay has delivered their events.
-func (d *Dispatcher) recall(ctx context.Context, partitions map[stream.Partition]stream.Commit) {
-	assigned, fresh := make(map[int32]bool), false
-	for p := range partitions {
-		assigned[p.Index] = true
-		fresh = fresh || !d.recalled[p.Index]
-	}
-	d.recalled = assigned
-	if d.delivered == nil || !fresh {
-		return
-	}
-	limited, cancel := context.WithTimeout(ctx, recallTimeout)
-	defer cancel()
-	err := d.delivered(limited, maxRecalled, func(run string, event id.ID, dest string, ended time.Time) {
-		if !assigned[event.Partition()] {
-			return
-		}
-		began := ended.Add(-maxAttempt)
-		d.rules.superseded.add(lane.DeliveryKey{Event: event, Dest: dest}, began)
-		d.rules.superseded.add(lane.DeliveryKey{Event: event, Dest: dest, Run: run}, began)
-	})
-	if err != nil && ctx.Err() == nil { // else the node stops
-		d.log.LogAttrs(ctx, slog.LevelWarn,
-			"cannot read what replays have delivered; waiting retries of the same events are sent", slog.Any("error", err))
-	}
 }

@@ -8,51 +8,50 @@ import (
 // readyBatch is how many deliveries of a tier partition are released before the next partition has its turn.
 const readyBatch = 256
 
-// maxSleep bounds how late the timer notices that the wall clock, by which deliveries are due, was set forward.
-const maxSleep = 10 * time.Second
-
-// wakeTimer makes the timer check lanes and tiers now.
-func (d *Dispatcher) wakeTimer() {
-	select {
-	case d.timerWake <- struct{}{}:
-	default:
-	}
+// timer releases what waits in the retry topics.
+type timer struct {
+	*deliveries
+	assignment *assignment
+	rules      *rules
+	recheck    *recheck
+	wanted     *wanted
+	wake       chan struct{} // a tier partition has a new head, or lanes want attention; capacity 1
 }
 
-// timer releases waiting deliveries when they are ready, until ctx ends.
-func (d *Dispatcher) timer(ctx context.Context) {
-	t := time.NewTimer(maxSleep)
-	defer t.Stop()
+// run releases waiting deliveries when they are ready, until ctx ends.
+func (t *timer) run(ctx context.Context) {
+	sleep := time.NewTimer(maxSleep)
+	defer sleep.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
-		case <-d.timerWake:
+		case <-sleep.C:
+		case <-t.wake:
 		}
-		t.Reset(d.releaseReady())
+		sleep.Reset(t.releaseReady())
 	}
 }
 
 // releaseReady releases what is ready and enforces the limits of the lanes. It returns how long to wait before the next
 // call. A delivery that is ready but not due has spent its time in this tier and moves on to another one.
-func (d *Dispatcher) releaseReady() time.Duration {
-	shed, wait := d.lanes.EnforceLimits()
+func (t *timer) releaseReady() time.Duration {
+	shed, wait := t.lanes.EnforceLimits()
 	for _, decision := range shed {
-		d.carryOut(decision)
+		t.carryOut(decision)
 	}
 	if wait == 0 {
 		wait = maxSleep
 	}
-	wait = min(wait, d.recheckRecovered(), d.admitWanted())
-	for _, p := range onlyTiers(d.assignment.all()) {
-		now := d.now()
+	wait = min(wait, t.recheck.run(), t.wanted.run())
+	for _, p := range onlyTiers(t.assignment.all()) {
+		now := t.now()
 		ready, next := p.takeReady(now, readyBatch)
 		for _, delivery := range ready {
-			if delivery.Work.Due.After(now) && !d.rules.payloadGone(delivery.Work, now) {
-				d.hopDelivery(delivery, now)
+			if delivery.Work.Due.After(now) && !t.rules.payloadGone(delivery.Work, now) {
+				t.hop(delivery, now)
 			} else {
-				d.admit(delivery)
+				t.admit(delivery)
 			}
 		}
 		if !next.IsZero() {

@@ -191,8 +191,8 @@ func (t *tracker) nextOffset(done bool, o int64) int64 {
 		if bitsLeft := word >> (i % wordBits); bitsLeft != 0 {
 			return min(o+int64(bits.TrailingZeros64(bitsLeft)), t.next)
 		}
-		step := wordBits - i%wordBits
-		i, o = i+step, o+step
+		rest := wordBits - i%wordBits
+		i, o = i+rest, o+rest
 	}
 	return t.next
 }

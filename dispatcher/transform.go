@@ -2,8 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 
@@ -51,8 +49,8 @@ type compiledTransformation struct {
 	bytes   int
 }
 
-func (t *transformations) init(maxOutput int) {
-	t.maxOutput, t.memory = maxOutput, semaphore.NewWeighted(transformMemory)
+func newTransformations(maxOutput int) *transformations {
+	return &transformations{maxOutput: maxOutput, memory: semaphore.NewWeighted(transformMemory)}
 }
 
 // program returns the compiled operations of the endpoint's revision.
@@ -129,23 +127,4 @@ func (t *transformations) apply(
 		made.Signature = destination.Canonical(v.Header)
 	}
 	return made, err
-}
-
-// failTransformation ends a delivery whose body cannot be transformed. No request was made, so it is no attempt and
-// changes neither the window nor the circuit breaker of its lane. The log names no part of the body.
-func (d *Dispatcher) failTransformation(delivery *lane.Delivery, endpoint *config.Endpoint, err error) {
-	work, operation := delivery.Work, transform.NoOp
-	if failure := (*transform.Failure)(nil); errors.As(err, &failure) {
-		operation = failure.Op
-	} else {
-		d.log.LogAttrs(context.Background(), slog.LevelError, "cannot compile transformation",
-			slog.String("endpoint", endpoint.ID), slog.Any("error", err))
-	}
-	d.log.LogAttrs(context.Background(), slog.LevelInfo, "cannot transform body, delivery failed",
-		slog.String("event", work.Event.ID.Text(id.Event)), slog.String("endpoint", endpoint.ID),
-		slog.String("destination", work.Dest), slog.Int("version", endpoint.TransformationVersion()),
-		slog.Int("operation", operation))
-	d.endDelivery(lane.Decision{
-		Delivery: delivery, DecidedAt: d.now(), Status: event.Failed, Reason: event.TransformFailed,
-	})
 }

@@ -30,12 +30,6 @@ func transformed(tb testing.TB, e *config.Endpoint, ops string) {
 	e.SetTransformation(all, time.Now(), "key_1", "")
 }
 
-func newTransformations(maxOutput int) *transformations {
-	t := &transformations{}
-	t.init(maxOutput)
-	return t
-}
-
 // The data of an event that was sent through the API may have 64 levels; its envelope adds one. Other bodies have 64.
 func TestDeepestDataIsTransformed(t *testing.T) {
 	e := &config.Endpoint{ID: testEndpoint}
@@ -145,8 +139,7 @@ func TestFailingTransformation(t *testing.T) {
 
 // Without a transformation a delivery has the stored body itself, and no work is done for it.
 func TestWithoutTransformationNothingIsDone(t *testing.T) {
-	var transformations transformations
-	transformations.init(1 << 20)
+	transformations := newTransformations(1 << 20)
 	endpoint := &config.Endpoint{ID: testEndpoint}
 	work := &event.Work{Event: &event.Event{Endpoint: testEndpoint, Body: []byte("no JSON")}}
 	allocations := testing.AllocsPerRun(10, func() {

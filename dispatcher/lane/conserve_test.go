@@ -231,7 +231,7 @@ func (f *laneFuzz) revoke() {
 		}
 	}
 	f.DropPartitions([]*Partition{&f.part.Partition})
-	f.lost, f.part = f.part, newTestPartition()
+	f.lost, f.part = f.part, f.newPartition()
 }
 
 // Under any sequence of operations each admitted delivery ends exactly once, all counters are zero at the end, and no
@@ -244,7 +244,7 @@ func TestEveryDeliveryEndsOnce(t *testing.T) {
 	}
 	for seed := range seeds {
 		f := &laneFuzz{laneTest: newLaneTest(t, 600), r: rand.New(rand.NewPCG(seed, 8)), t: t, ended: map[*Delivery]int{}}
-		f.maxBytes, f.lost = 20_000_000, newTestPartition()
+		f.maxBytes, f.lost = 20_000_000, f.newPartition()
 		f.lost.left = true
 		for range 20_000 {
 			f.step()

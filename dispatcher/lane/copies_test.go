@@ -69,7 +69,7 @@ func TestRecordReadAgainIsNoCopy(t *testing.T) {
 	sent := lt.byDest["d"].Next(t.Context(), Result{})
 	lost.left = true
 	lt.DropPartitions([]*Partition{&lost.Partition})
-	lt.part = newTestPartition()
+	lt.part = lt.newPartition()
 	is.Equal(t, admit().Action, Queued, "action")
 	lt.Release(sent.Delivery)
 	is.Equal(t, admit().Action, End, "action … of a second record")

@@ -66,6 +66,9 @@ type Slot interface {
 type Partition struct {
 	ID        stream.Partition
 	AddStalls func(n int) // adds n to the number of lanes that want the partition paused
+	// StartWorker starts a worker of a lane. The worker must call Next until that returns Stop. It is the same for all
+	// partitions.
+	StartWorker func(*Lane)
 
 	lastDest string // destination of the newest delivery; guarded by Lanes.mu
 	streak   int    // how many consecutive deliveries were for lastDest; guarded by Lanes.mu

@@ -12,6 +12,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Bounds of a lane.
@@ -39,6 +40,8 @@ type Lane struct {
 	dest    string
 	target  atomic.Pointer[opened] // replaced when the endpoint changes
 	opening sync.Mutex             // held while target is replaced
+
+	startWorker func(*Lane) // see Partition
 
 	// Guarded by Lanes.mu.
 	partitionIndex  int32 // of the partition that its deliveries come from
@@ -139,7 +142,7 @@ func (l *Lane) Reserve(delivery *Delivery, n int) {
 	l.bytes += change
 	ls.bytes += change
 	if change < 0 {
-		signal(ls.freed)
+		wait.Wake(ls.freed)
 	}
 }
 
@@ -189,7 +192,7 @@ func (l *Lane) startWorkers(n int) {
 	for n = min(n, l.queued(), l.window.size-l.workers); n > 0 && ls.mayRun(l.workers+1, ls.workers+1); n-- {
 		l.workers++
 		ls.workers++
-		ls.startWorker(l)
+		l.startWorker(l)
 	}
 }
 

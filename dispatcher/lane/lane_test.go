@@ -27,9 +27,10 @@ type testPartition struct {
 	left   bool
 }
 
-func newTestPartition() *testPartition {
+func (lt *laneTest) newPartition() *testPartition {
 	p := &testPartition{}
 	p.AddStalls = func(lanes int) { p.stalls += lanes }
+	p.StartWorker = func(l *Lane) { lt.started[l]++ }
 	return p
 }
 
@@ -68,7 +69,7 @@ type laneTest struct {
 func newLaneTest(t testing.TB, most int) *laneTest {
 	t.Helper()
 	lt := &laneTest{
-		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, part: newTestPartition(), maxInFlight: 64,
+		now: time.UnixMilli(1_800_000_000_000), started: map[*Lane]int{}, maxInFlight: 64,
 		eligibility: Eligibility{Endpoint: &config.Endpoint{}, Destination: &config.Destination{
 			DestinationSettings: config.DestinationSettings{Enabled: true}}, Known: true},
 	}
@@ -76,7 +77,7 @@ func newLaneTest(t testing.TB, most int) *laneTest {
 		Now: func() time.Time { return lt.now }, Wake: func() { lt.wakes++ }, Rules: lt, Limiter: lt, Held: lt,
 		OnGone: func(_ *event.Work, url string) { lt.gone = append(lt.gone, url) },
 	})
-	lt.SetStartWorker(func(l *Lane) { lt.started[l]++ })
+	lt.part = lt.newPartition()
 	return lt
 }
 
@@ -395,7 +396,7 @@ func TestIdleLanesAreRemoved(t *testing.T) {
 // number (the events and the commands of an endpoint) stay, and so does the breaker state of other lanes.
 func TestDropPartitionsKeepsOtherDeliveries(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	events, commands, other := lt.part, newTestPartition(), newTestPartition()
+	events, commands, other := lt.part, lt.newPartition(), lt.newPartition()
 	events.ID = stream.Partition{Topic: stream.Events, Index: 3}
 	commands.ID = stream.Partition{Topic: stream.Commands, Index: 3}
 	other.ID = stream.Partition{Topic: stream.Events, Index: 4}
@@ -426,7 +427,7 @@ func TestDropPartitionsKeepsOtherDeliveries(t *testing.T) {
 // ended.
 func TestLaneFollowsItsPartition(t *testing.T) {
 	lt := newLaneTest(t, 100_000)
-	before, after := lt.part, newTestPartition()
+	before, after := lt.part, lt.newPartition()
 	after.ID.Index = 1
 	lt.fill("d", 1)
 	l := lt.byDest["d"]

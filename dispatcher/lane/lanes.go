@@ -8,6 +8,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Lanes are all lanes of the node and the limits that they share.
@@ -37,7 +38,6 @@ type Lanes struct {
 	onGone                  func(*event.Work, string)
 	surveyWanted            func() // see Deps
 	pulled                  func(dest string) bool
-	startWorker             func(*Lane)   // starts a worker of the lane
 	waitChanged             chan struct{} // wakes Run when the first wait changes; capacity 1
 	freed                   chan struct{} // memory was freed; capacity 1
 
@@ -89,7 +89,7 @@ type Deps struct {
 	SurveyWanted func()
 }
 
-// New makes Lanes and starts nothing. Call SetStartWorker before the first Admit, and Run beside it.
+// New makes Lanes and starts nothing; see Run.
 func New(cfg Config, deps Deps) *Lanes {
 	ls := &Lanes{
 		maxDeliveries: cfg.MaxInFlight, maxBytes: cfg.MaxInFlightBytes, maxSending: cfg.MaxSending,
@@ -107,10 +107,6 @@ func New(cfg Config, deps Deps) *Lanes {
 	}
 	return ls
 }
-
-// SetStartWorker sets how a worker of a lane is started. The worker must call Next until that returns Stop. Call it
-// once, before the first Admit.
-func (ls *Lanes) SetStartWorker(start func(*Lane)) { ls.startWorker = start }
 
 // Freed returns a channel that receives after memory was freed, for a caller that waits because Full returned true.
 func (ls *Lanes) Freed() <-chan struct{} { return ls.freed }
@@ -141,15 +137,7 @@ func (ls *Lanes) freeMemory(delivery *Delivery) {
 	ls.deliveries--
 	ls.bytes -= delivery.Size
 	ls.unrecorded.remove(delivery)
-	signal(ls.freed)
-}
-
-// signal fills a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	wait.Wake(ls.freed)
 }
 
 // InMemory returns how many deliveries and bytes the node holds.
@@ -167,17 +155,17 @@ func (ls *Lanes) Full() bool {
 
 // laneOf finds or makes the lane of the delivery. Lanes.mu is held.
 func (ls *Lanes) laneOf(delivery *Delivery, now time.Time) *Lane {
-	work, index := delivery.Work, delivery.Slot.Partition().ID.Index
+	work, partition := delivery.Work, delivery.Slot.Partition()
 	l := ls.byDest[work.Dest]
 	if l == nil {
 		// While max_in_flight is unknown (0), one request may run: a burst must not exceed the limit.
 		dest := strings.Clone(work.Dest) // it shares the memory of all headers of its event
 		l = &Lane{lanes: ls, dest: dest, window: newWindow(ls.rules.MaxInFlight(work)), parking: newParking(),
-			pace: newPace(now)}
+			pace: newPace(now), startWorker: partition.StartWorker}
 		ls.byDest[dest] = l
 	}
 	if l.deliveries == 0 && l.parking.total == 0 {
-		l.partitionIndex = index // the lane is new, or its endpoint has moved to another partition
+		l.partitionIndex = partition.ID.Index // the lane is new, or its endpoint has moved to another partition
 	}
 	l.lastUsed = now
 	return l
@@ -275,7 +263,7 @@ func (ls *Lanes) DropPartitions(partitions []*Partition) {
 	for index := range indexes {
 		ls.dropOrders(index, dropped)
 	}
-	signal(ls.freed)
+	wait.Wake(ls.freed)
 }
 
 // sweep drops the opened secrets of lanes that were empty for idleLane, and removes those lanes. A lane with parked

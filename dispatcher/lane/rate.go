@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/wait"
 )
 
 const (
@@ -63,9 +64,9 @@ func (t *tokenWait) backlog(parked int) time.Duration {
 }
 
 // waitForToken makes the lane wait. Run ends the wait.
-func (l *Lane) waitForToken(wait time.Duration, rate float64, now time.Time) {
+func (l *Lane) waitForToken(pause time.Duration, rate float64, now time.Time) {
 	ls, t := l.lanes, &l.token
-	t.until, t.perSecond = now.Add(min(wait, maxTokenWait)), rate
+	t.until, t.perSecond = now.Add(min(pause, maxTokenWait)), rate
 	t.maxQueued = max(1, int(math.Min(rate*maxQueuedWait.Seconds(), laneQueue)))
 	if t.heapPosition == 0 {
 		heap.Push(&ls.waitingForToken, l)
@@ -73,7 +74,7 @@ func (l *Lane) waitForToken(wait time.Duration, rate float64, now time.Time) {
 		heap.Fix(&ls.waitingForToken, t.heapPosition-1)
 	}
 	if t.heapPosition == 1 {
-		signal(ls.waitChanged)
+		wait.Wake(ls.waitChanged)
 	}
 }
 

@@ -142,7 +142,7 @@ func TestRun(t *testing.T) {
 		l := lt.byDest["d"]
 		lt.waitForToken(l, lt.next(l, nil, NotSent), 400*time.Millisecond, 1)
 		var started []time.Duration
-		lt.SetStartWorker(func(*Lane) { started = append(started, time.Since(began)) })
+		l.startWorker = func(*Lane) { started = append(started, time.Since(began)) }
 		ctx, cancel := context.WithTimeout(t.Context(), idleLane+sweepEvery)
 		defer cancel()
 		lt.Run(ctx)

@@ -49,13 +49,21 @@ type Deps struct {
 	Keyring *seal.Keyring
 	Now     func() time.Time
 	Version string
-	Wake    func(dest string, n int) // n events of a destination are wanted
 }
 
 // New makes a Kind.
 func New(deps Deps) *Kind {
 	return &Kind{Deps: deps, queues: make(map[string]*queue), acknowledged: make(map[id.ID]struct{})}
 }
+
+// Owner answers the pulls of consumers on the node that owns their destinations.
+type Owner struct {
+	*Kind
+	wake func(dest string, n int)
+}
+
+// NewOwner makes an Owner. wake is called when n events of a destination are wanted.
+func NewOwner(k *Kind, wake func(dest string, n int)) *Owner { return &Owner{k, wake} }
 
 // queue is the pulls and leases of one destination.
 type queue struct {
@@ -215,12 +223,12 @@ func (k *Kind) Waits(dest string) bool {
 }
 
 // Pull returns events of a destination when it has some, at most as many as asked for, or none when the wait is over.
-func (k *Kind) Pull(ctx context.Context, r pull.Request) ([]pull.Event, error) {
+func (k *Owner) Pull(ctx context.Context, r pull.Request) ([]pull.Event, error) {
 	p := &waiting{consumer: r.Consumer, max: r.Max, first: make(chan struct{}), full: make(chan struct{})}
 	if err := k.begin(r.Destination, p); err != nil {
 		return nil, err
 	}
-	k.Wake(r.Destination, r.Max)
+	k.wake(r.Destination, r.Max)
 	wait := time.NewTimer(max(r.Wait, gatherFirst))
 	defer wait.Stop()
 	select {
