@@ -41,7 +41,7 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 )
 
-// Groups returns the consumer groups of the writer, without the configured prefix. Each has a lane of the writer.
+// Groups returns the consumer groups of the writer, without the configured prefix. Each has a loader of the writer.
 func Groups() []string { return []string{stream.StoreGroup, stream.StoreFindingsGroup} }
 
 // Topics returns the topics that the writer reads, and whose end offsets a fence waits for.

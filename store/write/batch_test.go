@@ -14,7 +14,7 @@ import (
 // TestRevokedPartitionsFreeTheBatch: a batch whose partitions were all revoked is empty again. Full but without rows it
 // would be neither flushed nor filled, and the writer would stop for ever.
 func TestRevokedPartitionsFreeTheBatch(t *testing.T) {
-	l := testLane(WriterConfig{FlushRows: 100, FlushBytes: 1000})
+	l := testLoader(WriterConfig{FlushRows: 100, FlushBytes: 1000})
 	revoked, kept := &assignment{Partition: stream.Partition{Topic: stream.Events}},
 		&assignment{Partition: stream.Partition{Topic: stream.Events, Index: 1}}
 	records := func(size int) []*stream.Record { return []*stream.Record{{Value: bytes.Repeat([]byte("x"), size)}} }

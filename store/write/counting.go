@@ -96,7 +96,7 @@ func (t *tally) takeDue(now time.Time) (due []time.Time, recount bool) {
 
 // updateUsage counts the old spans of a stored batch and marks the young ones as dirty. It returns an error only if ctx
 // ended.
-func (l *lane) updateUsage(ctx context.Context, s *shard, b *batch) error {
+func (l *loader) updateUsage(ctx context.Context, s *shard, b *batch) error {
 	t, spans := s.usage, s.usage.spansOf(b)
 	young := t.spanOf(time.Now()).Add(-t.length)
 	i, _ := slices.BinarySearchFunc(spans, young, time.Time.Compare)
@@ -133,7 +133,7 @@ func (w *Writer) CountUsage(ctx context.Context) error {
 		return ctx.Err()
 	}
 	var failed error
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		for _, s := range l.shards { // one shard after the other, as a background load
 			failed = errors.Join(failed, s.usage.countAll(ctx, s.conn, time.Now()))
 		}

@@ -30,7 +30,7 @@ const (
 )
 
 // flushLoop flushes a batch whenever one is due, and the last one when polled is closed.
-func (l *lane) flushLoop(ctx context.Context, polled <-chan struct{}) error {
+func (l *loader) flushLoop(ctx context.Context, polled <-chan struct{}) error {
 	budget := newFlushBudget(time.Now())
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -53,7 +53,7 @@ func (l *lane) flushLoop(ctx context.Context, polled <-chan struct{}) error {
 }
 
 // takeDueBatch returns the batch if it is time to flush it, else how long to wait until it may be.
-func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Duration) {
+func (l *loader) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.filling
@@ -79,7 +79,7 @@ func (l *lane) takeDueBatch(now time.Time, budget *flushBudget) (*batch, time.Du
 }
 
 // maxWait is how long the rows of a batch may wait for a flush that no reader asks for.
-func (l *lane) maxWait(b *batch, now time.Time) time.Duration {
+func (l *loader) maxWait(b *batch, now time.Time) time.Duration {
 	longest := l.cfg.FlushEvery
 	switch {
 	case b.rows < fullerBatch:
@@ -94,26 +94,26 @@ func (l *lane) maxWait(b *batch, now time.Time) time.Duration {
 	return longest
 }
 
-func (l *lane) takeBatch() *batch {
+func (l *loader) takeBatch() *batch {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.takeBatchLocked()
 }
 
-func (l *lane) takeBatchLocked() *batch {
+func (l *loader) takeBatchLocked() *batch {
 	b := l.filling
 	l.filling, l.inserting, l.flushRequested = newBatch(l.sinks), b, false
 	l.flushes.Add(1)
 	l.reportBufferedLocked()
 	l.pos.markFlushing(b.ends)
-	notify(l.batchTaken)
+	wait.Wake(l.batchTaken)
 	return b
 }
 
 // flush inserts a batch, produces its dead letters, and commits the offsets, unless commitLoop does that after a sync
 // of the disk. It returns an error only if ctx ended or a shard is the wrong one. Then nothing is committed, and the
 // next partition owner inserts the rows again.
-func (l *lane) flush(ctx context.Context, b *batch) error {
+func (l *loader) flush(ctx context.Context, b *batch) error {
 	if b.empty() {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (l *lane) flush(ctx context.Context, b *batch) error {
 }
 
 // stripErased removes erased payloads from the batch that is to be inserted.
-func (l *lane) stripErased(b *batch) {
+func (l *loader) stripErased(b *batch) {
 	events, deliveries := b.stripErased(l.deps.Erased)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -157,7 +157,7 @@ func (l *lane) stripErased(b *batch) {
 }
 
 // lag returns the age of the oldest record that was read and is not stored yet, 0 if there is none.
-func (l *lane) lag(now time.Time) time.Duration {
+func (l *loader) lag(now time.Time) time.Duration {
 	if flushing := l.flushingSince.Load(); flushing != nil {
 		return max(now.Sub(*flushing), 0)
 	}
@@ -171,7 +171,7 @@ func (l *lane) lag(now time.Time) time.Duration {
 
 // writeAll inserts the rows of all shards and returns what cannot be stored. A batch is stored only when all shards
 // have their part: offsets are per Kafka partition, not per shard, so while one shard is unavailable the others wait.
-func (l *lane) writeAll(ctx context.Context, b *batch) ([]deadLetter, error) {
+func (l *loader) writeAll(ctx context.Context, b *batch) ([]deadLetter, error) {
 	for _, s := range l.shards {
 		if err := l.verifyShard(ctx, s); err != nil {
 			return nil, err
@@ -194,7 +194,7 @@ func (l *lane) writeAll(ctx context.Context, b *batch) ([]deadLetter, error) {
 
 // verifyShard checks the shard's identity once, before the first insert. While ClickHouse is unavailable or relay
 // migrate has not run, it waits; a wrong shard is an error, because it must not get these rows.
-func (l *lane) verifyShard(ctx context.Context, s *shard) error {
+func (l *loader) verifyShard(ctx context.Context, s *shard) error {
 	for try := 0; !s.verified; try++ {
 		checkCtx, cancel := context.WithTimeout(ctx, l.cfg.InsertTimeout)
 		err := ch.CheckShard(checkCtx, s.conn, "shard", s.number, len(l.shards))
@@ -221,7 +221,7 @@ func (l *lane) verifyShard(ctx context.Context, s *shard) error {
 // bisection: a table that does not take a known good row either is the server's fault, whatever the error says, and
 // makes no dead letters. The rejected rows are tried again until no more of them succeed, so a passing fault makes no
 // dead letters either.
-func writeRows[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows []R) (dead []deadLetter, err error) {
+func writeRows[R row](ctx context.Context, l *loader, s *shard, t *table[R], rows []R) (dead []deadLetter, err error) {
 	for try := 0; len(rows) > 0; try++ {
 		err := insertWithRetry(ctx, l, s, t, rows)
 		if err == nil || !rowsRejected(err) {
@@ -251,7 +251,7 @@ func writeRows[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows 
 }
 
 // bisect finds the rejected rows of a batch that was rejected as a whole, by halving it, and inserts the others.
-func bisect[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows []R, cause error) (
+func bisect[R row](ctx context.Context, l *loader, s *shard, t *table[R], rows []R, cause error) (
 	rejectedRows []R, dead []deadLetter, err error,
 ) {
 	if len(rows) == 1 {
@@ -273,7 +273,7 @@ func bisect[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows []R
 }
 
 // insertWithRetry inserts the rows, retrying until ctx ends. It returns nil, an error about the rows, or that of ctx.
-func insertWithRetry[R row](ctx context.Context, l *lane, s *shard, t *table[R], rows []R) error {
+func insertWithRetry[R row](ctx context.Context, l *loader, s *shard, t *table[R], rows []R) error {
 	backoff := pauses
 	for try := 0; ; try++ {
 		insertCtx, cancel := context.WithTimeout(ctx, l.cfg.InsertTimeout)
@@ -303,9 +303,9 @@ func insertWithRetry[R row](ctx context.Context, l *lane, s *shard, t *table[R],
 	}
 }
 
-// setUnavailable records whether inserts of this lane into a shard fail, and logs when that changes. Without a cause
+// setUnavailable records whether inserts of this loader into a shard fail, and logs when that changes. Without a cause
 // they work.
-func (l *lane) setUnavailable(ctx context.Context, s *shard, cause error) {
+func (l *loader) setUnavailable(ctx context.Context, s *shard, cause error) {
 	if !l.pos.setFailing(s.number, cause != nil) {
 		return
 	}
@@ -319,7 +319,7 @@ func (l *lane) setUnavailable(ctx context.Context, s *shard, cause error) {
 }
 
 // produceDeadLetters produces records to the dead letter topic and waits until they are durable there.
-func (l *lane) produceDeadLetters(ctx context.Context, deadLetters []deadLetter) error {
+func (l *loader) produceDeadLetters(ctx context.Context, deadLetters []deadLetter) error {
 	seen := make(map[*stream.Record]bool, len(deadLetters)) // two tables may have rejected rows of one record
 	for _, d := range deadLetters {
 		if seen[d.record] {
@@ -337,7 +337,7 @@ func (l *lane) produceDeadLetters(ctx context.Context, deadLetters []deadLetter)
 	return nil
 }
 
-func (l *lane) produceDeadLetter(ctx context.Context, d deadLetter) error {
+func (l *loader) produceDeadLetter(ctx context.Context, d deadLetter) error {
 	for try := 0; ; try++ {
 		record := l.deps.Stream.DeadLetterRecord(d.record, l.name, d.cause)
 		err := l.deps.Producer.ProduceSync(ctx, stream.Dead, d.assignment.Index, record)
@@ -382,26 +382,26 @@ func (k *flushBudget) spend(now time.Time, cost int) time.Duration {
 // retried in any case.
 const commitInterval = time.Second
 
-// commitLoop commits every commitInterval what the lanes have stored, and once more when flushed is closed.
+// commitLoop commits every commitInterval what the loaders have stored, and once more when flushed is closed.
 func (w *Writer) commitLoop(ctx context.Context, flushed <-chan struct{}) error {
 	tick := time.NewTicker(commitInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if err := w.commit(ctx, w.lanes...); err != nil {
+			if err := w.commit(ctx, w.loaders...); err != nil {
 				return err
 			}
 		case <-flushed:
-			return w.commit(ctx, w.lanes...)
+			return w.commit(ctx, w.loaders...)
 		}
 	}
 }
 
-// commit syncs the disk if WriterDeps.Sync is set and then commits the offsets of the records that these lanes have
+// commit syncs the disk if WriterDeps.Sync is set and then commits the offsets of the records that these loaders have
 // stored. Only a failed sync is an error, and it is final: rows may be lost, and a later sync would not report it.
-func (c *shared) commit(ctx context.Context, lanes ...*lane) error {
-	for _, l := range lanes { // one commit at a time, so that an older one does not overwrite a newer one
+func (c *shared) commit(ctx context.Context, loaders ...*loader) error {
+	for _, l := range loaders { // one commit at a time, so that an older one does not overwrite a newer one
 		select {
 		case l.committing <- struct{}{}:
 			defer func() { <-l.committing }()
@@ -409,15 +409,15 @@ func (c *shared) commit(ctx context.Context, lanes ...*lane) error {
 			return nil // the next owner inserts the rows again, which changes nothing
 		}
 	}
-	ends, needsSync := make([]map[*assignment]partitionEnd, len(lanes)), false
-	for i, l := range lanes {
+	ends, needsSync := make([]map[*assignment]partitionEnd, len(loaders)), false
+	for i, l := range loaders {
 		ends[i] = l.pos.takeUncommitted()
 		needsSync = needsSync || len(ends[i]) > 0
 	}
 	if err := c.sync(needsSync); err != nil {
 		return err
 	}
-	for i, l := range lanes {
+	for i, l := range loaders {
 		l.commitOffsets(ctx, ends[i])
 	}
 	return nil
@@ -436,7 +436,7 @@ func (c *shared) sync(needed bool) error {
 	return c.syncErr
 }
 
-func (l *lane) commitOffsets(ctx context.Context, ends map[*assignment]partitionEnd) {
+func (l *loader) commitOffsets(ctx context.Context, ends map[*assignment]partitionEnd) {
 	if err := l.group.Commit(ctx, l.pos.committable(ends)); err != nil {
 		// The rows are stored: if nobody commits these offsets, they are inserted again, which changes nothing.
 		l.pos.putBackUncommitted(ends)

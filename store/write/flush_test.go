@@ -40,24 +40,24 @@ func TestFlushBudget(t *testing.T) {
 	}
 }
 
-// testLane is a lane of events without connections.
-func testLane(cfg WriterConfig) *lane {
-	return newLanes(newShared(cfg, WriterDeps{Log: slog.New(slog.DiscardHandler)}), 1)[0]
+// testLoader is a loader of events without connections.
+func testLoader(cfg WriterConfig) *loader {
+	return newLoaders(newShared(cfg, WriterDeps{Log: slog.New(slog.DiscardHandler)}), 1)[0]
 }
 
 // TestWhenAFlushIsDue checks each reason to flush, and combinations of them, without running anything.
 func TestWhenAFlushIsDue(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	cfg := WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Second}
-	f := func(name string, cfg WriterConfig, fill func(*lane, *assignment), after time.Duration, want bool) {
+	f := func(name string, cfg WriterConfig, fill func(*loader, *assignment), after time.Duration, want bool) {
 		t.Helper()
-		l := testLane(cfg)
+		l := testLoader(cfg)
 		fill(l, &assignment{Partition: stream.Partition{Topic: stream.Events}})
 		b, wait := l.takeDueBatch(now.Add(after), newFlushBudget(now))
 		is.Equal(t, b != nil, want, "%s: flush: wait %v", name, wait)
 	}
-	add := func(n int, body int, days int) func(*lane, *assignment) {
-		return func(l *lane, p *assignment) {
+	add := func(n int, body int, days int) func(*loader, *assignment) {
+		return func(l *loader, p *assignment) {
 			for i := range n {
 				ms := now.AddDate(0, 0, -i%days)
 				e := event.Event{ID: id.Lowest(ms), Endpoint: "ep_1", Body: make([]byte, body)}
@@ -65,14 +65,14 @@ func TestWhenAFlushIsDue(t *testing.T) {
 			}
 		}
 	}
-	requested := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
-		return func(l *lane, p *assignment) { fill(l, p); l.flushRequested = true }
+	requested := func(fill func(*loader, *assignment)) func(*loader, *assignment) {
+		return func(l *loader, p *assignment) { fill(l, p); l.flushRequested = true }
 	}
-	throttled := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
-		return func(l *lane, p *assignment) { fill(l, p); l.throttled.Store(true) }
+	throttled := func(fill func(*loader, *assignment)) func(*loader, *assignment) {
+		return func(l *loader, p *assignment) { fill(l, p); l.throttled.Store(true) }
 	}
-	read := func(fill func(*lane, *assignment)) func(*lane, *assignment) {
-		return func(l *lane, p *assignment) { fill(l, p); l.askedAt = now }
+	read := func(fill func(*loader, *assignment)) func(*loader, *assignment) {
+		return func(l *loader, p *assignment) { fill(l, p); l.askedAt = now }
 	}
 	slow := WriterConfig{}.withDefaults()
 	f("nothing", cfg, add(0, 0, 1), time.Hour, false)
@@ -108,7 +108,7 @@ func TestWhenAFlushIsDue(t *testing.T) {
 	f("throttled, very many bytes", cfg, throttled(add(20, 2_000, 1)), 0, true)
 	f("throttled, requested", cfg, requested(throttled(add(10, 10, 1))), 0, true)
 
-	l := testLane(cfg)
+	l := testLoader(cfg)
 	k := newFlushBudget(now)
 	flushes := 0
 	for range requestedFlushReserve {
@@ -124,7 +124,7 @@ func TestWhenAFlushIsDue(t *testing.T) {
 // same records cause a second one.
 func TestReadersShareOneFlush(t *testing.T) {
 	p := stream.Partition{Topic: stream.Events}
-	l := testLane(WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour})
+	l := testLoader(WriterConfig{FlushRows: 100, FlushBytes: 10_000, FlushEvery: time.Hour})
 	l.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	offset := int64(0)
 	addRecord := func() {

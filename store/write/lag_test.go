@@ -16,8 +16,8 @@ import (
 func TestLagIsThatOfTheOldestRecord(t *testing.T) {
 	p := stream.Partition{Topic: stream.Events}
 	c := newShared(WriterConfig{}.withDefaults(), WriterDeps{Log: slog.New(slog.DiscardHandler)})
-	w := &Writer{shared: c, lanes: newLanes(c, 1)}
-	l := w.lanes[0]
+	w := &Writer{shared: c, loaders: newLoaders(c, 1)}
+	l := w.loaders[0]
 	l.pos.assign(map[stream.Partition]stream.Commit{p: {}})
 	now := time.Now()
 	add := func(offset int64, age time.Duration) {
@@ -42,7 +42,7 @@ func TestLagIsThatOfTheOldestRecord(t *testing.T) {
 	l.flushingSince.Store(nil)
 	is("after it was inserted", 2*time.Second)
 	hits := stream.Partition{Topic: stream.Findings}
-	w.lanes[1].pos.assign(map[stream.Partition]stream.Commit{hits: {}})
-	w.lanes[1].addRecords(hits, []*stream.Record{{Timestamp: now.Add(-7 * time.Second)}})
+	w.loaders[1].pos.assign(map[stream.Partition]stream.Commit{hits: {}})
+	w.loaders[1].addRecords(hits, []*stream.Record{{Timestamp: now.Add(-7 * time.Second)}})
 	is("with an older hit", 7*time.Second)
 }

@@ -20,7 +20,7 @@ const pingInterval = time.Second
 // pauseUntilReachable pauses after an insert that failed with cause. Retrying a whole batch in vain is expensive and a
 // ping is cheap, so ClickHouse is pinged once or twice a second, and the pause ends early once an unreachable server
 // answers again. A server that answers but fails inserts, for example for want of memory, gets the full pause.
-func (l *lane) pauseUntilReachable(ctx context.Context, s *shard, pause time.Duration, cause error) error {
+func (l *loader) pauseUntilReachable(ctx context.Context, s *shard, pause time.Duration, cause error) error {
 	end := time.Now().Add(pause)
 	unreachable := !isServerAnswer(cause)
 	for {

@@ -66,7 +66,7 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 				began := time.Now()
 				conn := &unavailableConn{
 					reachableFrom: began.Add(c.unreachable), acceptsFrom: began.Add(max(c.unreachable, c.rejecting)), code: c.code}
-				l := testLane(WriterConfig{}.withDefaults())
+				l := testLoader(WriterConfig{}.withDefaults())
 				err := insertWithRetry(t.Context(), l, &shard{conn: conn}, eventsTable(), []*eventRow{})
 				must.ErrorIs(t, err, errRowsRejected)
 				if delay := conn.acceptedAt.Sub(conn.acceptsFrom); delay > c.maxDelay {
@@ -82,7 +82,7 @@ func TestWriterNoticesThatClickHouseIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		l := testLane(WriterConfig{})
+		l := testLoader(WriterConfig{})
 		s := &shard{conn: &unavailableConn{reachableFrom: time.Now().Add(time.Hour)}}
 		if err := l.pauseUntilReachable(ctx, s, time.Minute, errors.New("connection refused")); !errors.Is(
 			err, context.DeadlineExceeded) {

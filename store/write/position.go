@@ -20,8 +20,8 @@ type assignment struct {
 	revoked          bool      // it is being revoked: no more records are added
 }
 
-// positions holds the partitions that a lane owns, how far each was read and stored, and the offsets that readers wait
-// for.
+// positions holds the partitions that a loader owns, how far each was read and stored, and the offsets that readers
+// wait for.
 type positions struct {
 	mu    sync.Mutex // guards all fields and those of the assignments
 	owned map[stream.Partition]*assignment

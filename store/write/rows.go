@@ -44,7 +44,7 @@ type eventRow struct {
 	source
 	duplicate id.ID
 	size      uint32 // of the received body, in bytes
-	scanned   bool   // the payload was scanned for secrets; used by lane.scan only
+	scanned   bool   // the payload was scanned for secrets; used by loader.scan only
 	key       string // of a row of event_keys
 }
 

@@ -16,7 +16,7 @@ const scanPause = 250 * time.Millisecond
 
 // scanLoop scans payloads while their events wait for a flush, until ctx ends. A finding does not wait for the flush,
 // and the flush scans only what is left.
-func (l *lane) scanLoop(ctx context.Context) error {
+func (l *loader) scanLoop(ctx context.Context) error {
 	for {
 		select {
 		case <-l.scanWake:
@@ -34,7 +34,7 @@ func (l *lane) scanLoop(ctx context.Context) error {
 
 // unscannedWaiting returns the rows to scan of the batch that is being filled. It leaves erased payloads to the flush,
 // which removes them first.
-func (l *lane) unscannedWaiting() []unscannedRow {
+func (l *loader) unscannedWaiting() []unscannedRow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.filling.unscanned(l.deps.Erased)
@@ -42,7 +42,7 @@ func (l *lane) unscannedWaiting() []unscannedRow {
 
 // startScan scans the events of a batch that scanLoop has not scanned. The channel gets the error when that has ended;
 // stop ends it and waits.
-func (l *lane) startScan(ctx context.Context, b *batch) (scanned <-chan error, stop func()) {
+func (l *loader) startScan(ctx context.Context, b *batch) (scanned <-chan error, stop func()) {
 	ended := make(chan error, 1)
 	if l.deps.Scan == nil || len(sinkOf[*eventRow](b).rows) == 0 {
 		ended <- nil
@@ -57,9 +57,9 @@ func (l *lane) startScan(ctx context.Context, b *batch) (scanned <-chan error, s
 	}
 }
 
-// scan scans what unscanned returns. One scan of a lane runs at a time, so a flush also waits for the events that
+// scan scans what unscanned returns. One scan of a loader runs at a time, so a flush also waits for the events that
 // scanLoop is scanning. An error is that of ctx; the rows then count as not scanned.
-func (l *lane) scan(ctx context.Context, unscanned func() []unscannedRow) error {
+func (l *loader) scan(ctx context.Context, unscanned func() []unscannedRow) error {
 	select {
 	case l.scanning <- struct{}{}:
 		defer func() { <-l.scanning }()

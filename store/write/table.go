@@ -290,7 +290,7 @@ type anySink interface {
 	decode(*batch, source) (mine bool, err error)
 	// with returns a sink of the same kind with the rows for which keep returns true.
 	with(keep func(row) bool) anySink
-	insert(context.Context, *lane, *shard) ([]deadLetter, error)
+	insert(context.Context, *loader, *shard) ([]deadLetter, error)
 	insertOnce(context.Context, driver.Conn) error
 }
 
@@ -337,7 +337,7 @@ func (k *sink[R]) with(keep func(row) bool) anySink {
 }
 
 // insert inserts the rows into the tables of a shard and returns those that cannot be stored.
-func (k *sink[R]) insert(ctx context.Context, l *lane, s *shard) (dead []deadLetter, err error) {
+func (k *sink[R]) insert(ctx context.Context, l *loader, s *shard) (dead []deadLetter, err error) {
 	for _, tables := range k.tables {
 		rejected, err := concurrently(ctx, tables, func(ctx context.Context, t *table[R]) ([]deadLetter, error) {
 			return writeRows(ctx, l, s, t, t.rowsOf(k.rows))

@@ -26,8 +26,8 @@ const (
 	codeTooManyParts = 252
 )
 
-// watchParts counts the parts every PartsInterval until ctx ends and throttles or unthrottles the flushes of each lane.
-// It changes nothing if the count fails: whether ClickHouse is available is decided by the inserts.
+// watchParts counts the parts every PartsInterval until ctx ends and throttles or unthrottles the flushes of each
+// loader. It changes nothing if the count fails: whether ClickHouse is available is decided by the inserts.
 func (w *Writer) watchParts(ctx context.Context) error {
 	for {
 		if err := wait.For(ctx, wait.Jitter(w.cfg.PartsInterval)); err != nil {
@@ -41,8 +41,8 @@ func (w *Writer) watchParts(ctx context.Context) error {
 
 // checkParts counts the parts once.
 func (w *Writer) checkParts(ctx context.Context) error {
-	parts, most := make([]int, len(w.lanes)), 0
-	for i, l := range w.lanes {
+	parts, most := make([]int, len(w.loaders)), 0
+	for i, l := range w.loaders {
 		n, err := l.countParts(ctx)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func (w *Writer) checkParts(ctx context.Context) error {
 		parts[i], most = n, max(most, n)
 	}
 	w.metrics.parts.Set(float64(most))
-	for i, l := range w.lanes {
+	for i, l := range w.loaders {
 		switch {
 		case parts[i] >= w.cfg.ThrottleParts:
 			l.setThrottled(ctx, true, slog.Int("parts", parts[i]))
@@ -61,8 +61,8 @@ func (w *Writer) checkParts(ctx context.Context) error {
 	return nil
 }
 
-// countParts returns the number of parts in the partition of the lane's tables that has most of them, on any shard.
-func (l *lane) countParts(ctx context.Context) (most int, err error) {
+// countParts returns the number of parts in the partition of the loader's tables that has most of them, on any shard.
+func (l *loader) countParts(ctx context.Context) (most int, err error) {
 	for _, s := range l.shards {
 		n, err := s.countParts(ctx, l.ownTables)
 		if err != nil {
@@ -87,7 +87,7 @@ func (s *shard) countParts(ctx context.Context, ofTables ch.SQL) (int, error) {
 }
 
 // setThrottled logs once when throttling begins and once when it ends.
-func (l *lane) setThrottled(ctx context.Context, on bool, reason slog.Attr) {
+func (l *loader) setThrottled(ctx context.Context, on bool, reason slog.Attr) {
 	if l.throttled.Swap(on) == on {
 		return
 	}

@@ -1,9 +1,9 @@
 // Package write copies records from Kafka into ClickHouse, counts usage, and removes erased payloads and expired rows
 // from ClickHouse. Begin with Writer.Run; the order of inserts and commits is in flush.go.
 //
-// The writer has two lanes that share nothing but the disk: one for events and what belongs to them, one for findings.
-// So no list of events waits for the rows of findings, and rows that ClickHouse does not take stop one lane only. Each
-// lane has its own consumer group, batch and connections, and these goroutines:
+// The writer has two loaders that share nothing but the disk: one for events and what belongs to them, one for
+// findings. So no list of events waits for the rows of findings, and rows that ClickHouse does not take stop one loader
+// only. Each loader has its own consumer group, batch and connections, and these goroutines:
 //
 //	poll        fetches records and decodes them into the batch that is being filled
 //	scanLoop    scans the payloads of events in that batch for secrets
@@ -11,12 +11,12 @@
 //
 // Writer.Run has three more:
 //
-//	commitLoop  commits the offsets of what the lanes inserted, after a Sync if there is one
+//	commitLoop  commits the offsets of what the loaders inserted, after a Sync if there is one
 //	watchParts  counts the parts of the tables; while ClickHouse lags behind with merging, batches grow
 //	drain       after a stop gives the flushLoops and commitLoop the time of Drain, then cancels them
 //
-// Back-pressure: a lane flushes one batch while it fills another. When the second is full (FlushRows or FlushBytes),
-// poll waits until flushLoop takes it. So at most two batches of each lane are in memory however long ClickHouse is
+// Back-pressure: a loader flushes one batch while it fills another. When the second is full (FlushRows or FlushBytes),
+// poll waits until flushLoop takes it. So at most two batches of each loader are in memory however long ClickHouse is
 // unavailable; further records stay in Kafka. A rebalance waits for a running flush for 5 s, then leaves its rows to
 // the next owner.
 //
@@ -41,6 +41,7 @@ import (
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/metric"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store"
 	"github.com/eventrelay/relay/store/ch"
 )
@@ -67,17 +68,17 @@ type WriterDeps struct {
 // Writer copies the log into ClickHouse.
 type Writer struct {
 	*shared
-	lanes     []*lane       // see newLanes
-	connected chan struct{} // closed once the lanes are connected
+	loaders   []*loader     // see newLoaders
+	connected chan struct{} // closed once the loaders are connected
 }
 
-// shared is what the lanes of a writer share.
+// shared is what the loaders of a writer share.
 type shared struct {
 	cfg     WriterConfig
 	deps    WriterDeps
 	log     *slog.Logger
 	metrics *writerMetrics
-	changed *broadcast // of the progress of any lane
+	changed *broadcast // of the progress of any loader
 
 	syncing chan struct{} // capacity 1: a mutex over WriterDeps.Sync; guards syncErr
 	syncErr error         // the final error of WriterDeps.Sync
@@ -99,7 +100,7 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 		return nil, errors.New("store: the writer needs a producer for the dead letter topic")
 	}
 	c := newShared(cfg, deps)
-	w := &Writer{shared: c, lanes: newLanes(c, len(urls)), connected: make(chan struct{})}
+	w := &Writer{shared: c, loaders: newLoaders(c, len(urls)), connected: make(chan struct{})}
 	metric.GaugeOf(deps.Metrics, "relay_store_lag_seconds",
 		"Age of the oldest record that was read and is not in ClickHouse yet; 0 if there is none.",
 		func() float64 { return w.lag(time.Now()).Seconds() })
@@ -109,18 +110,18 @@ func NewWriter(cfg WriterConfig, deps WriterDeps) (*Writer, error) {
 	return w, nil
 }
 
-// lag returns the age of the oldest record that any lane has read and not stored yet, 0 if there is none.
+// lag returns the age of the oldest record that any loader has read and not stored yet, 0 if there is none.
 func (w *Writer) lag(now time.Time) (age time.Duration) {
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		age = max(age, l.lag(now))
 	}
 	return age
 }
 
-// unavailableShards returns how many shards any lane fails to write.
+// unavailableShards returns how many shards any loader fails to write.
 func (w *Writer) unavailableShards() int {
 	failing := make(map[int]bool)
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		for _, shard := range l.pos.failingShards() {
 			failing[shard] = true
 		}
@@ -131,7 +132,7 @@ func (w *Writer) unavailableShards() int {
 // Run copies records until ctx ends. Then it flushes its batches and commits, for at most WriterConfig.Drain, and
 // leaves the groups. While ClickHouse is unavailable, also at the start, it waits.
 func (w *Writer) Run(ctx context.Context) (err error) {
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		defer func() { err = errors.Join(err, l.disconnect()) }()
 		if err := l.connect(); err != nil {
 			return err
@@ -145,7 +146,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 	flushed, committed := make(chan struct{}), make(chan struct{})
 	g, gctx := errgroup.WithContext(ctx)
 	var flushing sync.WaitGroup
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		polled := make(chan struct{})
 		g.Go(func() error {
 			defer close(polled)
@@ -193,7 +194,7 @@ func (w *Writer) Run(ctx context.Context) (err error) {
 // RequestFlush asks for a flush as soon as every record below the offsets has been read. It does not wait, and ignores
 // partitions that this writer does not own.
 func (w *Writer) RequestFlush(targets map[stream.Partition]int64) {
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		l.requestFlush(targets)
 	}
 }
@@ -201,7 +202,7 @@ func (w *Writer) RequestFlush(targets map[stream.Partition]int64) {
 // Unstored returns the rows of events, outcomes, commands and receipts that were read and are not stored yet, see
 // store.FlushRequester.
 func (w *Writer) Unstored(offsets map[stream.Partition]int64) (rows *store.Unstored, owned bool) {
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		if l.name == stream.StoreGroup {
 			return l.unstored(offsets)
 		}
@@ -213,7 +214,7 @@ func (w *Writer) Unstored(offsets map[stream.Partition]int64) (rows *store.Unsto
 func (w *Writer) Progress() store.Progress {
 	// The channel comes first: what changes after it was taken closes it.
 	p := store.Progress{Changed: w.changed.wait(), Owned: make(map[stream.Partition]store.Position)}
-	for _, l := range w.lanes {
+	for _, l := range w.loaders {
 		maps.Copy(p.Owned, l.pos.progress())
 	}
 	return p
@@ -264,12 +265,12 @@ func (c WriterConfig) withDefaults() WriterConfig {
 // unstored returns the rows of the batch that is being inserted and of the one that is being filled, once all records
 // below the offsets have been read; see Writer.Unstored. The rows of a batch never change, and its slices only grow or
 // are replaced, so the reader uses them without a lock.
-func (l *lane) unstored(offsets map[stream.Partition]int64) (rows *store.Unstored, owned bool) {
+func (l *loader) unstored(offsets map[stream.Partition]int64) (rows *store.Unstored, owned bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	owned, read := l.pos.waitRead(offsets) // under l.mu: what has been read is in a batch
 	if !read {
-		notify(l.pollNow)
+		wait.Wake(l.pollNow)
 		return nil, owned
 	}
 	var events [2][]*eventRow

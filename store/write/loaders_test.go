@@ -20,8 +20,8 @@ import (
 	"github.com/eventrelay/relay/test/storetest"
 )
 
-// lanesBench is a writer and a reader with faults between the writer and ClickHouse.
-type lanesBench struct {
+// loadersBench is a writer and a reader with faults between the writer and ClickHouse.
+type loadersBench struct {
 	*bench
 	proxy  *storetest.FaultProxy
 	reader *read.Reader
@@ -29,15 +29,15 @@ type lanesBench struct {
 	hits   int
 }
 
-func newLanesBench(t *testing.T) *lanesBench {
+func newLoadersBench(t *testing.T) *loadersBench {
 	b := newBench(t)
 	g := storetest.NewFaultProxy(b.Bench)
 	w, _ := b.Writer(g.WriterConfig(write.WriterConfig{}))
-	return &lanesBench{bench: b, proxy: g, reader: b.Reader(w)}
+	return &loadersBench{bench: b, proxy: g, reader: b.Reader(w)}
 }
 
 // produce produces an event, or a hit of the finding whose number is that of the hits so far. All are in partition 0.
-func (b *lanesBench) produce(hit bool) {
+func (b *loadersBench) produce(hit bool) {
 	if !hit {
 		b.events++
 		b.ProduceEvents(b.Event(0))
@@ -49,7 +49,7 @@ func (b *lanesBench) produce(hit bool) {
 }
 
 // list lists events or findings. It returns how many there are and whether the list is complete.
-func (b *lanesBench) list(hits bool) (n int, complete bool) {
+func (b *loadersBench) list(hits bool) (n int, complete bool) {
 	b.Helper()
 	if hits {
 		q := finding.Query{Account: storetest.Account, Limit: 100, Keep: func(string) bool { return true }}
@@ -75,7 +75,7 @@ func TestEventsAndHitsWaitForNothingOfEachOther(t *testing.T) {
 		{"inserts of events are refused", false, storetest.Refused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newLanesBench(t)
+			b := newLoadersBench(t)
 			insert, stuckTopic, topic := "INSERT INTO events ", stream.Events, stream.Findings
 			if c.hitsAreStuck {
 				insert, stuckTopic, topic = "INSERT INTO findings_hits ", stream.Findings, stream.Events

@@ -15,22 +15,22 @@ import (
 	"github.com/eventrelay/relay/store/ch"
 )
 
-// laneConfig is what differs between lanes.
-type laneConfig struct {
+// loaderConfig is what differs between loaders.
+type loaderConfig struct {
 	name      string // of the consumer group
 	conns     int    // the most connections to a shard
 	usage     func() *tally
-	ownTables ch.SQL // a condition on the column table: those that the lane's inserts make parts in
+	ownTables ch.SQL // a condition on the column table: those that the loader's inserts make parts in
 }
 
-// lane copies the topics of one consumer group.
-type lane struct {
+// loader copies the topics of one consumer group.
+type loader struct {
 	*shared
-	laneConfig
+	loaderConfig
 	sinks  []anySink
 	shards []*shard
 	pos    *positions
-	// throttled: the lane inserts larger batches, less often, because ClickHouse has more parts than it can merge. Each
+	// throttled: the loader inserts larger batches, less often, because ClickHouse has more parts than it can merge. Each
 	// insert makes a part in every day partition that it has rows for, reads open all of them, and at 3,000 parts
 	// ClickHouse rejects inserts; the writer throttles well before that.
 	throttled atomic.Bool
@@ -56,7 +56,7 @@ type lane struct {
 	committing chan struct{} // capacity 1: a mutex over one commit
 }
 
-// shard is one of the ClickHouse shards, as one lane uses it.
+// shard is one of the ClickHouse shards, as one loader uses it.
 type shard struct {
 	number   int
 	conn     driver.Conn // set by connect
@@ -81,21 +81,21 @@ const (
 	longestPoll = 32
 )
 
-// newLanes returns a lane for each consumer group of the store.
-func newLanes(c *shared, shards int) []*lane {
-	return []*lane{
+// newLoaders returns a loader for each consumer group of the store.
+func newLoaders(c *shared, shards int) []*loader {
+	return []*loader{
 		// One connection per table (a flush mostly needs three), and one to count parts.
-		newLane(c, shards, laneConfig{stream.StoreGroup, 10, hoursOfEvents,
+		newLoader(c, shards, loaderConfig{stream.StoreGroup, 10, hoursOfEvents,
 			"table NOT IN ('findings', 'findings_hits', 'senders_minute')"}),
-		newLane(c, shards, laneConfig{stream.StoreFindingsGroup, 4, daysOfFindings,
+		newLoader(c, shards, loaderConfig{stream.StoreFindingsGroup, 4, daysOfFindings,
 			"table IN ('findings', 'findings_hits', 'senders_minute')"}),
 	}
 }
 
-func newLane(c *shared, shards int, cfg laneConfig) *lane {
+func newLoader(c *shared, shards int, cfg loaderConfig) *loader {
 	sinks := newSinks()
-	l := &lane{
-		shared: c, laneConfig: cfg, sinks: sinks, pos: newPositions(c.changed), filling: newBatch(sinks),
+	l := &loader{
+		shared: c, loaderConfig: cfg, sinks: sinks, pos: newPositions(c.changed), filling: newBatch(sinks),
 		flushWake: make(chan struct{}, 1), batchTaken: make(chan struct{}, 1), pollNow: make(chan struct{}, 1),
 		scanWake: make(chan struct{}, 1),
 		flushing: make(chan struct{}, 1), scanning: make(chan struct{}, 1), committing: make(chan struct{}, 1),
@@ -106,7 +106,7 @@ func newLane(c *shared, shards int, cfg laneConfig) *lane {
 	return l
 }
 
-func (l *lane) connect() (err error) {
+func (l *loader) connect() (err error) {
 	conns, err := ch.Open(l.cfg.URL, func(o *clickhouse.Options) {
 		o.MaxOpenConns, o.MaxIdleConns = l.conns, l.conns/2+1
 		// An insert is answered when the rows are stored, not when the server has queued them.
@@ -133,7 +133,7 @@ func (l *lane) connect() (err error) {
 }
 
 // disconnect leaves the group and closes the connections; it also ends a connect that failed.
-func (l *lane) disconnect() (err error) {
+func (l *loader) disconnect() (err error) {
 	if l.group != nil {
 		l.group.Close()
 	}
@@ -147,7 +147,7 @@ func (l *lane) disconnect() (err error) {
 
 // assigned takes over partitions. It requires a recount of usage before it announces them as owned: a caller that sees
 // them owned and then calls CountUsage also counts the hours that their last owner left uncounted.
-func (l *lane) assigned(commits map[stream.Partition]stream.Commit) {
+func (l *loader) assigned(commits map[stream.Partition]stream.Commit) {
 	for _, s := range l.shards {
 		s.usage.requireRecount()
 	}
@@ -156,7 +156,7 @@ func (l *lane) assigned(commits map[stream.Partition]stream.Commit) {
 
 // poll fills the batch and stops while it is full. Between two polls it lets records gather: fetching one record costs
 // as much as fetching a hundred, and before the flush only a reader needs them, which then wakes it with pollNow.
-func (l *lane) poll(ctx context.Context) error {
+func (l *loader) poll(ctx context.Context) error {
 	pause, quiet := time.NewTimer(0), 0
 	defer pause.Stop()
 	for {
@@ -191,16 +191,16 @@ func (l *lane) poll(ctx context.Context) error {
 	}
 }
 
-func (l *lane) isFull() bool {
+func (l *loader) isFull() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.isFullLocked(time.Now())
 }
 
 // isReadLocked reports whether a reader has asked for a flush lately.
-func (l *lane) isReadLocked(now time.Time) bool { return now.Sub(l.askedAt) < readLately }
+func (l *loader) isReadLocked(now time.Time) bool { return now.Sub(l.askedAt) < readLately }
 
-func (l *lane) isFullLocked(now time.Time) bool {
+func (l *loader) isFullLocked(now time.Time) bool {
 	share := 1
 	if l.isReadLocked(now) && !l.throttled.Load() {
 		share = readShare
@@ -209,7 +209,7 @@ func (l *lane) isFullLocked(now time.Time) bool {
 }
 
 // addRecords adds the records of one partition to the batch and returns their size in bytes.
-func (l *lane) addRecords(p stream.Partition, records []*stream.Record) int {
+func (l *loader) addRecords(p stream.Partition, records []*stream.Record) int {
 	l.mu.Lock()
 	before := l.filling.bytes
 	a, allRead := l.pos.advance(p, records[len(records)-1].Offset+1)
@@ -220,45 +220,45 @@ func (l *lane) addRecords(p stream.Partition, records []*stream.Record) int {
 	l.reportBufferedLocked()
 	received := l.filling.bytes - before
 	l.mu.Unlock()
-	notify(l.flushWake)
-	notify(l.scanWake)
+	wait.Wake(l.flushWake)
+	wait.Wake(l.scanWake)
 	return received
 }
 
 // reportBufferedLocked adds to the metric what the batch has more or less than at the last call.
-func (l *lane) reportBufferedLocked() {
+func (l *loader) reportBufferedLocked() {
 	l.metrics.buffered.Add(float64(l.filling.rows - l.buffered))
 	l.buffered = l.filling.rows
 }
 
 // requestFlushNow asks for a flush of what is buffered.
-func (l *lane) requestFlushNow() {
+func (l *loader) requestFlushNow() {
 	l.mu.Lock()
 	l.flushRequested = true
 	l.mu.Unlock()
-	notify(l.flushWake)
+	wait.Wake(l.flushWake)
 }
 
-// requestFlush asks for a flush as soon as the records of this lane below the offsets have been read.
-func (l *lane) requestFlush(targets map[stream.Partition]int64) {
+// requestFlush asks for a flush as soon as the records of this loader below the offsets have been read.
+func (l *loader) requestFlush(targets map[stream.Partition]int64) {
 	awaited, allRead := l.pos.waitFor(targets)
 	if awaited || allRead {
 		l.mu.Lock()
 		l.askedAt = time.Now()
 		l.mu.Unlock()
-		notify(l.flushWake) // the batch may be full now
+		wait.Wake(l.flushWake) // the batch may be full now
 	}
 	switch {
 	case allRead:
 		l.requestFlushNow()
 	case awaited:
-		notify(l.pollNow)
+		wait.Wake(l.pollNow)
 	}
 }
 
 // revoked drops the rows of revoked partitions that are not in a flush yet; the next owner reads them again. It waits
 // for a running flush, so that its offsets are committed and its rows are not inserted a second time.
-func (l *lane) revoked(ctx context.Context, ps []stream.Partition) {
+func (l *loader) revoked(ctx context.Context, ps []stream.Partition) {
 	const maxWait = 5 * time.Second // a flush takes milliseconds unless ClickHouse is unavailable
 	revoked := l.pos.revoke(ps)
 	l.dropRows(revoked)
@@ -276,24 +276,16 @@ func (l *lane) revoked(ctx context.Context, ps []stream.Partition) {
 	l.pos.remove(revoked)
 }
 
-func (l *lane) lost(ps []stream.Partition) {
+func (l *loader) lost(ps []stream.Partition) {
 	revoked := l.pos.revoke(ps)
 	l.pos.remove(revoked)
 	l.dropRows(revoked)
 }
 
-func (l *lane) dropRows(gone map[*assignment]bool) {
+func (l *loader) dropRows(gone map[*assignment]bool) {
 	l.mu.Lock()
 	l.filling.dropAssignments(gone)
 	l.reportBufferedLocked()
 	l.mu.Unlock()
-	notify(l.batchTaken)
-}
-
-// notify wakes whoever waits on c. One pending wake-up is enough.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	wait.Wake(l.batchTaken)
 }
