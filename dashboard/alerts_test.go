@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/test/is"
 )
 
@@ -47,32 +47,32 @@ func (r *rig) sent() string { return r.api.calls[len(r.api.calls)-1].Body }
 func TestAlertHistory(t *testing.T) {
 	r := alertRig(t)
 	b := r.signedIn()
-	b.get("/app/alerts").wantRedirect(frame.AlertHistoryPath)
-	page := b.get(frame.AlertHistoryPath+"?endpoint_id=ep_1").want(200, "Failed attempts in a row",
+	b.get("/app/alerts").wantRedirect(ui.AlertHistoryPath)
+	page := b.get(ui.AlertHistoryPath+"?endpoint_id=ep_1").want(200, "Failed attempts in a row",
 		"23\u00a0failed attempts in a row",
 		`href="/app/endpoints/ep_1/destinations/dst_1"`, "payments, ledger", `<span class="tag">muted</span>`,
 		`href="/app/recoveries/rec_1"`, "A recovery has ended: ready", "ep_gone", "in 24\u00a0h")
 	is.Lacks(t, page.main(), `<td><a href="/app/endpoints/ep_2">`, "an endpoint whose mute has ended is shown as muted")
 	form := page.fields("/app/alerts" + "/mute")
 	form.Set("hours", "8")
-	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
+	b.post("/app/alerts"+"/mute", form).wantRedirect(ui.AlertHistoryPath)
 	is.Equal(t, r.sent(), `{"alerts":{"muted_until":"2026-08-22T06:24:36Z"}}`, "muted by")
-	b.get(frame.AlertHistoryPath).want(200, "Its alerts pause until the mute ends",
+	b.get(ui.AlertHistoryPath).want(200, "Its alerts pause until the mute ends",
 		"No new alerts fire while it is muted")
 	form.Set("hours", "0")
-	b.post("/app/alerts"+"/mute", form).wantRedirect(frame.AlertHistoryPath)
+	b.post("/app/alerts"+"/mute", form).wantRedirect(ui.AlertHistoryPath)
 	is.Equal(t, r.sent(), `{"alerts":{"muted_until":null}}`, "the mute ends by")
 	for _, hours := range []string{"100000", "-1", "x", ""} {
 		form.Set("hours", hours)
 		b.post("/app/alerts"+"/mute", form).want(400, "Choose for how long")
 	}
 	r.api.on("GET /v1/alerts/history", http.StatusOK, emptyList)
-	page = b.get(frame.AlertHistoryPath).want(200, "Nothing fires")
+	page = b.get(ui.AlertHistoryPath).want(200, "Nothing fires")
 	const silent = "No channel is set up"
 	is.Lacks(t, page.body, silent, "Slack is on, and the page says that nothing is sent")
 	r.api.on("GET /v1/alerts", http.StatusOK, strings.Replace(alertSettingsJSON, `"enabled":true,"webhook_url"`,
 		`"enabled":false,"webhook_url"`, 1))
-	b.get(frame.AlertHistoryPath).want(200, silent, `href="/app/alerts/channels"`)
+	b.get(ui.AlertHistoryPath).want(200, silent, `href="/app/alerts/channels"`)
 }
 
 // A form of rules sends what was changed alone; an older form saves nothing.

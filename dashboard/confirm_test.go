@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
@@ -87,7 +87,7 @@ func TestConfirmPage(t *testing.T) {
 	r := newRig(t)
 	r.askFor("act_1")
 	b := r.signedIn()
-	b.get(frame.AgentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again",
+	b.get(ui.AgentsPath).want(200, "Waits for you", "/app/confirm/act_1", "Deliver the event evt_1 again",
 		`Settings <small class="mute">1 waits</small>`)
 	page := b.get("/app/confirm/act_1").want(200, "What will happen", "Deliver the event evt_1 again", "claude &lt;b&gt;",
 		"key_7", "203.0.113.9", `<a href="/app/events/evt_1">Look at it now</a>`, "Written by the agent", "&lt;script&gt;",
@@ -115,10 +115,10 @@ func TestConfirmPage(t *testing.T) {
 	b.post("/app/confirm/act_1/decline", decision).wantRedirect("/app/confirm/act_1")
 	b.get("/app/confirm/act_1").want(200, "already decided", "Done, approved")
 	b.get("/app/confirm/act_2").want(404, "no such confirmation")
-	if page := b.get(frame.AgentsPath).want(200); strings.Contains(page.body, "Waits for you") {
+	if page := b.get(ui.AgentsPath).want(200); strings.Contains(page.body, "Waits for you") {
 		t.Error("a decided act waits")
 	}
-	b.get(frame.AgentsPath).want(200, "Requests by agents", "done", "ops@example.com")
+	b.get(ui.AgentsPath).want(200, "Requests by agents", "done", "ops@example.com")
 }
 
 // decisionOn returns the form with which the page of an action decides.
@@ -205,24 +205,24 @@ func TestReaderDoesNotDecide(t *testing.T) {
 func TestAgentIsConnected(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	page := b.get(frame.AgentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
-	form := url.Values{"nonce": {page.nonceOf(frame.AgentsPath)}, "name": {" claude <b>"},
+	page := b.get(ui.AgentsPath).want(200, "no key yet", "Claude Code", origin+"/mcp", "action=tool.called")
+	form := url.Values{"nonce": {page.nonceOf(ui.AgentsPath)}, "name": {" claude <b>"},
 		"scope": {"read_write"}, "expires": {"90"}}
-	b.post(frame.AgentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown",
+	b.post(ui.AgentsPath, form).want(200, "rly_live_secretkey_1", "claude &lt;b&gt;", "only time it is shown",
 		"1 active key")
 	if k := r.account.keys[0]; !k.Agent || k.Scope != config.ReadWrite || k.Name != "claude <b>" ||
 		!k.ExpiresAt.Equal(r.now.AddDate(0, 0, 90)) {
 		t.Errorf("created %+v", k)
 	}
-	again := b.post(frame.AgentsPath, form).want(200, "was sent before")
+	again := b.post(ui.AgentsPath, form).want(200, "was sent before")
 	if strings.Contains(again.body, "rly_live_secret") || len(r.account.keys) != 1 {
 		t.Errorf("the second submission made or showed a key: %s", again.main())
 	}
 	r.now = r.now.AddDate(0, 0, 91)
 	b = r.signedIn()
-	b.get(frame.AgentsPath).want(200, "no key yet")
-	form["expires"], form["nonce"] = []string{"31"}, []string{b.get(frame.AgentsPath).nonceOf(frame.AgentsPath)}
-	b.post(frame.AgentsPath, form).want(400, `href="#f-expires"`)
+	b.get(ui.AgentsPath).want(200, "no key yet")
+	form["expires"], form["nonce"] = []string{"31"}, []string{b.get(ui.AgentsPath).nonceOf(ui.AgentsPath)}
+	b.post(ui.AgentsPath, form).want(400, `href="#f-expires"`)
 	form["expires"], form["name"] = []string{""}, []string{" "}
-	b.post(frame.AgentsPath, form).want(400, `href="#f-name"`)
+	b.post(ui.AgentsPath, form).want(400, `href="#f-name"`)
 }

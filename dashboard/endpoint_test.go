@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/eventrelay/relay/dashboard/endpoints"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -179,7 +179,7 @@ func TestReadersSeeNoControlsOfEndpoints(t *testing.T) {
 		}
 	}
 	for _, x := range endpoints.Area().Routes {
-		if x.Method == http.MethodPost && x.Access == frame.Writer {
+		if x.Method == http.MethodPost && x.Access == ui.Writer {
 			path := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1").Replace(x.Path)
 			b.post(path, url.Values{"nonce": {newNonce()}}).want(403)
 		}
@@ -657,10 +657,10 @@ func TestRowsNameEndpointsBeyondTheChoice(t *testing.T) {
 	r.api.on("GET /v1/alerts", 200, alertSettingsJSON)
 	b := r.signedIn()
 	for path, want := range map[string][]string{
-		frame.EventsPath:       {"· first<", "the 150th", "ep_gone", `placeholder="ep_…"`},
-		frame.RecoveriesPath:   {"the 150th", `placeholder="ep_…"`},
-		frame.ReplaysPath:      {"endpoint first, the 150th", `placeholder="ep_…"`},
-		frame.AlertHistoryPath: {"the 150th"},
+		ui.EventsPath:       {"· first<", "the 150th", "ep_gone", `placeholder="ep_…"`},
+		ui.RecoveriesPath:   {"the 150th", `placeholder="ep_…"`},
+		ui.ReplaysPath:      {"endpoint first, the 150th", `placeholder="ep_…"`},
+		ui.AlertHistoryPath: {"the 150th"},
 	} {
 		before := len(r.api.calls)
 		b.get(path).want(200, want...)

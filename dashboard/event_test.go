@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
 )
 
 const (
-	eventPath1 = frame.EventsPath + "/evt_1"
+	eventPath1 = ui.EventsPath + "/evt_1"
 	eventJSON  = `{"id":"evt_1","endpoint_id":"ep_1","type":"order.<b>","status":"retrying","source":"provider",
 	"processing":"processed","size_bytes":27,"received_at":"2026-08-21T22:20:00.000Z","expires_at":"2026-09-20T22:20:00Z",
 	"reason":null,
@@ -251,7 +251,7 @@ func TestEventOfADeletedEndpoint(t *testing.T) {
 	if page := b.get(eventPath1).want(200, "deleted", "dst_1"); strings.Contains(page.main(), "replay") {
 		t.Error("an event of a deleted endpoint can be replayed")
 	}
-	b.get(frame.EventsPath+"/evt_2").want(http.StatusNotFound, "no such event")
+	b.get(ui.EventsPath+"/evt_2").want(http.StatusNotFound, "no such event")
 }
 
 func TestAllAttempts(t *testing.T) {
@@ -273,7 +273,7 @@ func TestTimesOfSentencesAreReadable(t *testing.T) {
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","endpoint_id":"ep_1","status":"pending","destinations":{},
 		"received_at":"2026-08-21T22:20:00.000Z",`+why+`}]}`)
 	b := r.signedIn()
-	for _, path := range []string{frame.EventsPath, eventPath1, "/app/endpoints/ep_1/wait"} {
+	for _, path := range []string{ui.EventsPath, eventPath1, "/app/endpoints/ep_1/wait"} {
 		a := b.get(path).want(200, ">22:30:00</time>, <time data-relative")
 		is.Equal(t, rawTime.FindString(a.main()), "", "%s shows", path)
 	}
@@ -319,7 +319,7 @@ func (r *rig) listed() url.Values {
 
 func TestEventsSayWhy(t *testing.T) {
 	b := eventsRig(t).signedIn()
-	b.get(frame.EventsPath).want(200, "pending, held", "a&lt;b&gt;", "held: breaker &lt;open&gt;", "payments", "22:24:35",
+	b.get(ui.EventsPath).want(200, "pending, held", "a&lt;b&gt;", "held: breaker &lt;open&gt;", "payments", "22:24:35",
 		`aria-label="delivered"`, "Older events", "cursor=c2",
 		`href="/app/events/evt_0000000000000000000000000a"`)
 }
@@ -336,7 +336,7 @@ func TestListOfEventsHasCounts(t *testing.T) {
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[{"id":"ep_1","name":"payments","destinations":[{"id":"dst_1",
 		"name":"<ledger>","url":"https://a.example.com"}]}]}`)
 	b := r.signedIn()
-	b.get(frame.EventsPath+"?type=a.*&status=failed&since=1h").want(200,
+	b.get(ui.EventsPath+"?type=a.*&status=failed&since=1h").want(200,
 		`href="/app/events?since=1h&amp;type=a.%2A">All`,
 		`href="/app/events?since=1h&amp;status=delivered&amp;type=a.%2A">delivered <small class="num">900&#43;</small>`,
 		`href="/app/events?since=1h&amp;status=failed&amp;type=a.%2A" aria-current="page">failed`, "newest 1,000: 100",
@@ -348,14 +348,14 @@ func TestListOfEventsHasCounts(t *testing.T) {
 			t.Errorf("counted are %s", c.Query.Encode())
 		}
 	}
-	b.get(frame.EventsPath+"?endpoint_id=ep_1&destination_id=dst_1").want(200, "endpoint payments<",
+	b.get(ui.EventsPath+"?endpoint_id=ep_1&destination_id=dst_1").want(200, "endpoint payments<",
 		"destination payments → &lt;ledger&gt;<")
-	is.Lacks(t, b.get(frame.EventsPath+"?q=x").want(200).main(), `aria-label="Status"`, "a search has counts")
-	page := b.get(frame.EventsPath).main()
+	is.Lacks(t, b.get(ui.EventsPath+"?q=x").want(200).main(), `aria-label="Status"`, "a search has counts")
+	page := b.get(ui.EventsPath).main()
 	if strings.Contains(page, "<th>Receipt") || strings.Contains(page, "<details open>") {
 		t.Error("receipts that nobody uses have a column, or filters that are off are shown")
 	}
-	b.get(frame.EventsPath+"?source=api").want(200, "<details open><summary class=\"b q\">More filters")
+	b.get(ui.EventsPath+"?source=api").want(200, "<details open><summary class=\"b q\">More filters")
 }
 
 // An event with many destinations has the marks that matter most and a number, so that its row is as wide as others.
@@ -364,7 +364,7 @@ func TestMarksAreBounded(t *testing.T) {
 	deliveries := strings.Repeat(`{"destination_id":"dst_1","status":"delivered"},`, 19) +
 		`{"destination_id":"dst_2","status":"failed"}`
 	r.api.on("GET /v1/events", 200, `{"data":[{"id":"evt_1","status":"failed","deliveries":[`+deliveries+`]}]}`)
-	row := regexp.MustCompile(`<span class="marks">.*?</span></span>`).FindString(r.signedIn().get(frame.EventsPath).body)
+	row := regexp.MustCompile(`<span class="marks">.*?</span></span>`).FindString(r.signedIn().get(ui.EventsPath).body)
 	if !strings.HasPrefix(row, `<span class="marks"><svg class="i failed"`) || strings.Count(row, "<svg") != 5 ||
 		!strings.Contains(row, ">+15<") {
 		t.Errorf("%s", row)
@@ -384,7 +384,7 @@ func TestFiltersReachTheAPI(t *testing.T) {
 	for _, name := range names {
 		query.Set(name, "v-"+name)
 	}
-	page := b.get(frame.EventsPath + "?" + query.Encode()).want(200)
+	page := b.get(ui.EventsPath + "?" + query.Encode()).want(200)
 	got := r.listed()
 	for _, name := range names {
 		is.Equal(t, got.Get(name), "v-"+name, "%s reached the API as", name)
@@ -399,9 +399,9 @@ func TestFiltersReachTheAPI(t *testing.T) {
 	for name := range query {
 		next.Set(name, query.Get(name))
 	}
-	page.want(200, `href="`+frame.EventsPath+"?"+strings.NewReplacer("&", "&amp;", "+",
+	page.want(200, `href="`+ui.EventsPath+"?"+strings.NewReplacer("&", "&amp;", "+",
 		"&#43;").Replace(next.Encode())+`"`)
-	b.get(frame.EventsPath + "?unknown=1&limit=1000000")
+	b.get(ui.EventsPath + "?unknown=1&limit=1000000")
 	if got := r.listed(); got.Has("unknown") || got.Get("limit") != "50" {
 		t.Errorf("%v", got)
 	}
@@ -425,35 +425,35 @@ func TestListOfEventsLeadsToItsReplay(t *testing.T) {
 		"status=failed&tail=1":                    "",
 		"status=failed&cursor=c2":                 "",
 	} {
-		page := b.get(frame.EventsPath + "?" + query).want(200).main()
-		switch link := `href="` + frame.NewReplayPath + "?" + want + `"`; {
-		case want == "" && strings.Contains(page, frame.NewReplayPath):
+		page := b.get(ui.EventsPath + "?" + query).want(200).main()
+		switch link := `href="` + ui.NewReplayPath + "?" + want + `"`; {
+		case want == "" && strings.Contains(page, ui.NewReplayPath):
 			t.Errorf("%q leads to a replay of other events", query)
 		case want != "" && !strings.Contains(page, link):
 			t.Errorf("%q does not lead to %s", query, link)
 		}
 	}
 	r.people.person.Scope = config.Read
-	is.Lacks(t, r.signedIn().get(frame.EventsPath+"?status=failed").want(200).main(), frame.NewReplayPath,
+	is.Lacks(t, r.signedIn().get(ui.EventsPath+"?status=failed").want(200).main(), ui.NewReplayPath,
 		"a person who may only read is led to a replay")
 }
 
 func TestSearchForAnIDOpensTheEvent(t *testing.T) {
 	b := eventsRig(t).signedIn()
-	b.get(frame.EventsPath + "?q=+evt_0000000000000000000000000A").
-		wantRedirect(frame.EventsPath + "/evt_0000000000000000000000000A")
-	b.get(frame.EventsPath + "?q=evt_").want(200)
+	b.get(ui.EventsPath + "?q=+evt_0000000000000000000000000A").
+		wantRedirect(ui.EventsPath + "/evt_0000000000000000000000000A")
+	b.get(ui.EventsPath + "?q=evt_").want(200)
 }
 
 func TestTailFollowsTheFirstPage(t *testing.T) {
 	b := eventsRig(t).signedIn()
-	b.get(frame.EventsPath+"?tail=1&status=failed").want(200, `data-live="/app/events?status=failed&amp;tail=1"`,
+	b.get(ui.EventsPath+"?tail=1&status=failed").want(200, `data-live="/app/events?status=failed&amp;tail=1"`,
 		`<noscript><meta http-equiv="refresh"`, "Following", "Pause")
-	part := b.get(frame.EventsPath+"?tail=1", "Relay-Part", "rows").want(200, `id="rows"`)
+	part := b.get(ui.EventsPath+"?tail=1", "Relay-Part", "rows").want(200, `id="rows"`)
 	if strings.Contains(part.body, "<html") || strings.Contains(part.body, `id="filter"`) {
 		t.Errorf("the part is a page: %s", part.body)
 	}
-	if page := b.get(frame.EventsPath + "?tail=1&cursor=c2").want(200); strings.Contains(page.body, "data-live") {
+	if page := b.get(ui.EventsPath + "?tail=1&cursor=c2").want(200); strings.Contains(page.body, "data-live") {
 		t.Error("an older page is followed")
 	}
 }
@@ -466,16 +466,16 @@ func TestListCountsWhatArrives(t *testing.T) {
 		r.api.on("GET /v1/events", 200, `{"data":[{"id":"`+strings.Join(ids, `"},{"id":"`)+`"}],"next_cursor":`+next+`}`)
 	}
 	list("null", "evt_1")
-	b.get(frame.EventsPath+"?status=failed").want(200, `data-live="/app/events?newer=evt_1&amp;status=failed"`)
+	b.get(ui.EventsPath+"?status=failed").want(200, `data-live="/app/events?newer=evt_1&amp;status=failed"`)
 	for _, x := range []struct{ next, ids, want string }{
 		{"null", "evt_1", "></span>"}, {"null", "evt_3 evt_2 evt_1 evt_0", ">2 new<"},
 		{"null", "evt_3", ">1 new<"}, {`"c2"`, "evt_9 evt_8", ">over 2 new<"},
 	} {
 		list(x.next, strings.Fields(x.ids)...)
-		b.get(frame.EventsPath+"?newer=evt_1&status=failed", "Relay-Part", "newer").want(200, x.want)
+		b.get(ui.EventsPath+"?newer=evt_1&status=failed", "Relay-Part", "newer").want(200, x.want)
 	}
 	for _, other := range []string{"?q=x", "?body_path=a&body_value=1", "?until=1h", "?tail=1", "?cursor=c2"} {
-		if page := b.get(frame.EventsPath + other).want(200); strings.Contains(page.body, "newer=") {
+		if page := b.get(ui.EventsPath + other).want(200); strings.Contains(page.body, "newer=") {
 			t.Errorf("%s counts", other)
 		}
 	}
@@ -483,7 +483,7 @@ func TestListCountsWhatArrives(t *testing.T) {
 
 // Each filter that is on has a chip that removes it, a search for a text too.
 func TestChipsRemoveFilters(t *testing.T) {
-	eventsRig(t).signedIn().get(frame.EventsPath+"?q=x+y&status=failed").want(200,
+	eventsRig(t).signedIn().get(ui.EventsPath+"?q=x+y&status=failed").want(200,
 		`<a class="chip" href="/app/events?q=x&#43;y">status failed<`,
 		`<a class="chip" href="/app/events?status=failed">text x y<`)
 }
@@ -492,11 +492,11 @@ func TestSearchSaysHowFarItCame(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
 	r.api.on("GET /v1/events", 200, `{"data":[],"partial":true,"scanned":120000,"next_cursor":"c3"}`)
-	b.get(frame.EventsPath+"?q=x").want(200, "Nothing found in the 120,000 events read so far", "Search on", "cursor=c3")
+	b.get(ui.EventsPath+"?q=x").want(200, "Nothing found in the 120,000 events read so far", "Search on", "cursor=c3")
 	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9}`)
-	b.get(frame.EventsPath+"?q=x").want(200, "No event matches", "31 days at most", "Searched 9 events")
+	b.get(ui.EventsPath+"?q=x").want(200, "No event matches", "31 days at most", "Searched 9 events")
 	r.api.on("GET /v1/events", 200, `{"data":[]}`)
-	b.get(frame.EventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_",
+	b.get(ui.EventsPath).want(200, "No event yet", origin+"/v1/endpoints/ep_",
 		`-H &#34;Content-Type: application/j<span class="nb">son&#34;`)
 }
 
@@ -504,16 +504,16 @@ func TestSearchShowsWarnings(t *testing.T) {
 	r := eventsRig(t)
 	r.api.on("GET /v1/events", 200, `{"data":[],"scanned":9,
 "warnings":[{"param":"body[/a]","message":"the / is literal"}]}`)
-	r.signedIn().get(frame.EventsPath+"?body_path=/a&body_value=1").want(200, "Body[/a]: the / is literal.")
+	r.signedIn().get(ui.EventsPath+"?body_path=/a&body_value=1").want(200, "Body[/a]: the / is literal.")
 }
 
 func TestEventsWithoutTheStoreAndWithAWrongFilter(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
 	r.api.on("GET /v1/events", 503, `{"error":{"type":"unavailable","message":"the event store is unavailable"}}`)
-	b.get(frame.EventsPath).want(503, "The event store is unavailable.", "still accepted and delivered")
+	b.get(ui.EventsPath).want(503, "The event store is unavailable.", "still accepted and delivered")
 	r.api.on("GET /v1/events", 400, `{"error":{"type":"invalid_request","param":"body[a","message":"body[a: is no path"}}`)
-	b.get(frame.EventsPath+"?body_path=[&body_value=1").want(400, `href="#f-body_path"`, "Is no path.",
+	b.get(ui.EventsPath+"?body_path=[&body_value=1").want(400, `href="#f-body_path"`, "Is no path.",
 		"change the filter")
-	b.get(frame.EventsPath+"?header_path=a").want(400, `href="#f-header_value"`, "Is required", "change the filter")
+	b.get(ui.EventsPath+"?header_path=a").want(400, `href="#f-header_value"`, "Is required", "change the filter")
 }

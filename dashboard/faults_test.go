@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 )
@@ -27,14 +27,14 @@ func TestPagesWithoutTheEventStore(t *testing.T) {
 	r.account.usesErr = errors.New("no store")
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.Read}}
 	b := r.signedIn()
-	b.get(frame.EventsPath+"?tail=1").want(503, "The event store is unavailable", "Endpoints and settings can be used",
+	b.get(ui.EventsPath+"?tail=1").want(503, "The event store is unavailable", "Endpoints and settings can be used",
 		`http-equiv="refresh"`, `data-live="/app/events?tail=1"`)
 	for _, path := range []string{eventPath1, eventPath1 + "/attempts"} {
 		b.get(path).want(503, "Unavailable at the moment", "The event store is unavailable", "Reload the page",
 			`class="b" href="/app/events"`)
 	}
 	b.get("/app/endpoints/ep_1/wait").want(200, "Requests are still accepted")
-	b.get(frame.KeysPath).want(200, "The last uses cannot be read", "Create key")
+	b.get(ui.KeysPath).want(200, "The last uses cannot be read", "Create key")
 	for _, path := range append(endpointPaths, "/app", "/app/settings/people", "/app/settings/about") {
 		b.get(path).want(200)
 	}
@@ -57,7 +57,7 @@ func TestOldDataSaysSo(t *testing.T) {
 	r.api.responses["GET /v1/events/evt_1"] = behind(eventJSON)
 	r.api.responses["GET /v1/events/evt_1/attempts"] = behind(emptyList)
 	b := r.signedIn()
-	for _, path := range []string{frame.EventsPath, eventPath1, eventPath1 + "/attempts"} {
+	for _, path := range []string{ui.EventsPath, eventPath1, eventPath1 + "/attempts"} {
 		b.get(path).want(200, `Data as of <time datetime="2026-08-21T22:20:36.000Z">`)
 	}
 }
@@ -113,10 +113,10 @@ func TestSavesWithoutTheLog(t *testing.T) {
 			`class="b" href="/app/endpoints"`)
 	}
 	r.account.err = config.ErrUnavailable
-	key := b.get(frame.KeysPath).fields(frame.KeysPath)
+	key := b.get(ui.KeysPath).fields(ui.KeysPath)
 	key.Set("name", "a server")
-	b.post(frame.KeysPath, key).want(503, "does not answer", "Your change was not confirmed",
-		`class="b" href="`+frame.KeysPath)
+	b.post(ui.KeysPath, key).want(503, "does not answer", "Your change was not confirmed",
+		`class="b" href="`+ui.KeysPath)
 	person := b.get("/app/settings/people").fields("/app/settings/people")
 	person.Set("email", "new@example.com")
 	b.post("/app/settings/people", person).want(503, "does not answer", "Your change was not confirmed",
@@ -147,11 +147,11 @@ func TestNodeThatWasCutOff(t *testing.T) {
 	b := r.signedIn()
 	r.people.err = config.ErrLease
 	before := len(r.api.calls)
-	for _, path := range []string{frame.EventsPath, "/app/endpoints/ep_1", frame.KeysPath} {
+	for _, path := range []string{ui.EventsPath, "/app/endpoints/ep_1", ui.KeysPath} {
 		b.get(path).want(503, "cannot confirm sign-ins", "Reload the page")
 	}
 	b.post("/app/endpoints/ep_1/pause", url.Values{"nonce": {newNonce()}}).want(503, "Nothing was done")
-	b.post(frame.KeysPath, url.Values{"nonce": {newNonce()}, "name": {"a"}}).want(503, "Nothing was done")
+	b.post(ui.KeysPath, url.Values{"nonce": {newNonce()}, "name": {"a"}}).want(503, "Nothing was done")
 	if len(r.api.calls) > before || len(r.account.keys) > 0 {
 		t.Error("a call was made")
 	}
@@ -166,15 +166,15 @@ func TestDeletedInAnotherTab(t *testing.T) {
 	nonce := url.Values{"nonce": {newNonce()}}
 	const gone = `{"error":{"type":"not_found","message":"there is nothing with this id"}}`
 	for _, x := range []struct{ path, list string }{
-		{"/app/endpoints/ep_9", frame.EndpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9", frame.EndpointsPath},
-		{frame.EventsPath + "/evt_9", frame.EventsPath},
+		{"/app/endpoints/ep_9", ui.EndpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9", ui.EndpointsPath},
+		{ui.EventsPath + "/evt_9", ui.EventsPath},
 	} {
 		b.get(x.path).want(404, "Not found", `class="b" href="`+x.list+`"`)
 	}
 	for _, x := range []struct{ path, list string }{
-		{"/app/endpoints/ep_9/pause", frame.EndpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9/rotate",
-			frame.EndpointsPath},
-		{frame.KeysPath + "/key_9/revoke", frame.KeysPath}, {"/app/settings/people" + "/usr_9/scope", "/app/settings/people"},
+		{"/app/endpoints/ep_9/pause", ui.EndpointsPath}, {"/app/endpoints/ep_1/destinations/dst_9/rotate",
+			ui.EndpointsPath},
+		{ui.KeysPath + "/key_9/revoke", ui.KeysPath}, {"/app/settings/people" + "/usr_9/scope", "/app/settings/people"},
 		{"/app/settings/people" + "/usr_9/remove", "/app/settings/people"}, {"/app/settings/people" + "/usr_9/reset",
 			"/app/settings/people"},
 	} {
@@ -198,12 +198,12 @@ func TestSecretsLeaveWithTheirPage(t *testing.T) {
 	const secret = `"secret":"whsec_shown","secret_last4":"JCo="`
 	r.api.on("POST /v1/endpoints/ep_1/destinations/dst_1/rotate_secret", 200, `{"id":"dst_1","url":"https://a.example.com",
 		"state":"active","signing":{`+secret+`}}`)
-	key := b.get(frame.KeysPath).fields(frame.KeysPath)
+	key := b.get(ui.KeysPath).fields(ui.KeysPath)
 	key.Set("name", "a server")
 	person := b.get("/app/settings/people").fields("/app/settings/people")
 	person.Set("email", "new@example.com")
 	for _, a := range []*answer{
-		b.post(frame.KeysPath, key), b.post("/app/settings/people", person),
+		b.post(ui.KeysPath, key), b.post("/app/settings/people", person),
 		b.post("/app/endpoints/ep_1/destinations/dst_1/rotate", url.Values{"nonce": {newNonce()}}),
 	} {
 		if a.want(200, "data-once").header.Get("Cache-Control") != "no-store" {
@@ -224,8 +224,8 @@ func TestBoundsThatAreReached(t *testing.T) {
 		invitation.Set("email", "new@example.com")
 		r.account.err = fmt.Errorf("add user: %w", err)
 		b.post("/app/settings/people", invitation).want(400, want)
-		key := b.get(frame.KeysPath).fields(frame.KeysPath)
+		key := b.get(ui.KeysPath).fields(ui.KeysPath)
 		key.Set("name", "new")
-		b.post(frame.KeysPath, key).want(400, want)
+		b.post(ui.KeysPath, key).want(400, want)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -23,10 +23,10 @@ const thingForm = `{{with .Data}}<form method="post">{{template "nonce" .}}{{tem
 
 // addThings adds a form that changes a thing of the API.
 func (r *rig) addThings() {
-	r.addPage(frame.Route{"GET", "/app/thing", frame.Reader, func(v *frame.Visit) error {
-		return v.Page("thing", frame.NewForm(url.Values{"name": {"before"}}, "1"))
+	r.addPage(ui.Route{"GET", "/app/thing", ui.Reader, func(v *ui.Visit) error {
+		return v.Page("thing", ui.NewForm(url.Values{"name": {"before"}}, "1"))
 	}}, "thing", thingForm)
-	r.addPage(frame.Route{"POST", "/app/thing", frame.Writer, func(v *frame.Visit) error {
+	r.addPage(ui.Route{"POST", "/app/thing", ui.Writer, func(v *ui.Visit) error {
 		f, err := v.Form()
 		if err != nil {
 			return err
@@ -36,7 +36,7 @@ func (r *rig) addThings() {
 			return v.Page("thing", f)
 		}
 		err = v.Send("POST", "/v1/things", map[string]string{"name": f.Value("name")}, f.Nonce, nil)
-		if e, ok := errors.AsType[*frame.APIError](err); ok {
+		if e, ok := errors.AsType[*ui.APIError](err); ok {
 			v.Status = f.SetError(e)
 			return v.Page("thing", f)
 		}
@@ -178,7 +178,7 @@ func (a *answer) fields(action string) url.Values {
 		case name == nil:
 		case kind == "textarea":
 			text, _, _ := strings.Cut(strings.TrimPrefix(after, "\n"), "</textarea>")
-			values.Add(name[1], strings.ReplaceAll(frame.UnixLines(unescape(text)), "\n", "\r\n")) // as browsers do
+			values.Add(name[1], strings.ReplaceAll(ui.UnixLines(unescape(text)), "\n", "\r\n")) // as browsers do
 		case kind == "select":
 			options, _, _ := strings.Cut(after, "</select>")
 			if chosen := regexp.MustCompile(`value="([^"]*)" selected`).FindStringSubmatch(options); chosen != nil {
@@ -359,7 +359,7 @@ func TestAlertsLeadToTheirEvents(t *testing.T) {
 		r.api.on("GET /v1/alerts/history", http.StatusOK, firingAlert(rule))
 		r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
 		b := r.signedIn()
-		for _, path := range []string{"/app/endpoints/ep_1", frame.AlertHistoryPath} {
+		for _, path := range []string{"/app/endpoints/ep_1", ui.AlertHistoryPath} {
 			page := b.get(path).want(200).main()
 			links := strings.Contains(page, "/app/events?destination_id=dst_1&amp;endpoint_id=ep_1") &&
 				strings.Contains(page, x.filter+`">Show events`)
@@ -394,13 +394,13 @@ func TestEventsOfAnEndpointLeadOn(t *testing.T) {
 	r := eventsRig(t)
 	b := r.signedIn()
 	const back, recover = `<a href="/app/endpoints/ep_1">payments</a>`, "/app/recoveries/new?endpoint_id=ep_1"
-	b.get(frame.EventsPath+"?endpoint_id=ep_1&status=failed").want(200, back,
+	b.get(ui.EventsPath+"?endpoint_id=ep_1&status=failed").want(200, back,
 		`href="`+recover+`&amp;since=2026-08-21T22%3A24%3A35Z">Recover these`)
-	if page := b.get(frame.EventsPath + "?status=failed").want(200).main(); strings.Contains(page, back) ||
+	if page := b.get(ui.EventsPath + "?status=failed").want(200).main(); strings.Contains(page, back) ||
 		strings.Contains(page, recover) {
 		t.Error("the events of all endpoints lead to one")
 	}
-	if page := b.get(frame.EventsPath+"?endpoint_id=ep_1").want(200, back); strings.Contains(page.main(), recover) {
+	if page := b.get(ui.EventsPath+"?endpoint_id=ep_1").want(200, back); strings.Contains(page.main(), recover) {
 		t.Error("what did not fail leads to a recovery")
 	}
 	newEndpointRig(t).signedIn().get("/app/endpoints/ep_1").want(200, `href="/app/events?endpoint_id=ep_1">Events</a>`)
@@ -464,9 +464,9 @@ func TestAlertsAreGroupedByCause(t *testing.T) {
 	r.api.on("GET /v1/alerts/history", http.StatusOK, one+","+other)
 	r.api.on("GET /v1/alerts", http.StatusOK, `{}`)
 	b := r.signedIn()
-	page := b.get(frame.AlertHistoryPath).want(200, "What fires, by cause", "Nothing was resolved").main()
+	page := b.get(ui.AlertHistoryPath).want(200, "What fires, by cause", "Nothing was resolved").main()
 	is.Equal(t, strings.Count(page, `<li class="why`), 1, "causes")
-	b.get(frame.AlertHistoryPath+"?state=firing").want(200, "What fires, by cause")
-	page = b.get(frame.AlertHistoryPath + "?endpoint_id=ep_1").want(200).main()
+	b.get(ui.AlertHistoryPath+"?state=firing").want(200, "What fires, by cause")
+	page = b.get(ui.AlertHistoryPath + "?endpoint_id=ep_1").want(200).main()
 	is.Equal(t, strings.Count(page, "<td class=\"nb\"><span class=\"st failed on\">"), 2, "alerts")
 }

@@ -19,7 +19,7 @@ import (
 	"testing/fstest"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
 	fixtures "github.com/eventrelay/relay/features/fixtures/pages"
@@ -48,7 +48,7 @@ type people struct {
 }
 
 // newNonce makes the nonce of a form that was not drawn.
-var newNonce = frame.NewNonce
+var newNonce = ui.NewNonce
 
 const goodPassword = "correct horse battery"
 
@@ -236,7 +236,7 @@ type control struct {
 // rig is a dashboard with everything that it depends on in memory.
 type rig struct {
 	t      testing.TB
-	d      *frame.Dashboard
+	d      *ui.Dashboard
 	people *people
 	// account has the people and the API keys that the settings show.
 	account *settings
@@ -249,13 +249,13 @@ type rig struct {
 
 	outstanding, awaiting int // counts of Waiting
 
-	cfg   frame.Config
-	deps  frame.Deps
-	extra frame.Area // pages of a test, see addPage
+	cfg   ui.Config
+	deps  ui.Deps
+	extra ui.Area // pages of a test, see addPage
 }
 
 // addPage adds a page for a test, with the template as its block "main".
-func (r *rig) addPage(x frame.Route, name, text string) {
+func (r *rig) addPage(x ui.Route, name, text string) {
 	r.t.Helper()
 	if r.extra.Pages == nil {
 		r.extra.Pages = fstest.MapFS{}
@@ -265,21 +265,21 @@ func (r *rig) addPage(x frame.Route, name, text string) {
 		files["pages/"+name+".html"] = &fstest.MapFile{
 			Data: []byte(`{{define "title"}}Test{{end}}{{define "main"}}` + text + `{{end}}`)}
 	}
-	pages, err := frame.NewSite(staticFiles, menu, append(allAreas(), r.extra)...)
+	pages, err := ui.NewSite(staticFiles, menu, append(allAreas(), r.extra)...)
 	if err == nil {
-		r.d, err = frame.New(r.cfg, r.deps, pages)
+		r.d, err = ui.New(r.cfg, r.deps, pages)
 	}
 	must.Do(r.t, err)
 }
 
 // routes are those of all areas but the portal, which has its tests in package api.
-func routes(t testing.TB) (all []frame.Route) {
+func routes(t testing.TB) (all []ui.Route) {
 	t.Helper()
 	pages := must.Get(allPages())(t)
 	for _, a := range pages.Areas {
 		all = append(all, a.Routes...)
 	}
-	return slices.DeleteFunc(all, func(x frame.Route) bool { return strings.HasPrefix(x.Path, frame.PortalPath) })
+	return slices.DeleteFunc(all, func(x ui.Route) bool { return strings.HasPrefix(x.Path, ui.PortalPath) })
 }
 
 func (r *rig) OutstandingFindings() int { return r.outstanding }
@@ -348,7 +348,7 @@ func storedEndpoint(t testing.TB, text []byte) *config.Endpoint {
 // origin is the address of the dashboard in tests.
 const origin = "http://relay.example.com"
 
-func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
+func newRig(t testing.TB, change ...func(*ui.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, people: newPeople(), limit: attempts{}, key: &sessionKey{1, 2, 3}, log: &strings.Builder{},
 		api: &api{responses: map[string]func(apiCall) (int, http.Header, string){}},
@@ -357,15 +357,15 @@ func newRig(t testing.TB, change ...func(*frame.Config)) *rig {
 	r.account = &settings{people: r.people, nonces: map[string]*config.Key{}}
 	r.api.on("GET /v1/endpoints", http.StatusOK, `{"data":[]}`)
 	r.api.on("GET /v1/overview", http.StatusOK, overviewJSON)
-	cfg := frame.Config{BaseURL: origin, Version: "1.2.3"}
+	cfg := ui.Config{BaseURL: origin, Version: "1.2.3"}
 	for _, f := range change {
 		f(&cfg)
 	}
-	r.cfg, r.deps = cfg, frame.Deps{
+	r.cfg, r.deps = cfg, ui.Deps{
 		Log: slog.New(slog.NewTextHandler(r.log, nil)), Now: func() time.Time { return r.now },
 		Account: func() string { return "acc_1" }, API: r.api, Control: control{r.people, r.account, r.key, r, noPortal{}},
 		SignInLimit: r.limit, KeyUses: r.account, AgentActions: r.actions,
-		Doctor: func(context.Context) ([]frame.Check, error) { return r.account.checks() },
+		Doctor: func(context.Context) ([]ui.Check, error) { return r.account.checks() },
 	}
 	var err error
 	if r.d, err = New(r.cfg, r.deps, must.Get(allPages())(r.t)); err != nil {
@@ -492,16 +492,16 @@ func (a *answer) nonce() string {
 }
 
 // noPortal is an account without sessions of the portal; package api tests its pages.
-type noPortal struct{ frame.Control }
+type noPortal struct{ ui.Control }
 
 func (noPortal) OpenPortalLink(context.Context, string) (*config.PortalSession, error) {
 	return nil, config.ErrLink
 }
 
 // allAreas are the pages of the relay as it is built.
-func allAreas() []frame.Area {
+func allAreas() []ui.Area {
 	return areas(pages.Area(), agentpages.Area(), cataloguepages.Area(), fixtures.Area(), issues.Area(), portal.Area())
 }
 
 // allPages is the site of all tests.
-var allPages = sync.OnceValues(func() (*frame.Site, error) { return frame.NewSite(staticFiles, menu, allAreas()...) })
+var allPages = sync.OnceValues(func() (*ui.Site, error) { return ui.NewSite(staticFiles, menu, allAreas()...) })

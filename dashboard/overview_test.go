@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/test/is"
 )
 
@@ -238,7 +238,7 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	r.api.on("GET /v1/overview", 200, overview)
 	b := r.signedIn()
 	before := len(r.api.calls)
-	page := b.get(frame.EndpointsPath).want(200, "dst_1 is held after repeated failures",
+	page := b.get(ui.EndpointsPath).want(200, "dst_1 is held after repeated failures",
 		`<svg class="i failed" role="img" aria-label="dst_2: failing">`,
 		"20 of 120\u00a0requests in the last hour failed", "destination held</span>",
 		"<svg class=\"i retrying\" role=\"img\" aria-label=\"dst_4: active, 1 of 60\u00a0requests in the last hour failed\">",
@@ -254,11 +254,11 @@ func TestListOfEndpointsShowsWhatFails(t *testing.T) {
 	many := strings.Repeat(`{"endpoint_id":"ep_x","last_hour":`+noRequestsJSON+`},`, 20)
 	r.api.on("GET /v1/overview", 200, strings.NewReplacer(`"busiest":[`, `"busiest":[`+many[:len(many)-1], `"worst":[`,
 		`"worst":[`+many).Replace(overview))
-	b.get(frame.EndpointsPath).want(200,
+	b.get(ui.EndpointsPath).want(200,
 		`<svg class="i note" role="img" aria-label="dst_5: active, requests are not known">`)
 	for status, body := range map[int]string{200: strings.Replace(overview, traffic, "null", 1), 503: storeAway} {
 		r.api.on("GET /v1/overview", status, body)
-		page := b.get(frame.EndpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")
+		page := b.get(ui.EndpointsPath).want(200, "requests are not known at the moment", "dst_1 is held")
 		is.Lacks(t, page.main(), `class="st delivered"`, "an endpoint looks well although nothing is known of it")
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -117,7 +117,7 @@ func TestFirstLoadIsSmall(t *testing.T) {
 
 func TestFragments(t *testing.T) {
 	rig := newRig(t)
-	rig.addPage(frame.Route{"GET", "/app/test", frame.Reader, func(v *frame.Visit) error {
+	rig.addPage(ui.Route{"GET", "/app/test", ui.Reader, func(v *ui.Visit) error {
 		return v.Page("test",
 			"here")
 	}}, "test",
@@ -145,7 +145,7 @@ func TestForeignTextIsHarmless(t *testing.T) {
 	rig.api.on("GET /v1/endpoints", 200, `{"data":[{"id":"ep_1"}]}`)
 	rig.api.on("GET /v1/overview", 503, `{"error":{"type":"unavailable","message":"`+
 		strings.ReplaceAll(script, `"`, `\"`)+`"}}`)
-	rig.addPage(frame.Route{"POST", "/app/test", frame.Writer, func(v *frame.Visit) error {
+	rig.addPage(ui.Route{"POST", "/app/test", ui.Writer, func(v *ui.Visit) error {
 		return v.Redirect("/app",
 			script)
 	}}, "", "")
@@ -173,8 +173,8 @@ func (r *rig) signedInAs() *browser {
 
 func TestPanicsAndErrorsArePages(t *testing.T) {
 	rig := newRig(t)
-	rig.addPage(frame.Route{"GET", "/app/panic", frame.Reader, func(*frame.Visit) error { panic("secret value") }}, "", "")
-	rig.addPage(frame.Route{"GET", "/app/fails", frame.Reader, func(*frame.Visit) error { return io.ErrUnexpectedEOF }},
+	rig.addPage(ui.Route{"GET", "/app/panic", ui.Reader, func(*ui.Visit) error { panic("secret value") }}, "", "")
+	rig.addPage(ui.Route{"GET", "/app/fails", ui.Reader, func(*ui.Visit) error { return io.ErrUnexpectedEOF }},
 		"", "")
 	b := rig.signedIn()
 	for _, path := range []string{"/app/panic", "/app/fails"} {
@@ -189,10 +189,10 @@ func TestPanicsAndErrorsArePages(t *testing.T) {
 const a500 = "Request <code"
 
 func TestDashboardDoesNotStartWithoutItsDependencies(t *testing.T) {
-	if _, err := New(frame.Config{BaseURL: origin}, frame.Deps{}, nil); err == nil {
+	if _, err := New(ui.Config{BaseURL: origin}, ui.Deps{}, nil); err == nil {
 		t.Error("it starts without any")
 	}
-	if _, err := New(frame.Config{BaseURL: "relay"}, newRig(t).deps, nil); err == nil {
+	if _, err := New(ui.Config{BaseURL: "relay"}, newRig(t).deps, nil); err == nil {
 		t.Error("it starts without a base URL")
 	}
 }
@@ -213,7 +213,7 @@ func TestHead(t *testing.T) {
 
 // Two areas with a page of the same name are refused: one would hide the other.
 func TestPagesHaveOneName(t *testing.T) {
-	if _, err := frame.NewSite(staticFiles, menu, append(areas(), areas()[0])...); err == nil {
+	if _, err := ui.NewSite(staticFiles, menu, append(areas(), areas()[0])...); err == nil {
 		t.Error("an area was taken twice")
 	}
 }
@@ -225,9 +225,9 @@ func TestAreasCanBeLeftOut(t *testing.T) {
 	cookies := r.signedIn().cookies
 	r.deps.AgentActions = nil
 	for i, left := range all[:len(all)-1] {
-		pages, err := frame.NewSite(staticFiles, menu, slices.Delete(allAreas(), i, i+1)...)
+		pages, err := ui.NewSite(staticFiles, menu, slices.Delete(allAreas(), i, i+1)...)
 		if err == nil {
-			r.d, err = frame.New(r.cfg, r.deps, pages)
+			r.d, err = ui.New(r.cfg, r.deps, pages)
 		}
 		must.Do(t, err)
 		b := &browser{r, origin, cookies}
@@ -276,18 +276,18 @@ func everyPageRig(t *testing.T) *rig {
 }
 
 // everyPage returns the paths of all pages behind the sign-in, with their access.
-func everyPage(t *testing.T) map[string]frame.Access {
-	pages := map[string]frame.Access{}
+func everyPage(t *testing.T) map[string]ui.Access {
+	pages := map[string]ui.Access{}
 	for _, x := range routes(t) {
-		if path := pageVariables.Replace(x.Path); x.Method == http.MethodGet && x.Access != frame.Public {
+		if path := pageVariables.Replace(x.Path); x.Method == http.MethodGet && x.Access != ui.Public {
 			if pages[path] = x.Access; strings.Contains(path, "{") {
 				t.Fatalf("pageVariables lacks a variable of %s", path)
 			}
 		}
 	}
-	pages["/app/replays/new?endpoint_id=ep_1"] = frame.Writer
-	pages["/app/recoveries/new?endpoint_id=ep_1"] = frame.Writer
-	pages[frame.EventsPath+"?status=failed"] = frame.Reader
+	pages["/app/replays/new?endpoint_id=ep_1"] = ui.Writer
+	pages["/app/recoveries/new?endpoint_id=ep_1"] = ui.Writer
+	pages[ui.EventsPath+"?status=failed"] = ui.Reader
 	return pages
 }
 
@@ -302,7 +302,7 @@ func TestReadPersonIsOfferedNothingThatIsRefused(t *testing.T) {
 	r := everyPageRig(t)
 	r.people.person.Scope = config.Read
 	b := r.signedIn()
-	served, access := mux.NewRouter().UseEncodedPath(), map[string]frame.Access{}
+	served, access := mux.NewRouter().UseEncodedPath(), map[string]ui.Access{}
 	for _, x := range routes(t) {
 		name := x.Method + " " + x.Path
 		served.Path(x.Path).Methods(x.Method).Name(name)
@@ -312,12 +312,12 @@ func TestReadPersonIsOfferedNothingThatIsRefused(t *testing.T) {
 		u, err := url.Parse(html.UnescapeString(target))
 		must.Do(t, err, page)
 		var m mux.RouteMatch
-		if !served.Match(httptest.NewRequest(method, u.EscapedPath(), nil), &m) || access[m.Route.GetName()] == frame.Writer {
+		if !served.Match(httptest.NewRequest(method, u.EscapedPath(), nil), &m) || access[m.Route.GetName()] == ui.Writer {
 			t.Errorf("%s offers %s %s, which is refused", page, method, target)
 		}
 	}
 	for path, who := range everyPage(t) {
-		if who == frame.Writer {
+		if who == ui.Writer {
 			b.get(path).want(http.StatusForbidden)
 			continue
 		}
@@ -414,11 +414,11 @@ func TestEveryPageWithoutTheEventStore(t *testing.T) {
 	for path, who := range everyPage(t) {
 		before := len(r.api.calls)
 		a := b.get(path)
-		if path == frame.EventsPath+"/evt_1/body" || strings.HasPrefix(path, "/app/csv") {
+		if path == ui.EventsPath+"/evt_1/body" || strings.HasPrefix(path, "/app/csv") {
 			a.want(http.StatusServiceUnavailable) // a file
 			continue
 		}
-		shows := path == frame.KeysPath
+		shows := path == ui.KeysPath
 		for _, c := range r.api.calls[before:] {
 			shows = shows || c.Method == http.MethodGet && slices.Contains(ofStore, c.Path)
 		}
@@ -463,7 +463,7 @@ func TestSearchOverEverything(t *testing.T) {
 // What the layout, the session and the checks of a page cost, without its data.
 func BenchmarkPage(b *testing.B) {
 	rig := newRig(b)
-	rig.addPage(frame.Route{"GET", "/app/test", frame.Reader, func(v *frame.Visit) error { return v.Page("test", nil) }},
+	rig.addPage(ui.Route{"GET", "/app/test", ui.Reader, func(v *ui.Visit) error { return v.Page("test", nil) }},
 		"test", "<p>here")
 	cookies := rig.signedIn().cookies
 	handler := rig.d.Handler()

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 )
@@ -57,7 +57,7 @@ func (a *answer) formOf(path string) url.Values {
 func TestRecoveryWithoutScripts(t *testing.T) {
 	r := recoveryRig(t)
 	b := r.signedIn()
-	b.get(frame.RecoveriesPath).want(200, "<small>by ops@example.com</small>", "<small>expires ",
+	b.get(ui.RecoveriesPath).want(200, "<small>by ops@example.com</small>", "<small>expires ",
 		`href="/app/recoveries/new"`,
 		"payments", "1,284", "c2")
 	b.get("/app/recoveries/new").want(200, `<option value="ep_1"`, `value="2026-08-20T22:24:00Z"`)
@@ -68,9 +68,9 @@ func TestRecoveryWithoutScripts(t *testing.T) {
 	delete(r.api.responses, "GET /v1/events/evt_0000000000000000000000000a")
 	page := b.get("/app/recoveries/new"+"?endpoint_id=ep_1&since=2026-08-21").want(200, "attempts_exhausted",
 		"held: breaker &lt;open&gt;", "Counted in the newest 1 failed events", "Show the events", "All that are enabled")
-	form := page.formOf(frame.RecoveriesPath)
+	form := page.formOf(ui.RecoveriesPath)
 	form.Set("rate_per_second", "20")
-	b.post(frame.RecoveriesPath, form).wantRedirect("/app/recoveries/rec_1")
+	b.post(ui.RecoveriesPath, form).wantRedirect("/app/recoveries/rec_1")
 	call := r.api.calls[len(r.api.calls)-1]
 	if want := `{"endpoint_id":"ep_1","rate_per_second":20,"since":"2026-08-21"}`; call.Body != want ||
 		call.Key != form.Get("nonce") {
@@ -201,11 +201,11 @@ func TestRecoveryThatMovedOn(t *testing.T) {
 func TestRecoveryFormErrors(t *testing.T) {
 	r := recoveryRig(t)
 	b := r.signedIn()
-	form := b.get("/app/recoveries/new" + "?endpoint_id=ep_1").formOf(frame.RecoveriesPath)
+	form := b.get("/app/recoveries/new" + "?endpoint_id=ep_1").formOf(ui.RecoveriesPath)
 	form.Set("rate_per_second", "500")
 	r.api.on("POST /v1/recoveries", http.StatusBadRequest,
 		`{"error":{"type":"invalid_request","message":"rate_per_second: must be 1 to 100","param":"rate_per_second"}}`)
-	b.post(frame.RecoveriesPath, form).want(400, `role="alert">Not prepared. `, "Must be 1 to 100.", `value="500"`,
+	b.post(ui.RecoveriesPath, form).want(400, `role="alert">Not prepared. `, "Must be 1 to 100.", `value="500"`,
 		`href="#f-rate_per_second"`)
 	r.api.on("GET /v1/events", http.StatusServiceUnavailable, storeAway)
 	b.get("/app/recoveries/new"+"?endpoint_id=ep_1").want(200, "The event store is unavailable", "Recover orders")
@@ -227,7 +227,7 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 		Replace(sampleEndpoint))
 	b := r.signedIn()
 	form := b.get("/app/recoveries/new?since=2026-08-21").want(200, "payments</a> <small>2\u00a0failed events",
-		"&lt;b&gt;refunds", "Recover several endpoints").formOf(frame.RecoveriesPath)
+		"&lt;b&gt;refunds", "Recover several endpoints").formOf(ui.RecoveriesPath)
 	if got := form["endpoint_id"]; len(got) != 2 || got[0] != "ep_1" || got[1] != "ep_2" {
 		t.Fatalf("the form has the endpoints %v", got)
 	}
@@ -237,14 +237,14 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 		}
 		return 201, nil, recoveryJSON
 	}
-	b.post(frame.RecoveriesPath, form).wantRedirect(frame.RecoveriesPath)
+	b.post(ui.RecoveriesPath, form).wantRedirect(ui.RecoveriesPath)
 	keys := map[string]bool{}
 	for _, c := range r.api.calls {
 		if c.Method == http.MethodPost {
 			keys[c.Key] = true
 		}
 	}
-	b.get(frame.RecoveriesPath).want(200, "Prepared 1\u00a0recovery. Not prepared: &lt;b&gt;refunds: Nothing has failed.")
+	b.get(ui.RecoveriesPath).want(200, "Prepared 1\u00a0recovery. Not prepared: &lt;b&gt;refunds: Nothing has failed.")
 	is.Equal(t, len(keys), 2, "the keys are %v", keys)
 	var many []string
 	for i := range 11 {
@@ -253,7 +253,7 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 		r.api.on("GET /v1/endpoints/"+id, http.StatusOK, strings.ReplaceAll(sampleEndpoint, `"ep_1"`, `"`+id+`"`))
 	}
 	r.api.on("GET /v1/events", http.StatusOK, `{"data":[`+strings.Join(many, ",")+`]}`)
-	if got := b.get("/app/recoveries/new").formOf(frame.RecoveriesPath)["endpoint_id"]; len(got) != 10 {
+	if got := b.get("/app/recoveries/new").formOf(ui.RecoveriesPath)["endpoint_id"]; len(got) != 10 {
 		t.Errorf("%d of 11 endpoints are chosen, want 10", len(got))
 	}
 	all := url.Values{"nonce": {newNonce()}, "since": {"24h"}, "rate_per_second": {"1"}}
@@ -261,11 +261,11 @@ func TestRecoverSeveralEndpoints(t *testing.T) {
 		all.Add("endpoint_id", "ep_many"+string(rune('a'+i)))
 	}
 	calls := r.changes()
-	if b.post(frame.RecoveriesPath, all).want(400, "at most 10 endpoints"); r.changes() != calls {
+	if b.post(ui.RecoveriesPath, all).want(400, "at most 10 endpoints"); r.changes() != calls {
 		t.Error("some of too many endpoints are recovered")
 	}
 	form["endpoint_id"] = []string{"ep_2", "ep_2"}
-	b.post(frame.RecoveriesPath, form).want(400, "Nothing has failed")
+	b.post(ui.RecoveriesPath, form).want(400, "Nothing has failed")
 }
 
 const runJSON = `{"run_id":"run_1","object":"replay_run","filter":{"endpoint_id":"ep_1","status":["failed"],
@@ -287,11 +287,11 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 	b := r.signedIn()
 	named := "endpoint orders · status failed"
 	b.get("/app/replays/run_1").want(200, named)
-	b.get(frame.ReplaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "ops@example.com",
+	b.get(ui.ReplaysPath+"?state=queued").want(200, named, "sending", "order&lt;b&gt;", "1,200", "ops@example.com",
 		`href="/app/replays/run_1"`, "cursor=c2", `href="/app/csv/replays?state=queued"`)
 	r.api.on("POST /v1/replays", 200, `{"events":1000,"queued":1200,"run_id":null,"truncated":false,
 "warnings":[{"param":"status","message":"3 of these events are delivered unchecked"}]}`)
-	form := b.get(frame.NewReplayPath+"?endpoint_id=ep_1&status=failed&unknown=1").want(200,
+	form := b.get(ui.NewReplayPath+"?endpoint_id=ep_1&status=failed&unknown=1").want(200,
 		`value="2026-08-20T22:24:00Z"`).
 		fields("/app/replays/dry-run")
 	if form.Get("endpoint_id") != "ep_1" || form.Get("status") != "failed" || form.Get("rate_per_second") != "50" {
@@ -305,12 +305,12 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 		`"since":"2026-08-20T22:24:00Z","status":"failed"}`; string(sent.Body) != want {
 		t.Errorf("the dry run sends %s, want %s", sent.Body, want)
 	}
-	start := page.fields(frame.ReplaysPath)
+	start := page.fields(ui.ReplaysPath)
 	if start.Get("nonce") == form.Get("nonce") || start.Get("status") != "failed" || start.Has("until") {
 		t.Errorf("the run begins with %v", start)
 	}
 	r.api.on("POST /v1/replays", 200, `{"events":1000,"queued":1200,"run_id":"run_1","truncated":false}`)
-	b.post(frame.ReplaysPath, start).wantRedirect("/app/replays/run_1")
+	b.post(ui.ReplaysPath, start).wantRedirect("/app/replays/run_1")
 	if last := r.api.calls[len(r.api.calls)-1]; strings.Contains(string(last.Body), "dry_run") ||
 		last.Key != start.Get("nonce") {
 		t.Errorf("the run is started with %s under %q", last.Body, last.Key)
@@ -322,7 +322,7 @@ func TestReplayFromSelectionToRun(t *testing.T) {
 	b.post("/app/replays/dry-run", form).want(400, `value="500"`, `role="alert"><a href="#f-rate_per_second">`,
 		"Must be an integer from 1 to 100")
 	r.api.on("POST /v1/replays", http.StatusServiceUnavailable, storeAway)
-	b.post(frame.ReplaysPath, start).want(503, "The event store is unavailable")
+	b.post(ui.ReplaysPath, start).want(503, "The event store is unavailable")
 	r.api.on("POST /v1/replays", 200, `{"events":0,"queued":0,"run_id":null,"truncated":false}`)
 	if nothing := b.post("/app/replays/dry-run", form).want(200, "No event is selected"); strings.Contains(nothing.body,
 		"do-replay") {
@@ -364,15 +364,15 @@ func TestReplayProgressAndCancel(t *testing.T) {
 	r.api.on("GET /v1/replays/run_1", 200, runJSON)
 	r.people.person.Scope = "read"
 	reader := r.signedIn()
-	for _, path := range []string{frame.ReplaysPath, "/app/replays/run_1"} {
+	for _, path := range []string{ui.ReplaysPath, "/app/replays/run_1"} {
 		if main := reader.get(path).want(200).main(); strings.Contains(main, `method="post"`) ||
 			strings.Contains(main, "New replay") {
 			t.Errorf("%s shows actions to a person who may only read", path)
 		}
 	}
-	reader.get(frame.NewReplayPath).want(403)
+	reader.get(ui.NewReplayPath).want(403)
 	r.api.on("GET /v1/replays/run_1", 404, `{"error":{"type":"not_found","message":"there is no such run"}}`)
 	b.get("/app/replays/run_1").want(404, "no such replay")
 	r.api.on("GET /v1/replays", http.StatusServiceUnavailable, storeAway)
-	b.get(frame.ReplaysPath).want(503, "The event store is unavailable")
+	b.get(ui.ReplaysPath).want(503, "The event store is unavailable")
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/test/is"
 )
 
@@ -64,7 +64,7 @@ func TestOpenerPolicyWhereBrowsersObeyIt(t *testing.T) {
 		"http://relay.example.com": "", "https://relay.example.com": "same-origin", "http://localhost:8080": "same-origin",
 		"http://127.0.0.1:8080": "same-origin", "http://[::1]:8080": "same-origin", "http://a.localhost": "same-origin",
 	} {
-		b := newRig(t, func(c *frame.Config) { c.BaseURL = address }).browser()
+		b := newRig(t, func(c *ui.Config) { c.BaseURL = address }).browser()
 		b.origin = address
 		is.Equal(t, b.get("/app/sign-in").want(200).header.Get("Cross-Origin-Opener-Policy"), want, "%s gets", address)
 	}
@@ -75,24 +75,24 @@ func TestOpenerPolicyWhereBrowsersObeyIt(t *testing.T) {
 func TestHostIsCheckedFirst(t *testing.T) {
 	lan := netip.MustParseAddr("192.0.2.7")
 	for name, c := range map[string]struct {
-		change          func(*frame.Config)
+		change          func(*ui.Config)
 		accept, decline []string
 	}{
-		"base URL": {func(*frame.Config) {}, []string{"relay.example.com", "relay.example.com:80", "RELAY.example.com."},
+		"base URL": {func(*ui.Config) {}, []string{"relay.example.com", "relay.example.com:80", "RELAY.example.com."},
 			[]string{"localhost", "127.0.0.1", "192.0.2.7", "evil.example", "relay.example.com.evil.example",
 				"relay.example.com:80;script-src", "relay.example.com:80/x", ""}},
-		"dev": {func(c *frame.Config) { c.BaseURL, c.Dev = "http://127.0.0.1:8080", true },
+		"dev": {func(c *ui.Config) { c.BaseURL, c.Dev = "http://127.0.0.1:8080", true },
 			[]string{"localhost:8080", "127.0.0.1:8080", "[::1]:8080"}, []string{"192.0.2.7", "evil.example", "127.0.0.2"}},
-		"allowed": {func(c *frame.Config) { c.AllowedHosts = []string{"inside"} },
+		"allowed": {func(c *ui.Config) { c.AllowedHosts = []string{"inside"} },
 			[]string{"inside", "relay.example.com"}, []string{"outside"}},
-		"listens on an address": {func(c *frame.Config) { c.Listen = lan },
+		"listens on an address": {func(c *ui.Config) { c.Listen = lan },
 			[]string{"192.0.2.7:8080", "relay.example.com"}, []string{"192.0.2.8"}},
-		"listens on all addresses, without a base URL": {func(c *frame.Config) {
+		"listens on all addresses, without a base URL": {func(c *ui.Config) {
 			c.BaseURL, c.BaseURLIsDefault, c.Listen = "http://localhost:8080", true, netip.IPv4Unspecified()
 		}, []string{"192.0.2.7:8080", "[2001:db8::1]:8080", "localhost:8080"}, []string{"evil.example"}},
-		"listens on all addresses, with a base URL": {func(c *frame.Config) { c.Listen = netip.IPv4Unspecified() },
+		"listens on all addresses, with a base URL": {func(c *ui.Config) { c.Listen = netip.IPv4Unspecified() },
 			[]string{"relay.example.com"}, []string{"192.0.2.7"}},
-		"dashboard host": {func(c *frame.Config) {
+		"dashboard host": {func(c *ui.Config) {
 			c.Host, c.Dev, c.AllowedHosts = "app.example.com", true,
 				[]string{"inside"}
 		},
@@ -122,9 +122,9 @@ func TestHostIsCheckedFirst(t *testing.T) {
 
 // The page of an unknown host names the address that works.
 func TestDashboardHostIsWhatLinksName(t *testing.T) {
-	rig := newRig(t, func(c *frame.Config) { c.BaseURL, c.Host = "https://relay.example.com:8443", "app.example.com" })
+	rig := newRig(t, func(c *ui.Config) { c.BaseURL, c.Host = "https://relay.example.com:8443", "app.example.com" })
 	rig.browser().get("/app", "Host", "relay.example.com:8443").want(400, `href="https://app.example.com:8443/app"`)
-	is.Equal(t, frame.URL("https://relay.example.com", ""), "https://relay.example.com",
+	is.Equal(t, ui.URL("https://relay.example.com", ""), "https://relay.example.com",
 		"without a name of its own the dashboard is at")
 }
 
@@ -165,7 +165,7 @@ func TestForeignRequestsDoNothing(t *testing.T) {
 
 // Behind a proxy that rewrites Host, the origin of the base URL is ours; scripts come from there.
 func TestProxyThatRewritesTheHost(t *testing.T) {
-	rig := newRig(t, func(c *frame.Config) {
+	rig := newRig(t, func(c *ui.Config) {
 		c.BaseURL, c.Listen = "https://relay.example.com", netip.MustParseAddr("127.0.0.1")
 	})
 	b := rig.browser()

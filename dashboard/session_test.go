@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -40,7 +40,7 @@ func (b *browser) sessionName() string {
 
 func TestCookieProperties(t *testing.T) {
 	for _, base := range []string{origin, "https://relay.example.com"} {
-		rig := newRig(t, func(c *frame.Config) { c.BaseURL = base })
+		rig := newRig(t, func(c *ui.Config) { c.BaseURL = base })
 		b := rig.browser()
 		b.origin = base
 		a := b.post("/app/sign-in", goodSignIn).wantRedirect("/app")
@@ -64,7 +64,7 @@ func TestCookieProperties(t *testing.T) {
 func TestTwoRelaysOnAHostDoNotSignEachOtherOut(t *testing.T) {
 	names := map[string]bool{}
 	for _, base := range []string{"http://localhost:8080", "http://localhost:8081"} {
-		b := newRig(t, func(c *frame.Config) { c.BaseURL = base }).browser()
+		b := newRig(t, func(c *ui.Config) { c.BaseURL = base }).browser()
 		b.origin = base
 		b.post("/app/sign-in", goodSignIn)
 		names[b.sessionName()] = true
@@ -150,13 +150,13 @@ func TestOnlyOpenedPagesRenewSessions(t *testing.T) {
 			t.Errorf("%s with %q sets %q", path, headers, a.header["Set-Cookie"])
 		}
 	}
-	for _, path := range []string{"/app", frame.EventsPath, frame.KeysPath} {
+	for _, path := range []string{"/app", ui.EventsPath, ui.KeysPath} {
 		ask(path, "Relay-Part", "rows")
 		ask(path, "Sec-Fetch-Mode", "cors")
 	}
-	ask(frame.EventsPath + "?tail=1") // reloads by itself without scripts
+	ask(ui.EventsPath + "?tail=1") // reloads by itself without scripts
 	must.Equal(t, b.session(), first, "the cookie was replaced")
-	b.get(frame.EventsPath, "Sec-Fetch-Mode", "navigate").want(200)
+	b.get(ui.EventsPath, "Sec-Fetch-Mode", "navigate").want(200)
 	if b.session() == first {
 		t.Error("a page that the person opened does not renew the session")
 	}
@@ -244,8 +244,8 @@ func TestReadPersonReachesNoAction(t *testing.T) {
 	id := strings.NewReplacer("{endpoint}", "ep_1", "{destination}", "dst_1", "{event}", "evt_1", "{key}", "key_1",
 		"{person}", rig.people.person.ID)
 	// The own session and password, and what only computes something, which the API allows a read key too.
-	allowed := []string{frame.SignInPath, frame.SignOutPath, "/app/sign-out-everywhere", "/app/link/" + "{token}",
-		frame.PasswordPath,
+	allowed := []string{ui.SignInPath, ui.SignOutPath, "/app/sign-out-everywhere", "/app/link/" + "{token}",
+		ui.PasswordPath,
 		"/app/settings/password", "/app/endpoints/{endpoint}/workbench", "/app/settings/detection" + "/try"}
 	for _, x := range routes(t) {
 		if x.Method != http.MethodPost || slices.Contains(allowed, x.Path) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -24,7 +24,7 @@ import (
 func TestKeyThatIsNotSetIsNotActive(t *testing.T) {
 	r := newRig(t)
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "bootstrap", Bootstrap: true}}
-	r.signedIn().get(frame.KeysPath).want(200, "not in the settings: gets 401", "0 active", `id="revoke-key_1"`)
+	r.signedIn().get(ui.KeysPath).want(200, "not in the settings: gets 401", "0 active", `id="revoke-key_1"`)
 }
 
 // settings are the API keys and the people of a dashboard in memory. Its person usr_1 is that of people.
@@ -36,7 +36,7 @@ type settings struct {
 	uses    map[string]audit.Use
 	usesErr error
 	asked   []string // the keys whose uses were asked for last
-	checks  func() ([]frame.Check, error)
+	checks  func() ([]ui.Check, error)
 	resets  int
 	err     error // of CreateKey and AddUser, unless it is nil
 }
@@ -158,44 +158,44 @@ func (a *answer) hidden(action, name string) string {
 func TestKeyIsMadeShownOnceAndRevoked(t *testing.T) {
 	r := newRig(t)
 	b := r.signedIn()
-	form := url.Values{"nonce": {b.get(frame.KeysPath).want(200, "No key yet").nonceOf(frame.KeysPath)},
+	form := url.Values{"nonce": {b.get(ui.KeysPath).want(200, "No key yet").nonceOf(ui.KeysPath)},
 		"name": {"orders <b>"}, "scope": {"read"}, "expires": {"30"}}
-	made := b.post(frame.KeysPath, form).want(200, "rly_live_secretkey_1", "orders &lt;b&gt;", "only time it is shown")
+	made := b.post(ui.KeysPath, form).want(200, "rly_live_secretkey_1", "orders &lt;b&gt;", "only time it is shown")
 	is.Equal(t, made.header.Get("Cache-Control"), "no-store", "a page with a secret may be cached")
 	if k := r.account.keys[0]; k.Scope != config.Read || !k.ExpiresAt.Equal(r.now.AddDate(0, 0, 30)) {
 		t.Errorf("created %+v", k)
 	}
 
-	again := b.post(frame.KeysPath, form).want(200, "was sent before")
+	again := b.post(ui.KeysPath, form).want(200, "was sent before")
 	if strings.Contains(again.body, "rly_live_secret") || len(r.account.keys) != 1 {
 		t.Errorf("the second submission made or showed a key: %s", again.main())
 	}
-	if list := b.get(frame.KeysPath).want(200, "key_1", "zzzz", "1 active"); strings.Contains(list.body,
+	if list := b.get(ui.KeysPath).want(200, "key_1", "zzzz", "1 active"); strings.Contains(list.body,
 		"rly_live_secret") {
 		t.Error("the list shows the key")
 	}
 
-	revoke := frame.KeysPath + "/key_1/revoke"
+	revoke := ui.KeysPath + "/key_1/revoke"
 	b.post(revoke, url.Values{"confirm": {"orders"}}).want(400, "type its name")
 	if !r.account.keys[0].RevokedAt.IsZero() {
 		t.Error("revoked without the name")
 	}
-	b.post(revoke, url.Values{"confirm": {"orders <b>"}}).wantRedirect(frame.KeysPath)
-	b.get(frame.KeysPath).want(200, "Revoked.", "0 active")
+	b.post(revoke, url.Values{"confirm": {"orders <b>"}}).wantRedirect(ui.KeysPath)
+	b.get(ui.KeysPath).want(200, "Revoked.", "0 active")
 	r.people.person.Scope = config.Read
-	b.get(frame.KeysPath).want(200, "revoked <time")
+	b.get(ui.KeysPath).want(200, "revoked <time")
 	r.people.person.Scope = config.ReadWrite
-	b.post(frame.KeysPath+"/key_9/revoke", url.Values{"confirm": {"x"}}).want(404)
+	b.post(ui.KeysPath+"/key_9/revoke", url.Values{"confirm": {"x"}}).want(404)
 }
 
 func TestKeyFormSaysWhatToChange(t *testing.T) {
 	b := newRig(t).signedIn()
-	nonce := b.get(frame.KeysPath).nonceOf(frame.KeysPath)
-	b.post(frame.KeysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {" "}}).want(400, `href="#f-name"`,
+	nonce := b.get(ui.KeysPath).nonceOf(ui.KeysPath)
+	b.post(ui.KeysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {" "}}).want(400, `href="#f-name"`,
 		"Must have 1 to 100")
-	b.post(frame.KeysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {"a"}, "expires": {"31"}}).want(400,
+	b.post(ui.KeysPath, url.Values{"nonce": {nonce}, "scope": {"read"}, "name": {"a"}, "expires": {"31"}}).want(400,
 		`href="#f-expires"`)
-	b.post(frame.KeysPath, url.Values{"scope": {"read"}, "name": {"a"}}).want(400, "incomplete")
+	b.post(ui.KeysPath, url.Values{"scope": {"read"}, "name": {"a"}}).want(400, "incomplete")
 }
 
 // A key may have to be revoked just while the store is unavailable.
@@ -205,9 +205,9 @@ func TestKeysAreListedWithoutTheStore(t *testing.T) {
 	r.account.uses = map[string]audit.Use{"key_1": {At: r.now.Add(-3 * time.Minute), Node: "n1",
 		RemoteIP: netip.MustParseAddr("203.0.113.9")}}
 	b := r.signedIn()
-	b.get(frame.KeysPath).want(200, "3\u00a0min ago", "203.0.113.9", "n1")
+	b.get(ui.KeysPath).want(200, "3\u00a0min ago", "203.0.113.9", "n1")
 	r.account.uses, r.account.usesErr = nil, errors.New("no store")
-	b.get(frame.KeysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
+	b.get(ui.KeysPath).want(200, "cannot be read at the moment", "unknown", "key_1/revoke")
 }
 
 // The list marks keys that a web page has sent, and no others.
@@ -215,12 +215,12 @@ func TestKeysOfWebPagesAreMarked(t *testing.T) {
 	r := newRig(t)
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders"}, {ID: "key_2", Name: "shop", UsedFromBrowser: true}}
 	b := r.signedIn()
-	page := b.get(frame.KeysPath).want(200, "a web page has sent it")
+	page := b.get(ui.KeysPath).want(200, "a web page has sent it")
 	if n := strings.Count(page.body, "a web page has sent it"); n != 1 {
 		t.Errorf("%d of two keys are marked, want one", n)
 	}
 	r.account.keys[1].UsedFromBrowser = false
-	if page := b.get(frame.KeysPath).want(200); strings.Contains(page.body, "a web page has sent it") {
+	if page := b.get(ui.KeysPath).want(200); strings.Contains(page.body, "a web page has sent it") {
 		t.Error("a key is marked that no web page has sent")
 	}
 }
@@ -245,7 +245,7 @@ func TestListsOfSettingsHavePages(t *testing.T) {
 		return a
 	}
 	const keyRow, personRow = "ends in <code>", `popovertarget="person-`
-	first := f(frame.KeysPath, keyRow, 50, "key_010", "key_059", "110 active", "1–50 of 120",
+	first := f(ui.KeysPath, keyRow, 50, "key_010", "key_059", "110 active", "1–50 of 120",
 		`href="/app/settings/keys?page=2"`)
 	if strings.Contains(first.body, "key_000") || strings.Contains(first.body, "Previous page") {
 		t.Error("the first page has a revoked key, or a page before it")
@@ -253,13 +253,13 @@ func TestListsOfSettingsHavePages(t *testing.T) {
 	if len(r.account.asked) != 50 || r.account.asked[0] != "key_010" {
 		t.Errorf("the uses of %d keys were asked for", len(r.account.asked))
 	}
-	f(frame.KeysPath+"?page=2", keyRow, 50, "key_060", "key_109", `href="/app/settings/keys?page=1"`,
+	f(ui.KeysPath+"?page=2", keyRow, 50, "key_060", "key_109", `href="/app/settings/keys?page=1"`,
 		`href="/app/settings/keys?page=3"`)
-	last := f(frame.KeysPath+"?page=3", keyRow, 20, "key_110", "key_000", "101–120 of 120",
+	last := f(ui.KeysPath+"?page=3", keyRow, 20, "key_110", "key_000", "101–120 of 120",
 		`href="/app/settings/keys?page=2"`)
 	is.Lacks(t, last.body, "Next page", "there is a page after the last one")
 	for _, beyond := range []string{"4", "999999999999", "-1", "x", ""} {
-		b.get(frame.KeysPath+"?page="+beyond).want(200, "of 120")
+		b.get(ui.KeysPath+"?page="+beyond).want(200, "of 120")
 	}
 	f("/app/settings/people", personRow, 100, "121 may sign in", "1–50 of 121") // two controls each
 	f("/app/settings/people"+"?page=3", personRow, 42, "p119@example.com", "101–121 of 121")
@@ -332,7 +332,7 @@ func TestOwnResetEndsTheSession(t *testing.T) {
 	b.post("/app/settings/people"+"/usr_1/reset", url.Values{"version": {"1"}}).want(200, "reset-token-1")
 	b.get("/app/settings/people").want(http.StatusSeeOther)
 	b = r.signedIn()
-	b.post("/app/settings/people"+"/usr_1/sign-out", url.Values{}).wantRedirect(frame.SignInPath)
+	b.post("/app/settings/people"+"/usr_1/sign-out", url.Values{}).wantRedirect(ui.SignInPath)
 	is.Equal(t, r.people.ended, 1, "the sessions were not ended")
 }
 
@@ -341,16 +341,16 @@ func TestReaderSeesNoControlsOfSettings(t *testing.T) {
 	r.people.person.Scope = config.Read
 	r.account.keys = []*config.Key{{ID: "key_1", Name: "orders", Scope: config.ReadWrite}}
 	b := r.signedIn()
-	for _, path := range []string{frame.KeysPath, "/app/settings/people", frame.AgentsPath} {
+	for _, path := range []string{ui.KeysPath, "/app/settings/people", ui.AgentsPath} {
 		page := b.get(path).want(200)
 		if strings.Contains(page.main(), "<form") || strings.Contains(page.main(), "popovertarget") {
 			t.Errorf("%s shows a reader a control: %s", path, page.main())
 		}
 	}
-	b.post(frame.KeysPath, url.Values{"name": {"a"}}).want(403)
-	b.post(frame.AgentsPath, url.Values{"name": {"a"}}).want(403)
+	b.post(ui.KeysPath, url.Values{"name": {"a"}}).want(403)
+	b.post(ui.AgentsPath, url.Values{"name": {"a"}}).want(403)
 	b.post("/app/settings/people", url.Values{"email": {"a@example.com"}}).want(403)
-	b.get("/app/settings").wantRedirect(frame.KeysPath)
+	b.get("/app/settings").wantRedirect(ui.KeysPath)
 }
 
 func TestAboutExaminesOnRequest(t *testing.T) {
@@ -359,9 +359,9 @@ func TestAboutExaminesOnRequest(t *testing.T) {
 	if page := b.get("/app/settings/about").want(200, "1.2.3", origin); strings.Contains(page.body, "kafka") {
 		t.Error("opening the page examined the engines")
 	}
-	r.account.checks = func() ([]frame.Check, error) {
+	r.account.checks = func() ([]ui.Check, error) {
 		b.post("/app/settings/about", url.Values{}).want(200, "Another examination is running")
-		return []frame.Check{{Name: "kafka", State: "warn", Text: "one <b>broker", Advice: "add one",
+		return []ui.Check{{Name: "kafka", State: "warn", Text: "one <b>broker", Advice: "add one",
 			Details: make([]string, 100)}}, nil
 	}
 	page := b.post("/app/settings/about", url.Values{}).want(200, "kafka", `class="full">one &lt;b&gt;broker`, "add one",
@@ -390,7 +390,7 @@ func TestAuthorsAreShownByName(t *testing.T) {
 		r.api.on("GET /v1/replays", http.StatusOK, `{"data":[`+by(runJSON)+`]}`)
 		r.api.on("GET /v1/overview", http.StatusOK, by(overviewJSON))
 		b := r.signedIn()
-		for _, path := range []string{frame.RecoveriesPath, frame.RecoveriesPath + "/rec_1", frame.ReplaysPath, "/app"} {
+		for _, path := range []string{ui.RecoveriesPath, ui.RecoveriesPath + "/rec_1", ui.ReplaysPath, "/app"} {
 			b.get(path).want(http.StatusOK, "by "+want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/argon"
 	"github.com/eventrelay/relay/pkg/oidc"
@@ -91,20 +91,20 @@ func TestRightPasswordsAreNotLimited(t *testing.T) {
 // Nobody guesses why ingest URLs do not work: the page says so.
 func TestSignInPageNamesAnUnsetBaseURL(t *testing.T) {
 	const text = "RELAY_BASE_URL is not set"
-	open := func(host string, change func(*frame.Config)) string {
-		rig := newRig(t, func(c *frame.Config) {
+	open := func(host string, change func(*ui.Config)) string {
+		rig := newRig(t, func(c *ui.Config) {
 			c.BaseURL, c.Listen = "http://localhost:8080", netip.IPv4Unspecified()
 			c.BaseURLIsDefault = true
 			change(c)
 		})
 		return rig.browser().get("/app/sign-in", "Host", host).want(200).main()
 	}
-	if got := open("192.0.2.7:8080", func(*frame.Config) {}); !strings.Contains(got, text) ||
+	if got := open("192.0.2.7:8080", func(*ui.Config) {}); !strings.Contains(got, text) ||
 		!strings.Contains(got, "http://localhost:8080") || !strings.Contains(got, "192.0.2.7:8080") {
 		t.Errorf("the page is %s", got)
 	}
-	is.Lacks(t, open("localhost:8080", func(*frame.Config) {}), text, "it says so under the base URL")
-	set := func(c *frame.Config) { c.BaseURLIsDefault, c.AllowedHosts = false, []string{"inside"} }
+	is.Lacks(t, open("localhost:8080", func(*ui.Config) {}), text, "it says so under the base URL")
+	set := func(c *ui.Config) { c.BaseURLIsDefault, c.AllowedHosts = false, []string{"inside"} }
 	is.Lacks(t, open("inside", set), text, "it says so of a base URL that is set")
 }
 
@@ -193,7 +193,7 @@ func TestChangePassword(t *testing.T) {
 	}
 	before := rig.people.verified
 	b.post("/app/settings/password", form(changed, goodPassword, goodPassword)).want(429, "too many wrong passwords")
-	b.post(frame.SignInPath, url.Values{"email": {"ops@example.com"}, "password": {changed}}).want(429)
+	b.post(ui.SignInPath, url.Values{"email": {"ops@example.com"}, "password": {changed}}).want(429)
 	if rig.people.verified != before || rig.people.password != changed {
 		t.Error("a password was verified beyond the limit")
 	}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/test/is"
 )
@@ -42,7 +42,7 @@ func TestTenants(t *testing.T) {
 	page := b.get("/app/tenants/customer:1").want(200, "1,250", "125 %", "250 events above", "shop", "view, test",
 		"/app/events?tenant=customer%3a1", "/app/endpoints?tenant=customer%3a1", "/app/settings/keys?tenant=customer%3a1")
 	is.Lacks(t, page.body, "ended", "a revoked key is shown")
-	b.get(frame.KeysPath+"?tenant=customer:1").want(200, `name="tenant" value="customer:1"`)
+	b.get(ui.KeysPath+"?tenant=customer:1").want(200, `name="tenant" value="customer:1"`)
 
 	form := page.fields("/app/tenants/customer:1")
 	form.Set("allowance_events", "2000")

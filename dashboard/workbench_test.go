@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/is"
@@ -385,8 +385,8 @@ func TestUsagePageOfAMonth(t *testing.T) {
 }
 
 // operationPages are pages of daily operation that every test of the group opens.
-var operationPages = []string{"/app/audit", "/app/usage", frame.RecoveriesPath, "/app/recoveries/rec_1",
-	frame.AlertHistoryPath, "/app/alerts/rules", "/app/alerts/channels"}
+var operationPages = []string{"/app/audit", "/app/usage", ui.RecoveriesPath, "/app/recoveries/rec_1",
+	ui.AlertHistoryPath, "/app/alerts/rules", "/app/alerts/channels"}
 
 // A person with the scope read sees these pages without a control that would be refused.
 func TestReadPersonSeesNoActionOfOperation(t *testing.T) {

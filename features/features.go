@@ -14,7 +14,7 @@ import (
 
 	api "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/command/cli"
-	dashboard "github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/ingest/assigned"
 	"github.com/eventrelay/relay/pkg/claim"
@@ -36,7 +36,7 @@ type Feature struct {
 	// New makes its parts for one node; nil: none. It starts nothing.
 	New func(*Host) Parts
 	// Pages returns its pages of the dashboard; nil: none.
-	Pages func() dashboard.Area
+	Pages func() ui.Area
 	// Check is its part of relay doctor; nil: none.
 	Check nodeconfig.CheckFunc
 	// Commands are its subcommands.
@@ -104,7 +104,7 @@ type Host struct {
 	Ingest       *ingest.Ingest
 	Assigned     assigned.Endpoints // those in the partitions that this node dispatches
 	Front        *web.Front
-	API          dashboard.Caller // nil without the role api
+	API          ui.Caller // nil without the role api
 	// OwnsFirstPartition says whether this node does what one node does for all.
 	OwnsFirstPartition atomic.Bool
 
@@ -131,9 +131,9 @@ type Hooks struct {
 	// BackedUp returns when the last backup of this node began, zero if there is none; nil: its engines are elsewhere.
 	BackedUp func() (time.Time, error)
 	// Examine examines this node and its engines, for up to half a minute, for a page.
-	Examine func(context.Context) ([]dashboard.Check, error)
+	Examine func(context.Context) ([]ui.Check, error)
 	// AgentActions reads and decides on changes that agents ask for.
-	AgentActions dashboard.AgentActions
+	AgentActions ui.AgentActions
 	// CataloguePage draws the public page of the catalogue.
 	CataloguePage func(title string, types []EventType) (*api.Page, error)
 	// ReferencePath is the page about the API.

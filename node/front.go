@@ -15,7 +15,7 @@ import (
 	"github.com/eventrelay/relay/api/feed"
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
-	pageframe "github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/ingest"
 	"github.com/eventrelay/relay/node/admin"
 	"github.com/eventrelay/relay/pkg/config"
@@ -130,7 +130,7 @@ func newDashboard(n *Node) (runFunc, error) {
 
 // site has the pages of the core and of all features. Nodes of one process share it.
 var site = sync.OnceValues(func() (*dashboard.Site, error) {
-	var pages []pageframe.Area
+	var pages []ui.Area
 	for _, f := range Features {
 		if f.Pages != nil {
 			pages = append(pages, f.Pages())

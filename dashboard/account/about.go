@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -23,28 +23,28 @@ type aboutPage struct {
 	BaseURL, DashboardURL, Account string
 	BaseURLIsDefault               bool
 	// Checks are the results of an examination that ended at ExaminedAt; empty before one.
-	Checks     []frame.Check
+	Checks     []ui.Check
 	ExaminedAt time.Time
 	Busy       bool // another examination is running on this node
 	Examines   bool // this program can examine
 }
 
-func newAboutPage(v *frame.Visit) aboutPage {
+func newAboutPage(v *ui.Visit) aboutPage {
 	return aboutPage{
 		Version: v.Config.Version, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		BaseURL: v.Config.BaseURL, DashboardURL: frame.URL(v.Config.BaseURL, v.Config.Host), Account: v.Person.Account,
+		BaseURL: v.Config.BaseURL, DashboardURL: ui.URL(v.Config.BaseURL, v.Config.Host), Account: v.Person.Account,
 		BaseURLIsDefault: v.Config.BaseURLIsDefault, Examines: v.Deps.Doctor != nil,
 	}
 }
 
 // showAbout shows the version and the addresses of this installation.
-func showAbout(v *frame.Visit) error { return v.Page("about", newAboutPage(v)) }
+func showAbout(v *ui.Visit) error { return v.Page("about", newAboutPage(v)) }
 
 // examiner checks the engines and the ledger as relay doctor does, one examination at a time: it reads the log of the
 // last hour.
 type examiner struct{ running sync.Mutex }
 
-func (x *examiner) examine(v *frame.Visit) error {
+func (x *examiner) examine(v *ui.Visit) error {
 	p := newAboutPage(v)
 	if !p.Examines {
 		return web.Missing("There is no such page.")

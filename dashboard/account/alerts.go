@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -22,11 +22,11 @@ const (
 
 // alertHistory is the data of the list of alerts.
 type alertHistory struct {
-	*frame.FilteredList[*model.Alert]
-	frame.EndpointChoices
-	Rules  []frame.Option
+	*ui.FilteredList[*model.Alert]
+	ui.EndpointChoices
+	Rules  []ui.Option
 	Muted  []mutedEndpoint // endpoints of which no alert fires at the moment
-	Spans  []frame.Option  // for how long an endpoint can be muted
+	Spans  []ui.Option     // for how long an endpoint can be muted
 	Silent bool            // no channel is on, so nothing is sent
 	Live   string          // path of the first page, which is followed; empty: it is another one
 	// Needs are the causes of the alerts that fire, and Rows the others, on a first page that is not filtered by rule or
@@ -38,7 +38,7 @@ type alertHistory struct {
 const maxDiagnosed = 3
 
 // group puts the alerts that fire together by cause, as the overview does.
-func (p *alertHistory) group(v *frame.Visit) error {
+func (p *alertHistory) group(v *ui.Visit) error {
 	x, diagnosed := model.NewCauses(v), 0
 	for _, a := range p.Rows {
 		if a.State != "firing" {
@@ -60,24 +60,24 @@ func (p *alertHistory) group(v *frame.Visit) error {
 var alertFilters = []string{"state", "rule", "endpoint_id"}
 
 // muteSpans are for how long an endpoint can be muted, in hours.
-var muteSpans = []frame.Option{{Value: "1", Text: "1\u00a0hour"}, {Value: "8", Text: "8\u00a0hours"},
+var muteSpans = []ui.Option{{Value: "1", Text: "1\u00a0hour"}, {Value: "8", Text: "8\u00a0hours"},
 	{Value: "24", Text: "1\u00a0day"}, {Value: "168", Text: "7\u00a0days"}}
 
 // listAlerts shows the alerts that fire now and those of the last day.
-func listAlerts(v *frame.Visit) error {
+func listAlerts(v *ui.Visit) error {
 	p := &alertHistory{Spans: muteSpans}
 	var err error
-	p.FilteredList, err = frame.ListRows[*model.Alert](v, "/v1/alerts/history", frame.AlertHistoryPath, alertFilters)
+	p.FilteredList, err = ui.ListRows[*model.Alert](v, "/v1/alerts/history", ui.AlertHistoryPath, alertFilters)
 	if err != nil {
 		return err
 	}
-	p.CSV = frame.CSVLink("alerts", p.Filters.Values)
+	p.CSV = ui.CSVLink("alerts", p.Filters.Values)
 	if p.First {
-		p.Live = frame.WithQuery(frame.AlertHistoryPath, p.Filters.Values)
+		p.Live = ui.WithQuery(ui.AlertHistoryPath, p.Filters.Values)
 	}
 	for i := range model.AlertRules {
 		if name := model.AlertRules[i].Name; name != "finding" { // findings have a list of their own
-			p.Rules = append(p.Rules, frame.Option{Value: name, Text: model.AlertRules[i].Title})
+			p.Rules = append(p.Rules, ui.Option{Value: name, Text: model.AlertRules[i].Title})
 		}
 	}
 	if err := model.NameAlerts(v, p.Rows); err != nil {
@@ -89,7 +89,7 @@ func listAlerts(v *frame.Visit) error {
 			return err
 		}
 	}
-	p.EndpointChoices = frame.NewEndpointChoices(v, "")
+	p.EndpointChoices = ui.NewEndpointChoices(v, "")
 	for _, x := range p.Endpoints {
 		if until := model.MutedUntil(v, x.Value); !until.IsZero() {
 			p.Muted = append(p.Muted, mutedEndpoint{x.Value, x.Text, until})
@@ -110,39 +110,39 @@ type mutedEndpoint struct {
 }
 
 // muteAlerts mutes an endpoint for some hours; 0 hours end it.
-func muteAlerts(v *frame.Visit, f *frame.Form) error {
+func muteAlerts(v *ui.Visit, f *ui.Form) error {
 	var until any
 	message := "Its alerts fire again"
 	if span := f.Value("hours"); span != "0" {
 		hours, err := strconv.Atoi(span)
-		if err != nil || !slices.ContainsFunc(muteSpans, func(o frame.Option) bool { return o.Value == span }) {
+		if err != nil || !slices.ContainsFunc(muteSpans, func(o ui.Option) bool { return o.Value == span }) {
 			return web.Invalid("", "Choose for how long the endpoint is muted.")
 		}
 		until = v.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
 		message = "Muted. Its alerts pause until the mute ends, then fire for problems that remain."
 	}
 	call := "PATCH /v1/endpoints/" + url.PathEscape(f.Value("endpoint_id"))
-	if err := v.Do(call, f, frame.Object{"alerts": frame.Object{"muted_until": until}}, nil); err != nil {
+	if err := v.Do(call, f, ui.Object{"alerts": ui.Object{"muted_until": until}}, nil); err != nil {
 		return err
 	}
-	return v.Redirect(frame.AlertHistoryPath, message)
+	return v.Redirect(ui.AlertHistoryPath, message)
 }
 
 // ruleTable returns the fields of the form of the rules.
-func ruleTable() frame.FieldTable {
-	t := frame.FieldTable{{frame.NumberField, "cooldown_seconds"}}
+func ruleTable() ui.FieldTable {
+	t := ui.FieldTable{{ui.NumberField, "cooldown_seconds"}}
 	for i := range model.AlertRules {
 		r := &model.AlertRules[i]
-		t = append(t, frame.FieldTable{{frame.Checkbox, r.Field("enabled")}}...)
+		t = append(t, ui.FieldTable{{ui.Checkbox, r.Field("enabled")}}...)
 		for _, m := range r.Members {
-			kind := frame.NumberField
+			kind := ui.NumberField
 			switch {
 			case m.Choices != nil:
-				kind = frame.TextField
+				kind = ui.TextField
 			case r.Name == "usage":
-				kind = frame.NumbersField
+				kind = ui.NumbersField
 			}
-			t = append(t, frame.FieldTable{{kind, r.Field(m.Name)}}...)
+			t = append(t, ui.FieldTable{{kind, r.Field(m.Name)}}...)
 		}
 	}
 	return t
@@ -150,31 +150,31 @@ func ruleTable() frame.FieldTable {
 
 // rulesPage is the data of the page of the rules.
 type rulesPage struct {
-	Form     *frame.Form
+	Form     *ui.Form
 	Rules    []model.AlertRule
 	Warnings []wire.Warning
 }
 
-var readAlertSettings = frame.ReadAt[wire.AlertSettings]("/v1/alerts")
+var readAlertSettings = ui.ReadAt[wire.AlertSettings]("/v1/alerts")
 
-func alertRulesForm(v *frame.Visit, s *wire.AlertSettings) error {
-	return v.Page("alert-rules", &rulesPage{Form: frame.EditForm(ruleTable().Values(s)), Rules: model.AlertRules})
+func alertRulesForm(v *ui.Visit, s *wire.AlertSettings) error {
+	return v.Page("alert-rules", &rulesPage{Form: ui.EditForm(ruleTable().Values(s)), Rules: model.AlertRules})
 }
 
 // saveAlertRules saves the settings of rules that were changed.
-func saveAlertRules(v *frame.Visit, f *frame.Form, s *wire.AlertSettings) error {
+func saveAlertRules(v *ui.Visit, f *ui.Form, s *wire.AlertSettings) error {
 	stored := ruleTable().Values(s)
-	return v.Save(frame.Saving{Form: f, Stored: stored, Body: ruleTable().Changes(f, stored), Call: "PATCH /v1/alerts",
+	return v.Save(ui.Saving{Form: f, Stored: stored, Body: ruleTable().Changes(f, stored), Call: "PATCH /v1/alerts",
 		Back: alertRulesPath, Again: func() error {
 			return v.Page("alert-rules", &rulesPage{Form: f, Rules: model.AlertRules})
-		}, Then: frame.Opens(v, alertRulesPath, "Saved")})
+		}, Then: ui.Opens(v, alertRulesPath, "Saved")})
 }
 
 // alertChannel is a kind of channel with its form.
 type alertChannel struct {
 	notify.ChannelKind
 	model.ChannelText
-	Form *frame.Form
+	Form *ui.Form
 	Set  bool // it is configured
 	On   bool // it is enabled
 }
@@ -203,12 +203,12 @@ func (p *channelsPage) Sends() bool {
 }
 
 // channelFields are the fields of the form of a channel.
-func channelFields(k notify.ChannelKind) frame.FieldTable {
-	target := frame.TextField
+func channelFields(k notify.ChannelKind) ui.FieldTable {
+	target := ui.TextField
 	if k.Mails {
-		target = frame.LineField
+		target = ui.LineField
 	}
-	return frame.FieldTable{{frame.Checkbox, channelField(k, "enabled")}, {target, channelField(k, k.Member)}}
+	return ui.FieldTable{{ui.Checkbox, channelField(k, "enabled")}, {target, channelField(k, k.Member)}}
 }
 
 // channelValues are the values of the fields of a channel. A new one is enabled.
@@ -225,12 +225,12 @@ func newChannelsPage(s *wire.AlertSettings) *channelsPage {
 	for _, k := range notify.Kinds() {
 		stored, _ := s.Channels[k.Kind].(map[string]any)
 		p.Channels = append(p.Channels, &alertChannel{ChannelKind: k, ChannelText: model.ChannelTexts[k.Kind],
-			Form: frame.EditForm(channelValues(s, k)), Set: stored != nil, On: stored != nil && stored["enabled"] == true})
+			Form: ui.EditForm(channelValues(s, k)), Set: stored != nil, On: stored != nil && stored["enabled"] == true})
 	}
 	return p
 }
 
-func listChannels(v *frame.Visit, s *wire.AlertSettings) error {
+func listChannels(v *ui.Visit, s *wire.AlertSettings) error {
 	return v.Page("alert-channels", newChannelsPage(s))
 }
 
@@ -241,7 +241,7 @@ type channelOnPage struct {
 	stored url.Values
 }
 
-func readChannel(v *frame.Visit) (x channelOnPage, err error) {
+func readChannel(v *ui.Visit) (x channelOnPage, err error) {
 	s, err := readAlertSettings(v)
 	if err != nil {
 		return x, err
@@ -256,49 +256,49 @@ func readChannel(v *frame.Visit) (x channelOnPage, err error) {
 }
 
 // saveChannel creates or changes a channel. The answer to a new webhook shows its secret.
-func saveChannel(v *frame.Visit, f *frame.Form, x channelOnPage) error {
+func saveChannel(v *ui.Visit, f *ui.Form, x channelOnPage) error {
 	x.Form = f
 	compared := x.stored
 	if !x.Set {
 		compared = nil // all is sent
 	}
 	after := &wire.AlertSettings{}
-	return v.Save(frame.Saving{Form: f, Stored: x.stored, Body: channelFields(x.ChannelKind).Changes(f, compared),
+	return v.Save(ui.Saving{Form: f, Stored: x.stored, Body: channelFields(x.ChannelKind).Changes(f, compared),
 		Call: "PATCH /v1/alerts", Out: after, Back: alertChannelsPath, Again: x.show(v), Then: x.saved(v, after)})
 }
 
 // show returns what shows the page of the channels.
-func (x channelOnPage) show(v *frame.Visit) func() error {
+func (x channelOnPage) show(v *ui.Visit) func() error {
 	return func() error { return v.Page("alert-channels", x.channelsPage) }
 }
 
 // rotateChannel makes a new secret of the webhook and shows it once.
-func rotateChannel(v *frame.Visit, f *frame.Form, x channelOnPage) error {
+func rotateChannel(v *ui.Visit, f *ui.Form, x channelOnPage) error {
 	if !x.Signed || !x.Set {
 		return web.Missing("This channel has no secret.")
 	}
-	return changeChannel(v, f, x, frame.Object{"rotate_secret": true})
+	return changeChannel(v, f, x, ui.Object{"rotate_secret": true})
 }
 
 // removeChannel removes a channel: it gets no more alerts.
-func removeChannel(v *frame.Visit, f *frame.Form, x channelOnPage) error {
+func removeChannel(v *ui.Visit, f *ui.Form, x channelOnPage) error {
 	return changeChannel(v, f, x, nil)
 }
 
 // changeChannel changes a channel without its form.
-func changeChannel(v *frame.Visit, f *frame.Form, x channelOnPage, change any) error {
+func changeChannel(v *ui.Visit, f *ui.Form, x channelOnPage, change any) error {
 	x.Form.Nonce = f.Nonce
 	after := &wire.AlertSettings{}
-	body := frame.Object{"channels": frame.Object{string(x.Kind): change}}
+	body := ui.Object{"channels": ui.Object{string(x.Kind): change}}
 	return v.Ask("PATCH /v1/alerts", x.Form, body, after, x.show(v), x.saved(v, after))
 }
 
 // saved returns what shows the secret of a channel if the answer has it, and warnings.
-func (x channelOnPage) saved(v *frame.Visit, after *wire.AlertSettings) func() error {
+func (x channelOnPage) saved(v *ui.Visit, after *wire.AlertSettings) func() error {
 	return func() error {
 		p := newChannelsPage(after)
 		stored, _ := after.Channels[x.Kind].(map[string]any)
-		if p.Secret = frame.TextOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
+		if p.Secret = ui.TextOfJSON(stored["secret"]); p.Secret == "" && len(after.Warnings) == 0 {
 			return v.Redirect(alertChannelsPath, "Saved")
 		}
 		return v.Page("alert-channels", p)
@@ -306,7 +306,7 @@ func (x channelOnPage) saved(v *frame.Visit, after *wire.AlertSettings) func() e
 }
 
 // testChannels sends a test to every channel and shows each result.
-func testChannels(v *frame.Visit, f *frame.Form, s *wire.AlertSettings) error {
+func testChannels(v *ui.Visit, f *ui.Form, s *wire.AlertSettings) error {
 	var result wire.AlertTestResult
 	if err := v.Do("POST /v1/alerts/test", f, nil, &result); err != nil {
 		return err

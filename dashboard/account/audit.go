@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 )
 
 const auditPath = "/app/audit"
@@ -31,27 +31,27 @@ func (e *auditEntry) shown() int { return min(len(e.Changes), maxShownChanges) }
 
 // EntityPath is the page of the changed entity; empty if it has none of its own.
 func (e *auditEntry) EntityPath() string {
-	if k := frame.KindOf(e.Entity.ID); k == nil || k.Page == frame.EventsPath || k.Page == frame.ReplaysPath {
+	if k := ui.ResourceOf(e.Entity.ID); k == nil || k.Page == ui.EventsPath || k.Page == ui.ReplaysPath {
 		return ""
 	}
-	return frame.PageOf(e.Entity.ID)
+	return ui.PageOf(e.Entity.ID)
 }
 
 // auditPage is the data of the list: the filters offer names for the ids that they take.
 type auditPage struct {
-	*frame.FilteredList[*auditEntry]
-	Actors, Endpoints []frame.Option
+	*ui.FilteredList[*auditEntry]
+	Actors, Endpoints []ui.Option
 }
 
 // listAudit shows who changed what, newest first.
-func listAudit(v *frame.Visit) error {
-	p, err := frame.ListRows[*auditEntry](v, "/v1/audit", auditPath, auditFilters)
+func listAudit(v *ui.Visit) error {
+	p, err := ui.ListRows[*auditEntry](v, "/v1/audit", auditPath, auditFilters)
 	if err != nil {
 		return err
 	}
 	for _, x := range p.Rows {
 		x.EntityName = v.EndpointName(x.Entity.ID)
 	}
-	p.CSV = frame.CSVLink("audit", p.Filters.Values)
-	return v.Page("audit", auditPage{p, v.ActorChoices(), frame.NewEndpointChoices(v, "").Endpoints})
+	p.CSV = ui.CSVLink("audit", p.Filters.Values)
+	return v.Page("audit", auditPage{p, v.ActorChoices(), ui.NewEndpointChoices(v, "").Endpoints})
 }

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/web"
@@ -19,7 +19,7 @@ import (
 const maxNext = 1200
 
 // toIssuer begins a sign-in at the OpenID Connect issuer, or the confirmation of an open session.
-func toIssuer(v *frame.Visit) error {
+func toIssuer(v *ui.Visit) error {
 	switch {
 	case v.Deps.OIDC == nil:
 		return web.Missing("Nobody signs in here by an issuer.")
@@ -42,7 +42,7 @@ func toIssuer(v *frame.Visit) error {
 
 // fromIssuer ends a sign-in at the issuer, which has sent the browser back. It is a GET that signs somebody in: the
 // cookie of the same browser says that it was begun here.
-func fromIssuer(v *frame.Visit) error {
+func fromIssuer(v *ui.Visit) error {
 	client, answer := v.Deps.OIDC, v.R.URL.Query()
 	if client == nil {
 		return web.Missing("Nobody signs in here by an issuer.")
@@ -78,7 +78,7 @@ func fromIssuer(v *frame.Visit) error {
 
 // refuseIdentity ends the sessions of a person whom the issuer admits no more, and says on the sign-in page what the
 // person can do. The log has the details.
-func refuseIdentity(v *frame.Visit, who config.Identity, refused *oidc.Refusal) error {
+func refuseIdentity(v *ui.Visit, who config.Identity, refused *oidc.Refusal) error {
 	if v.Deps.OIDC.Mentions(refused) {
 		v.Deps.Log.LogAttrs(v.R.Context(), slog.LevelWarn, "refused a sign-in by OpenID Connect",
 			slog.String("reason", refused.Error()), slog.String("subject", who.Subject),
@@ -95,7 +95,7 @@ func refuseIdentity(v *frame.Visit, who config.Identity, refused *oidc.Refusal) 
 	v.Person = nil // of the page
 	p := newSignInPage(v)
 	p.Error = cmp.Or(map[string]string{
-		oidc.NotBegun: "This sign-in was not begun in this browser under " + frame.URL(v.Config.BaseURL, v.Config.Host) +
+		oidc.NotBegun: "This sign-in was not begun in this browser under " + ui.URL(v.Config.BaseURL, v.Config.Host) +
 			", was finished before, or took longer than 10 minutes. Begin it again.",
 		oidc.Declined: p.Issuer + " has not signed you in.",
 		oidc.BadEmail: p.Issuer + " has not verified an email address of yours.",

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
@@ -27,19 +27,19 @@ func (k keyRow) Revocable() bool { return k.RevokedAt.IsZero() && !k.Expired }
 // keysPage is the data of the page of API keys.
 type keysPage struct {
 	Keys      []keyRow
-	Pager     frame.Pager
+	Pager     ui.Pager
 	Active    int  // how many keys work now
 	NoUses    bool // the store, which has the uses, does not answer
-	Form      *frame.Form
-	Lifetimes []frame.Option
+	Form      *ui.Form
+	Lifetimes []ui.Option
 	BaseURL   string
-	frame.MadeKey
+	ui.MadeKey
 }
 
 // showKeys shows the API keys and, to a writer, the form for a new one, even while the store is unavailable: somebody
 // may have to revoke a key just then.
-func showKeys(v *frame.Visit, f *frame.Form, made frame.MadeKey) error {
-	p := &keysPage{Form: f, Lifetimes: frame.Lifetimes, BaseURL: v.Config.BaseURL, MadeKey: made}
+func showKeys(v *ui.Visit, f *ui.Form, made ui.MadeKey) error {
+	p := &keysPage{Form: f, Lifetimes: ui.Lifetimes, BaseURL: v.Config.BaseURL, MadeKey: made}
 	now := v.Now()
 	var ended []keyRow
 	for _, k := range v.Deps.Control.Keys(v.Person.Account) {
@@ -52,13 +52,13 @@ func showKeys(v *frame.Visit, f *frame.Form, made frame.MadeKey) error {
 		}
 	}
 	p.Active = len(p.Keys)
-	p.Keys, p.Pager = frame.Paginate(v, frame.KeysPath, append(p.Keys, ended...)) // newest first among each
+	p.Keys, p.Pager = ui.Paginate(v, ui.KeysPath, append(p.Keys, ended...)) // newest first among each
 	addUses(v, p)
 	return v.Page("keys", p)
 }
 
 // addUses adds the last uses to the keys of a page.
-func addUses(v *frame.Visit, p *keysPage) {
+func addUses(v *ui.Visit, p *keysPage) {
 	if len(p.Keys) == 0 {
 		return
 	}
@@ -79,7 +79,7 @@ func addUses(v *frame.Visit, p *keysPage) {
 }
 
 // revokeKey revokes an API key, whose name the person has typed.
-func revokeKey(v *frame.Visit) error {
+func revokeKey(v *ui.Visit) error {
 	all := v.Deps.Control.Keys(v.Person.Account)
 	i := slices.IndexFunc(all, func(k *config.Key) bool { return k.ID == v.Vars["key"] })
 	if i < 0 {
@@ -88,10 +88,10 @@ func revokeKey(v *frame.Visit) error {
 	k := all[i]
 	if strings.TrimSpace(v.Values.Get("confirm")) != k.Name {
 		v.Status = http.StatusBadRequest
-		return showKeys(v, frame.ScopeForm("To revoke a key, type its name. Nothing was revoked."), frame.MadeKey{})
+		return showKeys(v, ui.ScopeForm("To revoke a key, type its name. Nothing was revoked."), ui.MadeKey{})
 	}
 	if err := v.Deps.Control.RevokeKey(v.R.Context(), k.ID); err != nil {
 		return err
 	}
-	return v.Redirect(frame.KeysPath, "Revoked. The key works on no node any more.")
+	return v.Redirect(ui.KeysPath, "Revoked. The key works on no node any more.")
 }

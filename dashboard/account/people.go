@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/web"
@@ -28,8 +28,8 @@ type personRow struct {
 // peoplePage is the data of the page of people.
 type peoplePage struct {
 	People []personRow
-	Pager  frame.Pager
-	Form   *frame.Form
+	Pager  ui.Pager
+	Form   *ui.Form
 	// Link is a one-time link, shown this once, for the person For.
 	Link        string
 	For         *config.User
@@ -45,11 +45,11 @@ type scopeQuestion struct {
 }
 
 // listPeople shows who may sign in and, to a writer, the form for an invitation.
-func listPeople(v *frame.Visit) error { return showPeople(v, &peoplePage{}) }
+func listPeople(v *ui.Visit) error { return showPeople(v, &peoplePage{}) }
 
 // showPeople shows who may sign in; without a form, that of a new invitation.
-func showPeople(v *frame.Visit, p *peoplePage) error {
-	p.Form = cmp.Or(p.Form, frame.ScopeForm(""))
+func showPeople(v *ui.Visit, p *peoplePage) error {
+	p.Form = cmp.Or(p.Form, ui.ScopeForm(""))
 	users := v.Deps.Control.Users()
 	writers := 0
 	for _, u := range users {
@@ -57,7 +57,7 @@ func showPeople(v *frame.Visit, p *peoplePage) error {
 			writers++
 		}
 	}
-	users, p.Pager = frame.Paginate(v, peoplePath, users)
+	users, p.Pager = ui.Paginate(v, peoplePath, users)
 	for _, u := range users {
 		p.People = append(p.People, personRow{
 			User: u, You: u.ID == v.Person.ID, LastWriter: u.IsLocalWriter() && writers == 1,
@@ -68,20 +68,20 @@ func showPeople(v *frame.Visit, p *peoplePage) error {
 }
 
 // refusePeople shows who may sign in, and why nothing was done.
-func refusePeople(v *frame.Visit, p *peoplePage) error {
+func refusePeople(v *ui.Visit, p *peoplePage) error {
 	v.Status = http.StatusBadRequest
 	return showPeople(v, p)
 }
 
 // addPerson invites a person and shows the one-time link.
-func addPerson(v *frame.Visit, f *frame.Form) error {
+func addPerson(v *ui.Visit, f *ui.Form) error {
 	token, u, err := v.Deps.Control.AddUser(v.R.Context(), strings.TrimSpace(f.Value("email")),
 		config.Scope(f.Value("scope")))
 	if errors.Is(err, config.ErrConflict) {
 		err = &entity.InvalidError{Param: "email",
 			Message: "already belongs to a person; reset that person for a new link"}
 	}
-	if v.Refused(f, frame.InvalidInput(err)) {
+	if v.Refused(f, ui.InvalidInput(err)) {
 		return showPeople(v, &peoplePage{Form: f})
 	} else if err != nil {
 		return err
@@ -91,14 +91,14 @@ func addPerson(v *frame.Visit, f *frame.Form) error {
 
 // resetPerson removes a person's password, ends the sessions and shows a new one-time link. The form names the state
 // that it was drawn from: sent twice, it makes one link.
-func resetPerson(v *frame.Visit, u *config.User) error {
+func resetPerson(v *ui.Visit, u *config.User) error {
 	rev, err := sentRevision(v)
 	if err != nil {
 		return err
 	}
 	token, u, err := v.Deps.Control.ResetUser(v.R.Context(), u.ID, rev)
 	if errors.Is(err, config.ErrConflict) {
-		return refusePeople(v, &peoplePage{Form: frame.ScopeForm("This person has changed since you opened the page, " +
+		return refusePeople(v, &peoplePage{Form: ui.ScopeForm("This person has changed since you opened the page, " +
 			"perhaps by the same form. Nothing was done; this is the present state. A one-time link that was made before is " +
 			"not shown again: reset the person for a new one.")})
 	} else if err != nil {
@@ -110,8 +110,8 @@ func resetPerson(v *frame.Visit, u *config.User) error {
 	return showLink(v, u, token)
 }
 
-func showLink(v *frame.Visit, u *config.User, token string) error {
-	p := &peoplePage{For: u, Link: frame.URL(v.Config.BaseURL, v.Config.Host) + linkPath + token}
+func showLink(v *ui.Visit, u *config.User, token string) error {
+	p := &peoplePage{For: u, Link: ui.URL(v.Config.BaseURL, v.Config.Host) + linkPath + token}
 	if u.Link != nil {
 		p.LinkExpires = u.Link.Expires
 	}
@@ -119,7 +119,7 @@ func showLink(v *frame.Visit, u *config.User, token string) error {
 }
 
 // sentRevision returns the revision of the person that the form was drawn from.
-func sentRevision(v *frame.Visit) (int64, error) {
+func sentRevision(v *ui.Visit) (int64, error) {
 	rev, err := strconv.ParseInt(v.Values.Get("version"), 10, 64)
 	if err != nil || rev <= 0 {
 		return 0, web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
@@ -129,7 +129,7 @@ func sentRevision(v *frame.Visit) (int64, error) {
 
 // setPersonScope changes what a person may do. If the person has changed since the form was drawn, the page shows the
 // present state and asks again.
-func setPersonScope(v *frame.Visit, u *config.User) error {
+func setPersonScope(v *ui.Visit, u *config.User) error {
 	rev, err := sentRevision(v)
 	if err != nil {
 		return err
@@ -151,23 +151,23 @@ func setPersonScope(v *frame.Visit, u *config.User) error {
 }
 
 // removePerson removes a person, whose address the caller has typed.
-func removePerson(v *frame.Visit, u *config.User) error {
+func removePerson(v *ui.Visit, u *config.User) error {
 	if typed, err := config.NormalizeEmail(v.Values.Get("confirm")); err != nil || typed != u.Email {
 		return refusePeople(v, &peoplePage{
-			Form: frame.ScopeForm("To remove a person, type the email address. Nobody was removed.")})
+			Form: ui.ScopeForm("To remove a person, type the email address. Nobody was removed.")})
 	}
 	if err := v.Deps.Control.RemoveUser(v.R.Context(), u.ID); err != nil {
 		return lastWriterError(err)
 	}
 	if u.ID == v.Person.ID {
 		v.DeleteCookie()
-		return v.Redirect(frame.SignInPath, "You have removed yourself.")
+		return v.Redirect(ui.SignInPath, "You have removed yourself.")
 	}
 	return v.Redirect(peoplePath, u.Email+" is removed, and signed out on every node.")
 }
 
 // endPersonSessions signs a person out everywhere.
-func endPersonSessions(v *frame.Visit, u *config.User) error {
+func endPersonSessions(v *ui.Visit, u *config.User) error {
 	if u.ID == v.Person.ID {
 		return signOutEverywhere(v)
 	}
@@ -178,7 +178,7 @@ func endPersonSessions(v *frame.Visit, u *config.User) error {
 }
 
 // personInPath returns the person that the path names.
-func personInPath(v *frame.Visit) (*config.User, error) {
+func personInPath(v *ui.Visit) (*config.User, error) {
 	users := v.Deps.Control.Users()
 	i := slices.IndexFunc(users, func(u *config.User) bool { return u.ID == v.Vars["person"] })
 	if i < 0 {

@@ -8,7 +8,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/oidc"
@@ -23,7 +23,7 @@ type signInPage struct {
 	BaseURL, Host string
 }
 
-func newSignInPage(v *frame.Visit) signInPage {
+func newSignInPage(v *ui.Visit) signInPage {
 	p := signInPage{Next: localPath(v.R.URL.Query().Get("next"))}
 	if v.Deps.OIDC != nil {
 		p.Issuer = v.Deps.OIDC.Host()
@@ -35,7 +35,7 @@ func newSignInPage(v *frame.Visit) signInPage {
 }
 
 // signInForm shows the sign-in page, or the page behind it to a person who is signed in.
-func signInForm(v *frame.Visit) error {
+func signInForm(v *ui.Visit) error {
 	p := newSignInPage(v)
 	if v.Person != nil {
 		return v.Redirect(p.Next, "")
@@ -44,7 +44,7 @@ func signInForm(v *frame.Visit) error {
 }
 
 // signIn checks the password and begins a session.
-func signIn(v *frame.Visit) error {
+func signIn(v *ui.Visit) error {
 	p := newSignInPage(v)
 	p.Next, p.Email = localPath(v.Values.Get("next")), strings.TrimSpace(v.Values.Get("email"))
 	email, err := config.NormalizeEmail(p.Email)
@@ -72,7 +72,7 @@ func signIn(v *frame.Visit) error {
 // withinSignInLimit calls verify, which verifies a password of the person with that email address or an answer of the
 // issuer with that host name, unless too many were wrong. The attempt is counted first and taken back if it was right
 // or was not verified: of passwords that are sent at the same time no more are verified than one after the other.
-func withinSignInLimit(v *frame.Visit, email string, verify func(context.Context) (*config.User, error)) (*config.User,
+func withinSignInLimit(v *ui.Visit, email string, verify func(context.Context) (*config.User, error)) (*config.User,
 	error) {
 	ctx, from := v.R.Context(), web.InfoOf(v.R).Client
 	if wait := v.Deps.SignInLimit.Claim(ctx, email, from); wait > 0 {
@@ -87,21 +87,21 @@ func withinSignInLimit(v *frame.Visit, email string, verify func(context.Context
 }
 
 // signOut ends this session.
-func signOut(v *frame.Visit) error {
+func signOut(v *ui.Visit) error {
 	if err := v.Deps.Control.EndSession(v.R.Context(), v.Person.ID, v.Session.ID, v.Session.Ends()); err != nil {
 		return err // the cookie stays, so that the person can try again
 	}
 	v.DeleteCookie()
-	return v.Redirect(frame.SignInPath, "You are signed out.")
+	return v.Redirect(ui.SignInPath, "You are signed out.")
 }
 
 // signOutEverywhere ends all sessions of the person, on every node.
-func signOutEverywhere(v *frame.Visit) error {
+func signOutEverywhere(v *ui.Visit) error {
 	if err := v.Deps.Control.EndSessions(v.R.Context(), v.Person.ID); err != nil {
 		return err
 	}
 	v.DeleteCookie()
-	return v.Redirect(frame.SignInPath, "You are signed out in all browsers.")
+	return v.Redirect(ui.SignInPath, "You are signed out in all browsers.")
 }
 
 // localPath returns next if it is a page of the dashboard, and otherwise the start page.
@@ -110,7 +110,7 @@ func localPath(next string) string {
 	switch {
 	case err != nil:
 	case path.Clean(u.Path) != u.Path, u.Path != startPath && !strings.HasPrefix(u.Path, startPath+"/"):
-	case strings.HasPrefix(u.Path, frame.SignInPath), strings.HasPrefix(u.Path, linkPath):
+	case strings.HasPrefix(u.Path, ui.SignInPath), strings.HasPrefix(u.Path, linkPath):
 	default:
 		return u.RequestURI() // path and query alone, escaped
 	}
@@ -123,20 +123,20 @@ const startPath = "/app"
 const linkPath = "/app/link/"
 
 // linkForm shows the page of a one-time link. Opening it uses nothing up: programs that preview links open them too.
-func linkForm(v *frame.Visit) error {
+func linkForm(v *ui.Visit) error {
 	hideToken(v)
 	return v.Page("link", nil)
 }
 
 // hideToken keeps the path, which holds the token, out of the Referer. Origin is sent, unlike with no-referrer.
-func hideToken(v *frame.Visit) { v.W.Header().Set("Referrer-Policy", "strict-origin") }
+func hideToken(v *ui.Visit) { v.W.Header().Set("Referrer-Policy", "strict-origin") }
 
 // redeemLink uses the link up and signs its person in, who then chooses a password.
-func redeemLink(v *frame.Visit) error {
+func redeemLink(v *ui.Visit) error {
 	hideToken(v)
 	person, err := v.Deps.Control.RedeemLink(v.R.Context(), v.Vars["token"])
 	if errors.Is(err, config.ErrLink) {
-		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: frame.CodeLink,
+		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: ui.CodeLink,
 			Message: "This link is unknown, was used before, or is older than 10 minutes."}
 	}
 	if err != nil {
@@ -145,20 +145,20 @@ func redeemLink(v *frame.Visit) error {
 	if err := v.BeginSession(person, 0); err != nil {
 		return err
 	}
-	return v.Redirect(frame.PasswordPath, "")
+	return v.Redirect(ui.PasswordPath, "")
 }
 
 const changePasswordPath = "/app/settings/password"
 
 // passwordPage is the data of a page where a person chooses a password.
 type passwordPage struct {
-	Form     *frame.Form
+	Form     *ui.Form
 	Min, Max int // length in bytes
 }
 
 // showPasswordForm shows a page where a person chooses a password, with the error of a field.
-func showPasswordForm(v *frame.Visit, page, param, message string) error {
-	f := frame.NewForm(nil, "")
+func showPasswordForm(v *ui.Visit, page, param, message string) error {
+	f := ui.NewForm(nil, "")
 	if f.Param, f.Error = param, message; message != "" && v.Status == http.StatusOK {
 		v.Status = http.StatusBadRequest
 	}
@@ -166,14 +166,14 @@ func showPasswordForm(v *frame.Visit, page, param, message string) error {
 }
 
 // setPassword sets a password that was entered twice, on a page, and begins a new session: all others end.
-func setPassword(v *frame.Visit, page, back, message string, set func(password string) (*config.User, error)) error {
+func setPassword(v *ui.Visit, page, back, message string, set func(password string) (*config.User, error)) error {
 	password := v.Values.Get("password")
 	if password != v.Values.Get("again") {
 		return showPasswordForm(v, page, "again", "The two passwords differ.")
 	}
 	person, err := set(password)
 	if invalid, ok := errors.AsType[*entity.InvalidError](err); ok {
-		return showPasswordForm(v, page, "password", frame.Sentence(invalid.Message))
+		return showPasswordForm(v, page, "password", ui.Sentence(invalid.Message))
 	}
 	switch {
 	case errors.Is(err, config.ErrNoPasswordChoice):
@@ -191,21 +191,21 @@ func setPassword(v *frame.Visit, page, back, message string, set func(password s
 }
 
 // passwordForm shows the page where a person chooses a password, to those who may.
-func passwordForm(v *frame.Visit) error {
+func passwordForm(v *ui.Visit) error {
 	if !v.Person.ChoosePassword {
 		return v.Redirect("/app", "")
 	}
 	return showPasswordForm(v, "password", "", "")
 }
 
-func choosePassword(v *frame.Visit) error {
+func choosePassword(v *ui.Visit) error {
 	return setPassword(v, "password", "/app", "Your password is set.", func(password string) (*config.User, error) {
 		return v.Deps.Control.SetPassword(v.R.Context(), v.Person.ID, password)
 	})
 }
 
 // changePasswordForm shows the page where a person replaces the password.
-func changePasswordForm(v *frame.Visit) error {
+func changePasswordForm(v *ui.Visit) error {
 	if v.Person.Issuer != "" {
 		return config.ErrIssued
 	}
@@ -213,7 +213,7 @@ func changePasswordForm(v *frame.Visit) error {
 }
 
 // changePassword replaces the password of a person who knows the current one.
-func changePassword(v *frame.Visit) error {
+func changePassword(v *ui.Visit) error {
 	const message = "Your password is changed. All other sessions have ended."
 	return setPassword(v, "change-password", changePasswordPath, message, func(password string) (*config.User, error) {
 		return withinSignInLimit(v, v.Person.Email, func(ctx context.Context) (*config.User, error) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 )
 
 const usagePath = "/app/usage"
@@ -29,8 +29,8 @@ type usageData struct {
 // endpointUse is the usage of one endpoint. Daily is nil for the usage of a month.
 type endpointUse struct {
 	wire.EndpointDays
-	Name string          `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
-	Line frame.Sparkline `json:"-"` // its last 30 days
+	Name string       `json:"-"` // empty: the endpoint was deleted, or is not among those that were read
+	Line ui.Sparkline `json:"-"` // its last 30 days
 }
 
 // Title is the name of the endpoint, or its id.
@@ -79,9 +79,9 @@ func (p *usagePage) Ended() bool { return p.month().Before(thisMonth(p.now)) }
 // CSV is the path of a list of the period as CSV.
 func (p *usagePage) CSV(name string) string {
 	if !p.Ended() {
-		return frame.CSVLink(name, nil)
+		return ui.CSVLink(name, nil)
 	}
-	return frame.CSVLink(name, url.Values{"period": {p.month().Format(periodLayout)}})
+	return ui.CSVLink(name, url.Values{"period": {p.month().Format(periodLayout)}})
 }
 
 // thisMonth returns the first moment of the month of now, in UTC.
@@ -91,26 +91,26 @@ func thisMonth(now time.Time) time.Time {
 }
 
 func monthPath(month time.Time) string {
-	return frame.WithQuery(usagePath, nil, "period", month.Format(periodLayout))
+	return ui.WithQuery(usagePath, nil, "period", month.Format(periodLayout))
 }
 
 // UsedPercent is the share of the allowance that is used, rounded down; empty without an allowance.
 func (u *usageData) UsedPercent() string {
-	if frame.Count(u.Allowance) == 0 {
+	if ui.Count(u.Allowance) == 0 {
 		return ""
 	}
 	return strconv.FormatInt(u.Events.Total*100 / *u.Allowance, 10) + "\u00a0%"
 }
 
 // Days is the usage of each day of the period.
-func (u *usageData) Days() *frame.BarChart {
-	rows := make([]frame.ChartRow, len(u.Daily))
+func (u *usageData) Days() *ui.BarChart {
+	rows := make([]ui.ChartRow, len(u.Daily))
 	for i, d := range u.Daily {
-		rows[i] = frame.ChartRow{Label: d.Date, Values: []int64{d.Received, d.Sent, d.Findings}, Path: eventsOfDay(d.Date)}
+		rows[i] = ui.ChartRow{Label: d.Date, Values: []int64{d.Received, d.Sent, d.Findings}, Path: eventsOfDay(d.Date)}
 	}
-	title := frame.Number(u.Events.Total) + " events and findings in " + frame.Plural(len(rows), "day", "days")
-	return frame.NewBarChart(title, "Day (UTC)",
-		[]frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}, {"Findings", frame.ColourWait}}, rows)
+	title := ui.Number(u.Events.Total) + " events and findings in " + ui.Plural(len(rows), "day", "days")
+	return ui.NewBarChart(title, "Day (UTC)",
+		[]ui.Series{{"Received", ui.ColourOK}, {"Sent", ui.ColourUse}, {"Findings", ui.ColourWait}}, rows)
 }
 
 // eventsOfDay is the list of the events of a day in UTC, such as 2026-08-21.
@@ -119,11 +119,11 @@ func eventsOfDay(date string) string {
 	if err != nil {
 		return ""
 	}
-	return frame.WithQuery(frame.EventsPath, nil, "since", date, "until", day.AddDate(0, 0, 1).Format(time.DateOnly))
+	return ui.WithQuery(ui.EventsPath, nil, "since", date, "until", day.AddDate(0, 0, 1).Format(time.DateOnly))
 }
 
 // LastDays is the chart of the last 30 days, of the chosen endpoint or of all.
-func (p *usagePage) LastDays() *frame.BarChart {
+func (p *usagePage) LastDays() *ui.BarChart {
 	if p.Chosen == nil {
 		last := usageData{Usage: wire.Usage{Daily: p.Last.Daily}}
 		for _, d := range last.Daily {
@@ -132,14 +132,14 @@ func (p *usagePage) LastDays() *frame.BarChart {
 		return last.Days()
 	}
 	uses := p.Last.daysOf(p.Chosen)
-	rows := make([]frame.ChartRow, len(uses))
+	rows := make([]ui.ChartRow, len(uses))
 	for i, d := range uses {
-		rows[i] = frame.ChartRow{Label: d.Date, Values: []int64{d.Received, d.Sent}, Path: eventsOfDay(d.Date)}
+		rows[i] = ui.ChartRow{Label: d.Date, Values: []int64{d.Received, d.Sent}, Path: eventsOfDay(d.Date)}
 	}
-	title := frame.Number(p.Chosen.Total) + " events of " + p.Chosen.Title() + " in " +
-		frame.Plural(len(rows), "day", "days")
-	c := frame.NewBarChart(title, "Day (UTC)",
-		[]frame.Series{{"Received", frame.ColourOK}, {"Sent", frame.ColourUse}}, rows)
+	title := ui.Number(p.Chosen.Total) + " events of " + p.Chosen.Title() + " in " +
+		ui.Plural(len(rows), "day", "days")
+	c := ui.NewBarChart(title, "Day (UTC)",
+		[]ui.Series{{"Received", ui.ColourOK}, {"Sent", ui.ColourUse}}, rows)
 	c.ID = "figures-days"
 	return c
 }
@@ -160,7 +160,7 @@ func (u *usageDaysData) daysOf(e *endpointUse) []wire.EndpointDay {
 
 // readLastDays reads the last 30 days into p, and draws a line for each endpoint. If they are unavailable, the page
 // stays without them.
-func readLastDays(v *frame.Visit, p *usagePage) error {
+func readLastDays(v *ui.Visit, p *usagePage) error {
 	last := &usageDaysData{}
 	if unavailable, err := v.TryGet("/v1/usage/daily", nil, last); err != nil || unavailable != "" {
 		return err
@@ -172,7 +172,7 @@ func readLastDays(v *frame.Visit, p *usagePage) error {
 		for _, d := range last.daysOf(e) {
 			values = append(values, float64(d.Total))
 		}
-		e.Line = frame.NewSparkline(e.Title()+", events a day in the last 30 days", values)
+		e.Line = ui.NewSparkline(e.Title()+", events a day in the last 30 days", values)
 		if e.EndpointID == v.R.URL.Query().Get("endpoint_id") {
 			p.Chosen = e
 		}
@@ -182,11 +182,11 @@ func readLastDays(v *frame.Visit, p *usagePage) error {
 
 // showUsage shows the usage of a month by day and endpoint; of the present one, too, what it will be at its end, and
 // the last 30 days.
-func showUsage(v *frame.Visit) error {
+func showUsage(v *ui.Visit) error {
 	p := usagePage{usageData: &usageData{}, now: v.Now()}
-	err := v.Get("/v1/usage", frame.FiltersOf(v.R.URL.Query(), periodFilter), p.usageData)
-	if frame.IsUnavailable(err) {
-		p.Unavailable, v.Status = frame.MessageOf(err), frame.StatusOf(err)
+	err := v.Get("/v1/usage", ui.FiltersOf(v.R.URL.Query(), periodFilter), p.usageData)
+	if ui.IsUnavailable(err) {
+		p.Unavailable, v.Status = ui.MessageOf(err), ui.StatusOf(err)
 		return v.Page("usage", &p)
 	} else if err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
@@ -43,20 +43,20 @@ const recoverSince = 24 * time.Hour
 // shownFailures is how many failures the page of a destination shows.
 const shownFailures = 5
 
-func newDestinationPage(e *model.Endpoint, d *model.Destination, f *frame.Form) *destinationPage {
+func newDestinationPage(e *model.Endpoint, d *model.Destination, f *ui.Form) *destinationPage {
 	p := &destinationPage{endpointPage: newEndpointPage(e), Destination: d}
 	p.Form = f
 	return p
 }
 
 // Self is the path of the destination's page.
-func (p *destinationPage) Self() string { return frame.DestinationPageOf(p.ID, p.Destination.ID) }
+func (p *destinationPage) Self() string { return ui.DestinationPageOf(p.ID, p.Destination.ID) }
 
 // Settings is the path of the form of its settings.
 func (p *destinationPage) Settings() string { return p.Self() + "/settings" }
 
 // Events is the path of the list of its events.
-func (p *destinationPage) Events() string { return frame.WithQuery(frame.EventsPath, p.about()) }
+func (p *destinationPage) Events() string { return ui.WithQuery(ui.EventsPath, p.about()) }
 
 // about selects the events that are delivered to it.
 func (p *destinationPage) about() url.Values {
@@ -64,7 +64,7 @@ func (p *destinationPage) about() url.Values {
 }
 
 // destinationFields are the settings of a destination.
-var destinationFields = append(frame.FieldTable{{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}},
+var destinationFields = append(ui.FieldTable{{ui.OptionalText, "name"}, {ui.TrimmedField, "url"}},
 	destinationGroup.table()...)
 
 // destinationGroup is the fields that a destination of every kind has.
@@ -78,8 +78,8 @@ func (p *destinationPage) Switches() settingGroup { return destinationGroup.numb
 
 // Fields of a destination that destinationBody reads one by one.
 var (
-	filterFields = frame.FieldTable{{frame.LineField, "filter.types"}, {frame.JSONField, "filter.body"}}
-	rateFields   = frame.FieldTable{{frame.NumberField, "rate_limit.per_second rate_limit.burst"}}
+	filterFields = ui.FieldTable{{ui.LineField, "filter.types"}, {ui.JSONField, "filter.body"}}
+	rateFields   = ui.FieldTable{{ui.NumberField, "rate_limit.per_second rate_limit.burst"}}
 )
 
 // destinationValues returns what the fields of a destination show. Their names are the API's parameters.
@@ -105,8 +105,8 @@ func newDestination() *model.Destination {
 }
 
 // destinationBody returns the members of a destination that a form changes, or what is wrong with it.
-func destinationBody(f *frame.Form, stored url.Values, d *model.Destination) (map[string]any, error) {
-	x := frame.NewEdit(f, stored)
+func destinationBody(f *ui.Form, stored url.Values, d *model.Destination) (map[string]any, error) {
+	x := ui.NewEdit(f, stored)
 	x.Set(destinationFields)
 	setRateLimit(x)
 	setSettings(x)
@@ -119,7 +119,7 @@ func destinationBody(f *frame.Form, stored url.Values, d *model.Destination) (ma
 	}
 	if x.Changed("filter.types", "filter.body") {
 		maps.Copy(x.Body, filterFields.All(f))
-		if len(frame.AsLines(x.Value("filter.types"))) == 0 && strings.TrimSpace(x.Value("filter.body")) == "" {
+		if len(ui.AsLines(x.Value("filter.types"))) == 0 && strings.TrimSpace(x.Value("filter.body")) == "" {
 			x.Body["filter"] = nil
 		}
 	}
@@ -133,7 +133,7 @@ func destinationBody(f *frame.Form, stored url.Values, d *model.Destination) (ma
 }
 
 // setRateLimit sets the rate limit. Without a burst it is that of one second.
-func setRateLimit(x *frame.Edit) {
+func setRateLimit(x *ui.Edit) {
 	const name = "rate_limit"
 	if !x.Changed(name+".per_second", name+".burst") {
 		return
@@ -143,11 +143,11 @@ func setRateLimit(x *frame.Edit) {
 		x.Body[name] = nil
 		return
 	}
-	x.Put(name+".per_second", frame.AsNumber(rate))
+	x.Put(name+".per_second", ui.AsNumber(rate))
 	n, err := strconv.ParseFloat(rate, 64)
 	switch {
 	case strings.TrimSpace(burst) != "":
-		x.Put(name+".burst", frame.AsNumber(burst))
+		x.Put(name+".burst", ui.AsNumber(burst))
 	case x.Stored.Get(name+".burst") != "" && err == nil && n > 0 && n <= 1e6:
 		x.Put(name+".burst", int(math.Ceil(n)))
 	}
@@ -156,14 +156,14 @@ func setRateLimit(x *frame.Edit) {
 // headersOf returns the headers in lines of the form Name: value, and null for the stored ones that are gone.
 func headersOf(text string, stored map[string]string) (map[string]any, error) {
 	headers := map[string]any{}
-	for i, line := range frame.AsLines(text) {
+	for i, line := range ui.AsLines(text) {
 		name, value, ok := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if _, twice := headers[name]; !ok || twice {
 			if twice {
-				return nil, frame.Fault("headers", "line %d repeats the header %s", i+1, name)
+				return nil, ui.Fault("headers", "line %d repeats the header %s", i+1, name)
 			}
-			return nil, frame.Fault("headers", "line %d must be a name, a colon and a value, such as X-Team: billing", i+1)
+			return nil, ui.Fault("headers", "line %d must be a name, a colon and a value, such as X-Team: billing", i+1)
 		}
 		headers[name] = strings.TrimSpace(value)
 	}
@@ -178,14 +178,14 @@ func headersOf(text string, stored map[string]string) (map[string]any, error) {
 }
 
 // newDestinationForm shows the form of a new destination.
-func newDestinationForm(v *frame.Visit, e *model.Endpoint) error {
+func newDestinationForm(v *ui.Visit, e *model.Endpoint) error {
 	values := destinationValues(newDestination())
 	values.Set("kind", v.R.URL.Query().Get("kind"))
-	return v.Page("destination", newDestinationPage(e, nil, frame.NewForm(values, "")))
+	return v.Page("destination", newDestinationPage(e, nil, ui.NewForm(values, "")))
 }
 
 // addDestination adds a destination and shows its signing secret, once.
-func addDestination(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+func addDestination(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 	d := &model.Destination{}
 	body, err := destinationBody(f, destinationValues(newDestination()), newDestination())
 	if err == nil {
@@ -199,20 +199,20 @@ func addDestination(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 }
 
 // showSecret shows the signing secret of one destination.
-func showSecret(v *frame.Visit, e *model.Endpoint, d *model.Destination, title string) error {
+func showSecret(v *ui.Visit, e *model.Endpoint, d *model.Destination, title string) error {
 	p := newEndpointPage(e)
 	p.Warnings = d.Warnings
 	return v.Page("endpoint-created", created{endpointPage: p, Title: title, Secrets: []model.Destination{*d},
-		Repeated: v.Replayed, Next: frame.DestinationPageOf(e.ID, d.ID), NextText: "Go on to the destination"})
+		Repeated: v.Replayed, Next: ui.DestinationPageOf(e.ID, d.ID), NextText: "Go on to the destination"})
 }
 
 // showSettings shows the form of the settings of a destination.
-func showSettings(v *frame.Visit, at place) error {
-	return v.Page("destination", newDestinationPage(at.e, at.d, frame.EditForm(destinationValues(at.d))))
+func showSettings(v *ui.Visit, at place) error {
+	return v.Page("destination", newDestinationPage(at.e, at.d, ui.EditForm(destinationValues(at.d))))
 }
 
 // showDestination shows the traffic of one destination.
-func showDestination(v *frame.Visit, at place) error {
+func showDestination(v *ui.Visit, at place) error {
 	traffic, err := readTraffic(v)
 	if err != nil {
 		return err
@@ -221,8 +221,8 @@ func showDestination(v *frame.Visit, at place) error {
 	now, about := v.Now().UTC(), p.about()
 	p.Traffic = traffic.of(at.d, now)
 	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), about, now, p.Traffic),
-		FailedPath: frame.WithQuery(frame.EventsPath, about, "status", failedStatuses),
-		RecoverPath: frame.WithQuery(frame.NewRecoveryPath, about, "since",
+		FailedPath: ui.WithQuery(ui.EventsPath, about, "status", failedStatuses),
+		RecoverPath: ui.WithQuery(ui.NewRecoveryPath, about, "since",
 			now.Add(-recoverSince).Truncate(time.Minute).Format(time.RFC3339))}
 	if p.All.Backlog, err = readBacklog(v, about, at.d); err != nil {
 		return err
@@ -248,7 +248,7 @@ func showDestination(v *frame.Visit, at place) error {
 }
 
 // DestinationStatus is the state of the destination, with what its requests of the last hour say of it.
-func (p *destinationPage) DestinationStatus() frame.Status {
+func (p *destinationPage) DestinationStatus() ui.Status {
 	if p.Traffic != nil {
 		return p.Traffic.Status()
 	}
@@ -270,7 +270,7 @@ func (p *destinationPage) DestinationState() string {
 }
 
 // saveDestination saves the settings of a destination.
-func saveDestination(v *frame.Visit, f *frame.Form, at place) error {
+func saveDestination(v *ui.Visit, f *ui.Form, at place) error {
 	stored, p := destinationValues(at.d), newDestinationPage(at.e, at.d, f)
 	p.Open = true
 	again := func() error { return v.Page("destination", p) }
@@ -282,21 +282,21 @@ func saveDestination(v *frame.Visit, f *frame.Form, at place) error {
 		return again()
 	}
 	after := &model.Destination{}
-	return v.Save(frame.Saving{Form: f, Stored: stored, Body: body, Call: "PATCH " + destinationAPI, Out: after,
+	return v.Save(ui.Saving{Form: f, Stored: stored, Body: body, Call: "PATCH " + destinationAPI, Out: after,
 		Back: p.Settings(), Again: again, Then: func() error {
 			if len(after.Warnings) == 0 {
 				return v.Redirect(p.Settings(), "Saved")
 			}
-			p = newDestinationPage(at.e, after, frame.EditForm(destinationValues(after)))
+			p = newDestinationPage(at.e, after, ui.EditForm(destinationValues(after)))
 			p.Warnings = after.Warnings
 			return again()
 		}})
 }
 
 // rotateSecret gives a destination another signing secret and shows it, once.
-func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
+func rotateSecret(v *ui.Visit, f *ui.Form, at place) error {
 	after := &model.Destination{}
-	body := frame.Object{"overlap_seconds": frame.AsNumber(f.Value("overlap_seconds"))}
+	body := ui.Object{"overlap_seconds": ui.AsNumber(f.Value("overlap_seconds"))}
 	if algorithm := f.Value("algorithm"); algorithm != "" {
 		body["algorithm"] = algorithm
 	}
@@ -307,11 +307,11 @@ func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
 }
 
 // removeDestination removes a destination from its endpoint.
-func removeDestination(v *frame.Visit, f *frame.Form, at place) error {
+func removeDestination(v *ui.Visit, f *ui.Form, at place) error {
 	if err := v.Do("DELETE "+destinationAPI, f, nil, nil); err != nil {
 		return err
 	}
-	return v.Redirect(at.e.Path(), "Removed "+frame.Truncate(at.d.Title(), 100))
+	return v.Redirect(at.e.Path(), "Removed "+ui.Truncate(at.d.Title(), 100))
 }
 
 // purgePage is the data of the page that asks before open deliveries are ended.
@@ -329,9 +329,9 @@ const maxCountedPages = 10
 // Count is the number of open deliveries in words.
 func (p *purgePage) Count() string {
 	if p.More {
-		return "more than " + frame.Plural(p.Open, "delivery", "deliveries")
+		return "more than " + ui.Plural(p.Open, "delivery", "deliveries")
 	}
-	return frame.Plural(p.Open, "delivery", "deliveries")
+	return ui.Plural(p.Open, "delivery", "deliveries")
 }
 
 // Nothing reports whether it is certain that no delivery is open.
@@ -341,7 +341,7 @@ func (p *purgePage) Nothing() bool { return p.Unavailable == "" && p.Open == 0 &
 var localTime = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$`)
 
 // purgeTime returns the time in a form as the API takes it.
-func purgeTime(f *frame.Form) string {
+func purgeTime(f *ui.Form) string {
 	before := strings.TrimSpace(f.Value("before"))
 	if localTime.MatchString(before) {
 		before += ":00Z"
@@ -350,12 +350,12 @@ func purgeTime(f *frame.Form) string {
 }
 
 // confirmPurge counts the deliveries that a purge would end. It ends none.
-func confirmPurge(v *frame.Visit, at place) error {
-	return showPurge(v, at, frame.NewForm(url.Values{"before": {v.R.URL.Query().Get("before")}}, ""))
+func confirmPurge(v *ui.Visit, at place) error {
+	return showPurge(v, at, ui.NewForm(url.Values{"before": {v.R.URL.Query().Get("before")}}, ""))
 }
 
 // showPurge shows the number of deliveries that the form ends, and asks.
-func showPurge(v *frame.Visit, at place, f *frame.Form) error {
+func showPurge(v *ui.Visit, at place, f *ui.Form) error {
 	p := &purgePage{destinationPage: newDestinationPage(at.e, at.d, f), Before: purgeTime(f)}
 	if f.Error == "" {
 		if err := p.count(v); err != nil {
@@ -366,19 +366,19 @@ func showPurge(v *frame.Visit, at place, f *frame.Form) error {
 }
 
 // count counts the open deliveries of the events that were received before the time of the form.
-func (p *purgePage) count(v *frame.Visit) error {
+func (p *purgePage) count(v *ui.Visit) error {
 	query := url.Values{"destination_id": {p.Destination.ID}, "status": {waitingStatuses},
 		"limit": {"100"}}
 	if p.Before != "" {
 		query.Set("until", p.Before)
 	}
 	for range maxCountedPages {
-		list, err := frame.ReadRows[model.EventRow](v, "/v1/events", query)
-		if frame.IsUnavailable(err) || frame.StatusOf(err) == http.StatusTooManyRequests {
-			p.Unavailable = frame.MessageOf(err)
+		list, err := ui.ReadRows[model.EventRow](v, "/v1/events", query)
+		if ui.IsUnavailable(err) || ui.StatusOf(err) == http.StatusTooManyRequests {
+			p.Unavailable = ui.MessageOf(err)
 			return nil
 		}
-		if x, ok := frame.BadRequest(err); ok {
+		if x, ok := ui.BadRequest(err); ok {
 			x.Param, p.Form.ReadOnly = "before", true
 			v.Status = p.Form.SetError(x)
 			return nil
@@ -401,14 +401,14 @@ func (p *purgePage) count(v *frame.Visit) error {
 }
 
 // purgeDestination ends the open deliveries of a destination.
-func purgeDestination(v *frame.Visit, f *frame.Form, at place) error {
+func purgeDestination(v *ui.Visit, f *ui.Form, at place) error {
 	body := map[string]any{}
 	if before := purgeTime(f); before != "" {
 		body["before"] = before
 	}
 	f.Refused = "Not purged"
 	return v.Ask("POST "+destinationAPI+"/purge", f, body, nil, func() error { return showPurge(v, at, f) },
-		frame.Opens(v, frame.DestinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped."))
+		ui.Opens(v, ui.DestinationPageOf(at.e.ID, at.d.ID), "Purged. Open deliveries end as skipped."))
 }
 
 // place is a destination with its endpoint.
@@ -419,14 +419,14 @@ type place struct {
 
 // readDestination reads the endpoint and the destination in the path. A destination that does not exist is a
 // [*web.Error].
-func readDestination(v *frame.Visit) (place, error) {
+func readDestination(v *ui.Visit) (place, error) {
 	e, err := readEndpoint(v)
 	if err != nil {
 		return place{}, err
 	}
 	d := e.Destination(v.Vars["destination"])
 	if d == nil {
-		return place{}, frame.NoDestination(e.Name)
+		return place{}, ui.NoDestination(e.Name)
 	}
 	return place{e, d}, nil
 }

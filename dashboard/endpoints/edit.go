@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/notify"
@@ -25,7 +25,7 @@ import (
 type endpointForm struct {
 	page, tab string // name of the template, and path of the page below that of the endpoint
 	values    func(*model.Endpoint) url.Values
-	body      func(*frame.Form, url.Values, *model.Endpoint) map[string]any
+	body      func(*ui.Form, url.Values, *model.Endpoint) map[string]any
 }
 
 var (
@@ -34,12 +34,12 @@ var (
 )
 
 // show shows the page with the stored values.
-func (x endpointForm) show(v *frame.Visit, e *model.Endpoint) error {
-	return x.draw(v, e, frame.EditForm(x.values(e)))
+func (x endpointForm) show(v *ui.Visit, e *model.Endpoint) error {
+	return x.draw(v, e, ui.EditForm(x.values(e)))
 }
 
 // draw shows the page with a form.
-func (x endpointForm) draw(v *frame.Visit, e *model.Endpoint, f *frame.Form) error {
+func (x endpointForm) draw(v *ui.Visit, e *model.Endpoint, f *ui.Form) error {
 	p := newEndpointPage(e)
 	p.Tab, p.Form, p.Choices = e.Path()+x.tab, f, settingsChoices(verifyNothing)
 	p.Open, p.Warnings = f.Param == "confirm", e.Warnings
@@ -47,10 +47,10 @@ func (x endpointForm) draw(v *frame.Visit, e *model.Endpoint, f *frame.Form) err
 }
 
 // save saves the form and shows its page again if it is stale, rejected, or saved with warnings.
-func (x endpointForm) save(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+func (x endpointForm) save(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 	stored, after, back := x.values(e), &model.Endpoint{}, e.Path()+x.tab
 	e.Warnings = nil
-	return v.Save(frame.Saving{Form: f, Stored: stored, Body: x.body(f, stored, e), Call: "PATCH " + endpointAPI,
+	return v.Save(ui.Saving{Form: f, Stored: stored, Body: x.body(f, stored, e), Call: "PATCH " + endpointAPI,
 		Out: after, Back: back, Again: func() error { return x.draw(v, e, f) }, Then: func() error {
 			if len(after.Warnings) > 0 {
 				return x.show(v, after)
@@ -60,34 +60,34 @@ func (x endpointForm) save(v *frame.Visit, f *frame.Form, e *model.Endpoint) err
 }
 
 // verifyNothing is the choice not to verify signatures.
-var verifyNothing = frame.Option{Value: modeOff, Text: "Do not verify",
+var verifyNothing = ui.Option{Value: modeOff, Text: "Do not verify",
 	Hint: "Anyone who knows the ingest URL can send events."}
 
 // rotateURL gives the endpoint another ingest URL.
-func rotateURL(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
-	body := frame.Object{"overlap_seconds": frame.AsNumber(f.Value("overlap_seconds"))}
+func rotateURL(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
+	body := ui.Object{"overlap_seconds": ui.AsNumber(f.Value("overlap_seconds"))}
 	if err := v.Do("POST "+endpointAPI+"/rotate-token", f, body, nil); err != nil {
 		return err
 	}
 	message := "The ingest URL is new. The old one has ended."
 	if n, err := strconv.ParseFloat(f.Value("overlap_seconds"), 64); err == nil && n > 0 {
-		message = "The ingest URL is new. The old one works for " + frame.DurationText(n) + " more."
+		message = "The ingest URL is new. The old one works for " + ui.DurationText(n) + " more."
 	}
 	return v.Redirect(e.Path(), message)
 }
 
 // deleteEndpoint deletes the endpoint in the path if its name was typed.
-func deleteEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
-	if strings.TrimSpace(f.Value("confirm")) != strings.TrimSpace(frame.Plain(e.Name)) {
-		shown := frame.EditForm(settingsValues(e))
-		v.Refused(shown, frame.Fault("confirm", "The endpoint was not deleted: the name differs from %s",
-			frame.Plain(e.Name)))
+func deleteEndpoint(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
+	if strings.TrimSpace(f.Value("confirm")) != strings.TrimSpace(ui.Plain(e.Name)) {
+		shown := ui.EditForm(settingsValues(e))
+		v.Refused(shown, ui.Fault("confirm", "The endpoint was not deleted: the name differs from %s",
+			ui.Plain(e.Name)))
 		return settingsForm.draw(v, e, shown)
 	}
 	if err := v.Do("DELETE "+endpointAPI, f, nil, nil); err != nil {
 		return err
 	}
-	return v.Redirect(frame.EndpointsPath, "Endpoint deleted. Its events stay listed until their retention ends.")
+	return v.Redirect(ui.EndpointsPath, "Endpoint deleted. Its events stay listed until their retention ends.")
 }
 
 // ProviderSigns reports whether the provider signs its requests.
@@ -97,7 +97,7 @@ func (p *endpointPage) ProviderSigns() bool {
 }
 
 // Confirm is the form that deletes the endpoint.
-func (p *endpointPage) Confirm() *frame.Form {
+func (p *endpointPage) Confirm() *ui.Form {
 	if p.Form != nil && p.Form.Param == "confirm" {
 		return p.Form
 	}
@@ -112,7 +112,7 @@ type newEndpoint struct {
 }
 
 // newEndpointForm shows the providers, and when one is chosen its form.
-func newEndpointForm(v *frame.Visit) error {
+func newEndpointForm(v *ui.Visit) error {
 	p := newEndpoint{Presets: verify.Listed(), endpointPage: &endpointPage{}}
 	provider := v.R.URL.Query().Get("provider")
 	if provider == "" {
@@ -125,15 +125,15 @@ func newEndpointForm(v *frame.Visit) error {
 	if p.Preset.SecretIsOurs {
 		values.Set(useGenerated, "true")
 	}
-	p.show(frame.NewForm(values, ""))
+	p.show(ui.NewForm(values, ""))
 	return v.Page("endpoint-new", p)
 }
 
 // show makes the page show a form.
-func (p *newEndpoint) show(f *frame.Form) {
+func (p *newEndpoint) show(f *ui.Form) {
 	offerSecret(f, p.Preset)
 	p.Endpoint, p.Form = newSettings(p.Preset), f
-	p.Choices = settingsChoices(frame.Option{Value: modeOff, Text: "Do not verify yet", Hint: "For a provider " +
+	p.Choices = settingsChoices(ui.Option{Value: modeOff, Text: "Do not verify yet", Hint: "For a provider " +
 		"that shows its secret only once it has the URL: the next page asks for it. Until then anyone who knows the ingest " +
 		"URL can send events."})
 	inFront := strings.Fields("name destinations store_only verification.secret verification.mode " +
@@ -166,7 +166,7 @@ func newProviderSecret() string {
 }
 
 // offerSecret puts a random secret into a form that has none: a page that was left has lost it.
-func offerSecret(f *frame.Form, p *verify.Scheme) {
+func offerSecret(f *ui.Form, p *verify.Scheme) {
 	if p.SecretIsOurs && f.Value(generatedSecret) == "" {
 		f.Values.Set(generatedSecret, newProviderSecret())
 	}
@@ -174,7 +174,7 @@ func offerSecret(f *frame.Form, p *verify.Scheme) {
 
 // takeGenerated puts the random secret into a form that asks for it, and returns it. A secret that was entered is used
 // instead, and none is needed where signatures are not verified.
-func takeGenerated(f *frame.Form) string {
+func takeGenerated(f *ui.Form) string {
 	secret := f.Value(generatedSecret)
 	if f.Value(useGenerated) != "true" || secret == "" || f.Value("verification.secret") != "" ||
 		f.Value("verification.mode") == modeOff {
@@ -200,7 +200,7 @@ type created struct {
 }
 
 // createEndpoint creates an endpoint and shows the signing secrets of its destinations, once.
-func createEndpoint(v *frame.Visit, f *frame.Form) error {
+func createEndpoint(v *ui.Visit, f *ui.Form) error {
 	p := newEndpoint{Presets: verify.Listed(), Preset: presetOf(f.Value("provider")), endpointPage: &endpointPage{}}
 	if p.Preset == nil {
 		return web.Invalid("", "The form names no provider. Open the page again and choose one.")
@@ -227,21 +227,21 @@ func createEndpoint(v *frame.Visit, f *frame.Form) error {
 
 // unusableSecret says why a new endpoint would not verify signatures although nobody has chosen that, nil if it would:
 // a page that is shown again has lost the secret that was entered.
-func unusableSecret(f *frame.Form, p *verify.Scheme) error {
+func unusableSecret(f *ui.Form, p *verify.Scheme) error {
 	given, off := f.Value("verification.secret") != "", f.Value("verification.mode") == modeOff
 	switch {
 	case !p.Signs() || given != off:
 		return nil
 	case off:
-		return frame.Fault("verification.mode", "With a secret choose enforce or observe, or leave the secret empty")
+		return ui.Fault("verification.mode", "With a secret choose enforce or observe, or leave the secret empty")
 	}
-	return frame.Fault("verification.secret", "The secret is missing. Enter it, or choose Do not verify yet")
+	return ui.Fault("verification.secret", "The secret is missing. Enter it, or choose Do not verify yet")
 }
 
 // newDestinations are the destinations of a new endpoint, one a line, disabled if it only stores events.
-func newDestinations(f *frame.Form) []any {
+func newDestinations(f *ui.Form) []any {
 	all := []any{}
-	for _, address := range frame.AsLines(f.Value("destinations")) {
+	for _, address := range ui.AsLines(f.Value("destinations")) {
 		if f.Value("store_only") == "true" {
 			all = append(all, map[string]any{"url": address, "enabled": false})
 		} else {
@@ -254,9 +254,9 @@ func newDestinations(f *frame.Form) []any {
 // nameLine makes an error at a destination name the line of the field that holds all of them.
 func nameLine(err error) error {
 	const list = "destinations["
-	if e, ok := errors.AsType[*frame.APIError](err); ok && strings.HasPrefix(e.Param, list) {
+	if e, ok := errors.AsType[*ui.APIError](err); ok && strings.HasPrefix(e.Param, list) {
 		index, _, _ := strings.Cut(e.Param[len(list):], "]")
-		e.Param, e.Message = "destinations", "line "+frame.LineNumber(index)+": "+e.Message
+		e.Param, e.Message = "destinations", "line "+ui.LineNumber(index)+": "+e.Message
 	}
 	return err
 }
@@ -273,12 +273,12 @@ func presetOf(provider string) *verify.Scheme {
 const modeOff = "off"
 
 // settingsFields are the settings of an endpoint.
-var settingsFields = append(frame.FieldTable{
-	{frame.TextField, "name provider validate response.content_type response.body"},
-	{frame.OptionalText, "description type_source alerts.muted_until"},
-	{frame.Checkbox, "scan_payloads alerts.enabled"},
-	{frame.NumberField, "response.status"},
-	{frame.OptionalNumber, "ingest_limit.events_per_second ingest_limit.bytes_per_second alerts.consecutive_failures " +
+var settingsFields = append(ui.FieldTable{
+	{ui.TextField, "name provider validate response.content_type response.body"},
+	{ui.OptionalText, "description type_source alerts.muted_until"},
+	{ui.Checkbox, "scan_payloads alerts.enabled"},
+	{ui.NumberField, "response.status"},
+	{ui.OptionalNumber, "ingest_limit.events_per_second ingest_limit.bytes_per_second alerts.consecutive_failures " +
 		"alerts.failure_rate_percent"},
 }, stateGroup.table()...)
 
@@ -289,17 +289,17 @@ var stateGroup = groupOf[config.EndpointSettings]("")
 func (p *endpointPage) StateFields() settingGroup { return stateGroup.in(p.Form, false) }
 
 // dedupFields are the settings of the search for duplicates.
-var dedupFields = frame.FieldTable{{frame.TextField, "dedup.key"}, {frame.NumberField, "dedup.window_seconds"}}
+var dedupFields = ui.FieldTable{{ui.TextField, "dedup.key"}, {ui.NumberField, "dedup.window_seconds"}}
 
 // signatureTexts are the settings of a configurable signature.
-var signatureTexts = frame.FieldTable{{frame.TextField,
+var signatureTexts = ui.FieldTable{{ui.TextField,
 	"verification.header verification.algorithm verification.encoding " +
 		"verification.prefix verification.signed_content"}}
 
 // otherSettings are the fields that settingsBody reads one by one. The secret and the box beside it are shown empty.
-var otherSettings = frame.FieldTable{
-	{frame.TextField, "verification.mode verification.secret verification.keep"},
-	{frame.NumberField, "verification.tolerance_seconds"}, {frame.JSONField, "metadata"},
+var otherSettings = ui.FieldTable{
+	{ui.TextField, "verification.mode verification.secret verification.keep"},
+	{ui.NumberField, "verification.tolerance_seconds"}, {ui.JSONField, "metadata"},
 }
 
 // settingsValues returns what the fields of an endpoint's settings show. Their names are the API's parameters.
@@ -313,7 +313,7 @@ func settingsValues(e *model.Endpoint) url.Values {
 		shown.Dedup = &config.Dedup{WindowSeconds: 86400}
 	}
 	values := url.Values{}
-	for _, t := range []frame.FieldTable{settingsFields, dedupFields, signatureTexts, otherSettings,
+	for _, t := range []ui.FieldTable{settingsFields, dedupFields, signatureTexts, otherSettings,
 		sourceGroup.table(), reconcileGroup.table()} {
 		for name, value := range t.Values(&shown) {
 			values[name] = value
@@ -345,8 +345,8 @@ func newSettings(p *verify.Scheme) *model.Endpoint {
 }
 
 // settingsBody returns the members of an endpoint that a form changes.
-func settingsBody(f *frame.Form, stored url.Values, e *model.Endpoint) map[string]any {
-	x := frame.NewEdit(f, stored)
+func settingsBody(f *ui.Form, stored url.Values, e *model.Endpoint) map[string]any {
+	x := ui.NewEdit(f, stored)
 	x.Set(settingsFields)
 	if limit, ok := x.Body["ingest_limit"]; ok && limit != nil && x.Value("ingest_limit.events_per_second") == "" &&
 		x.Value("ingest_limit.bytes_per_second") == "" {
@@ -362,7 +362,7 @@ func settingsBody(f *frame.Form, stored url.Values, e *model.Endpoint) map[strin
 		x.Body["dedup"] = nil
 	}
 	if x.Changed("metadata") {
-		x.Body["metadata"] = withNulls(frame.AsJSONOrNull(x.Value("metadata")), e.Metadata)
+		x.Body["metadata"] = withNulls(ui.AsJSONOrNull(x.Value("metadata")), e.Metadata)
 	}
 	if x.Changed("alerts.channels") {
 		chosen := []string{}
@@ -381,7 +381,7 @@ func settingsBody(f *frame.Form, stored url.Values, e *model.Endpoint) map[strin
 
 // setVerification sets how signatures are verified. A stored secret stays unless the form has another. The API refuses
 // a secret beside "do not verify", which would be lost.
-func setVerification(x *frame.Edit, e *model.Endpoint) {
+func setVerification(x *ui.Edit, e *model.Endpoint) {
 	const name = "verification"
 	provider, mode, secret := x.Value("provider"), x.Value(name+".mode"), x.Value(name+".secret")
 	if mode == modeOff && secret == "" || !verify.ByName(provider).Signs() {
@@ -398,7 +398,7 @@ func setVerification(x *frame.Edit, e *model.Endpoint) {
 		return
 	}
 	v := map[string]any{"type": provider, "mode": mode,
-		"tolerance_seconds": frame.AsNumber(frame.SecondsOf(x.Value(name + ".tolerance_seconds")))}
+		"tolerance_seconds": ui.AsNumber(ui.SecondsOf(x.Value(name + ".tolerance_seconds")))}
 	switch {
 	case secret == "":
 	case x.Value(name+".keep") == "true" && e.Verification != nil:
@@ -432,8 +432,8 @@ func withNulls[T any](object any, stored map[string]T) any {
 
 // choices are the options of the selects of an endpoint's forms. The choice not to verify signatures is the last of its
 // field: off says it in other words, or leaves it out if it is the zero option.
-func settingsChoices(off frame.Option) map[string][]frame.Option {
-	modes := []frame.Option{
+func settingsChoices(off ui.Option) map[string][]ui.Option {
+	modes := []ui.Option{
 		{Value: "enforce", Text: "Enforce", Hint: "A request without a valid signature gets 401. It is stored as rejected " +
 			"and not delivered."},
 		{Value: "observe", Text: "Observe", Hint: "Every request is delivered, marked with what its signature came to."},
@@ -441,35 +441,35 @@ func settingsChoices(off frame.Option) map[string][]frame.Option {
 	if off.Value != "" {
 		modes = append(modes, off)
 	}
-	var providers []frame.Option
+	var providers []ui.Option
 	for _, p := range verify.Listed() {
-		providers = append(providers, frame.Option{Value: p.Name, Text: p.Label})
+		providers = append(providers, ui.Option{Value: p.Name, Text: p.Label})
 	}
-	return map[string][]frame.Option{
+	return map[string][]ui.Option{
 		"provider":          providers,
 		"verification.mode": modes,
-		"verification.algorithm": append([]frame.Option{{Value: "", Text: "sha256 (default)"}},
-			frame.PlainOptions(verify.Algorithms()...)...),
-		"verification.encoding": append([]frame.Option{{Value: "", Text: "hex (default)"}},
-			frame.PlainOptions(verify.Encodings()...)...),
-		"response.content_type": frame.PlainOptions("application/json", "text/plain", "text/xml", "application/xml"),
+		"verification.algorithm": append([]ui.Option{{Value: "", Text: "sha256 (default)"}},
+			ui.PlainOptions(verify.Algorithms()...)...),
+		"verification.encoding": append([]ui.Option{{Value: "", Text: "hex (default)"}},
+			ui.PlainOptions(verify.Encodings()...)...),
+		"response.content_type": ui.PlainOptions("application/json", "text/plain", "text/xml", "application/xml"),
 		"alerts.channels":       channelOptions(),
 		"validate": {{Value: modeOff, Text: "Off"}, {Value: "warn", Text: "Warn: accept and mark"},
 			{Value: "reject", Text: "Reject: refuse what is sent, mark what is received"}},
-		"retry_policy.strategy": frame.PlainOptions(retry.StrategyNames()...),
+		"retry_policy.strategy": ui.PlainOptions(retry.StrategyNames()...),
 	}
 }
 
 // channelOptions are the kinds of channels with their names on pages.
-func channelOptions() (options []frame.Option) {
+func channelOptions() (options []ui.Option) {
 	for _, k := range notify.Kinds() {
-		options = append(options, frame.Option{Value: string(k.Kind), Text: model.ChannelTexts[k.Kind].Title})
+		options = append(options, ui.Option{Value: string(k.Kind), Text: model.ChannelTexts[k.Kind].Title})
 	}
 	return options
 }
 
 // retryFields are the members of every retry policy, strategyFields those of one strategy.
-var retryFields = append(frame.FieldTable{{frame.TextField, "retry_policy.strategy"}}, retryGroup.table()...)
+var retryFields = append(ui.FieldTable{{ui.TextField, "retry_policy.strategy"}}, retryGroup.table()...)
 
 // retryGroup is the fields of every retry policy.
 var retryGroup = groupOf[retry.Policy]("retry_policy")
@@ -477,13 +477,13 @@ var retryGroup = groupOf[retry.Policy]("retry_policy")
 // RetryFields is that group with a form.
 func (p *endpointPage) RetryFields() settingGroup { return retryGroup.in(p.Form, false) }
 
-func strategyFields(s retry.Strategy) (t frame.FieldTable) {
+func strategyFields(s retry.Strategy) (t ui.FieldTable) {
 	for _, m := range s.Members {
-		read := frame.NumberField
+		read := ui.NumberField
 		if _, isList := m.Field(&retry.Policy{}).(*[]int); isList {
-			read = frame.NumbersField
+			read = ui.NumbersField
 		}
-		t = append(t, frame.FieldTable{{read, "retry_policy." + m.Name}}...)
+		t = append(t, ui.FieldTable{{read, "retry_policy." + m.Name}}...)
 	}
 	return t
 }
@@ -499,15 +499,15 @@ func retryValues(e *model.Endpoint) url.Values {
 
 // retryBody returns the members of a retry policy that a form changes. An empty field of another strategy is not sent:
 // the strategy then begins with its defaults.
-func retryBody(f *frame.Form, stored url.Values, _ *model.Endpoint) map[string]any {
-	x := frame.NewEdit(f, stored)
+func retryBody(f *ui.Form, stored url.Values, _ *model.Endpoint) map[string]any {
+	x := ui.NewEdit(f, stored)
 	x.Set(retryFields)
 	chosen := x.Value("retry_policy.strategy")
 	for _, s := range retry.Strategies() {
 		for _, row := range strategyFields(s) {
 			kept := s.Name == chosen && s.Name == stored.Get("retry_policy.strategy")
 			if strings.TrimSpace(x.Value(row.Names)) != "" || kept {
-				x.Set(frame.FieldTable{row})
+				x.Set(ui.FieldTable{row})
 			}
 		}
 	}

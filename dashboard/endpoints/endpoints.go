@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
@@ -24,19 +24,19 @@ const (
 	destinationAPI = endpointAPI + "/destinations/{destination}"
 )
 
-var readEndpoint = frame.ReadAt[model.Endpoint](endpointAPI)
+var readEndpoint = ui.ReadAt[model.Endpoint](endpointAPI)
 
 // endpointsPage is the data of the list of endpoints.
 type endpointsPage struct {
-	*frame.FilteredList[*endpointRow]
+	*ui.FilteredList[*endpointRow]
 	NoTraffic bool // the requests could not be read
 	BaseURL   string
 }
 
 // listEndpoints shows the endpoints that contain a text, newest first.
-func listEndpoints(v *frame.Visit) (err error) {
+func listEndpoints(v *ui.Visit) (err error) {
 	p := endpointsPage{BaseURL: v.Config.BaseURL}
-	if p.FilteredList, err = frame.ListRows[*endpointRow](v, "/v1/endpoints", frame.EndpointsPath,
+	if p.FilteredList, err = ui.ListRows[*endpointRow](v, "/v1/endpoints", ui.EndpointsPath,
 		[]string{"q", "tenant"}); err != nil {
 		return err
 	}
@@ -67,10 +67,10 @@ type endpointPage struct {
 	*model.Endpoint
 	Tab   string // path of the current tab
 	Retry retryView
-	Form  *frame.Form
+	Form  *ui.Form
 	// Warnings are the warnings of the API about the settings just saved.
 	Warnings []wire.Warning
-	Choices  map[string][]frame.Option
+	Choices  map[string][]ui.Option
 	Open     bool // show the part of the form that is closed otherwise
 }
 
@@ -79,17 +79,17 @@ func newEndpointPage(e *model.Endpoint) *endpointPage {
 }
 
 // Tabs are the pages of an endpoint.
-func (p *endpointPage) Tabs() []frame.MenuItem {
-	return []frame.MenuItem{
+func (p *endpointPage) Tabs() []ui.MenuItem {
+	return []ui.MenuItem{
 		{Path: p.Path(), Name: "Overview"},
-		{Path: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", p.ID), Name: "Events"},
+		{Path: ui.WithQuery(ui.EventsPath, nil, "endpoint_id", p.ID), Name: "Events"},
 		{Path: p.Path() + "/settings", Name: "Settings"}, {Path: p.Path() + "/retries", Name: "Retries"},
 		{Path: p.Path() + "/workbench", Name: "Workbench"}, {Path: p.Path() + "/wait", Name: "Set-up"},
 	}
 }
 
 // testEndpoint sends a test event and shows it, on the page of the set-up if the form asks for that.
-func testEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+func testEndpoint(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 	var sent struct {
 		ID string `json:"id"`
 	}
@@ -98,7 +98,7 @@ func testEndpoint(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 	}
 	to := e.Path() + "/wait"
 	if f.Value("then") != "wait" {
-		to = frame.PageOf(sent.ID)
+		to = ui.PageOf(sent.ID)
 	}
 	return v.Redirect(to, "Test event sent")
 }
@@ -109,7 +109,7 @@ type endpointRow struct {
 
 	Known    bool // LastHour and Strip are known
 	LastHour wire.MeasuredRequests
-	Strip    frame.Strip
+	Strip    ui.Strip
 	unknown  bool // whether its requests fail
 	// sent are the requests of the last hour by destination.
 	sent    map[string]wire.DestinationRequests
@@ -128,10 +128,10 @@ const (
 
 // addTraffic adds to the endpoints of a page what the overview knows: it reads the store at most once in ten seconds,
 // however many pages ask. Without an answer within a second nothing is added: missing is true.
-func addTraffic(v *frame.Visit, rows []*endpointRow) (missing bool, err error) {
+func addTraffic(v *ui.Visit, rows []*endpointRow) (missing bool, err error) {
 	var o wire.Overview
 	err = v.GetSoon("/v1/overview", nil, &o)
-	if err != nil && !frame.IsUnavailable(err) && frame.StatusOf(err) != http.StatusTooManyRequests {
+	if err != nil && !ui.IsUnavailable(err) && ui.StatusOf(err) != http.StatusTooManyRequests {
 		return false, err
 	}
 	failing := map[string]bool{}
@@ -164,28 +164,28 @@ func addTraffic(v *frame.Visit, rows []*endpointRow) (missing bool, err error) {
 }
 
 // Status is the state of the endpoint. One that is active looks well only if nothing is held and its requests succeed.
-func (e *endpointRow) Status() frame.Status {
+func (e *endpointRow) Status() ui.Status {
 	s := e.Endpoint.Status()
 	if s.Word != "active" {
 		return s
 	}
 	if e.rejecting != "" {
-		return frame.Status{Word: "rejecting", Mark: "rejected", On: true}
+		return ui.Status{Word: "rejecting", Mark: "rejected", On: true}
 	}
 	for i := range e.Destinations {
 		if d := &e.Destinations[i]; d.Status().On {
-			return frame.Status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
+			return ui.Status{Word: "destination " + d.State, Mark: d.Status().Mark, On: true}
 		}
 	}
 	switch n := &e.LastHour; {
 	case e.away:
-		return frame.Status{Word: "not known", Mark: "note"}
+		return ui.Status{Word: "not known", Mark: "note"}
 	case e.unknown:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:
-		return frame.Status{Word: "failing", Mark: "failed", On: true}
-	case frame.RequestsClass(n.Requests, n.Failed) == frame.ColourBad || slices.ContainsFunc(e.Destinations, e.fails):
-		return frame.Status{Word: "failing", Mark: "retrying", On: true}
+		return ui.Status{Word: "failing", Mark: "failed", On: true}
+	case ui.RequestsClass(n.Requests, n.Failed) == ui.ColourBad || slices.ContainsFunc(e.Destinations, e.fails):
+		return ui.Status{Word: "failing", Mark: "retrying", On: true}
 	}
 	return s
 }
@@ -199,24 +199,24 @@ func (e *endpointRow) fails(d model.Destination) bool { return e.failing[d.ID] }
 
 // Marks are the states of the destinations, with their names, as the endpoint's page shows them. One that is active
 // looks well only if it is certain that its requests succeed.
-func (e *endpointRow) Marks() frame.Marks {
-	all := make([]frame.Status, len(e.Destinations))
+func (e *endpointRow) Marks() ui.Marks {
+	all := make([]ui.Status, len(e.Destinations))
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
 		n := e.sent[d.ID]
 		switch all[i] = d.Status(); {
 		case d.State != "active":
 		case e.fails(*d), n.Failed > 0 && n.Delivered == 0:
-			all[i] = frame.Status{Word: "failing", Mark: "failed"}
+			all[i] = ui.Status{Word: "failing", Mark: "failed"}
 		case n.Failed > 0:
-			all[i] = frame.Status{Word: "active, " + strings.TrimSuffix(model.Problem(n.Requests, n.Failed), "."),
+			all[i] = ui.Status{Word: "active, " + strings.TrimSuffix(model.Problem(n.Requests, n.Failed), "."),
 				Mark: "retrying"}
 		case e.unknown:
-			all[i] = frame.Status{Word: "active, requests are not known", Mark: "note"}
+			all[i] = ui.Status{Word: "active, requests are not known", Mark: "note"}
 		}
 		all[i].Word = d.Title() + ": " + all[i].Word
 	}
-	return frame.NewMarks(all)
+	return ui.NewMarks(all)
 }
 
 // endpointOverview is what the page of an endpoint shows besides its settings: traffic, what waits, and what fires.
@@ -236,21 +236,21 @@ type destinationTraffic struct {
 	*model.Destination
 	wire.DestinationTraffic
 	Known bool // its requests could be read
-	Strip frame.Strip
+	Strip ui.Strip
 }
 
 // waitingStatuses are the states of events with an open delivery: one that is held makes its event pending.
 const waitingStatuses = "pending,retrying"
 
 // showEndpoint shows the destinations of an endpoint with their traffic, what waits, what fires, and the retry policy.
-func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
+func showEndpoint(v *ui.Visit, e *model.Endpoint) error {
 	p := &endpointOverview{endpointPage: newEndpointPage(e),
-		WaitingPath: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", e.ID, "status", waitingStatuses)}
+		WaitingPath: ui.WithQuery(ui.EventsPath, nil, "endpoint_id", e.ID, "status", waitingStatuses)}
 	traffic, err := readTraffic(v)
 	if err != nil {
 		return err
 	}
-	alerts, err := frame.ReadRows[*model.Alert](v, "/v1/alerts/history",
+	alerts, err := ui.ReadRows[*model.Alert](v, "/v1/alerts/history",
 		url.Values{"endpoint_id": {e.ID}, "state": {"firing"}})
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 	}
 	if counted != nil {
 		for _, c := range counted.ByStatus() {
-			if c.Path = frame.WithQuery(frame.EventsPath, about, "status", c.Name); c.Count != "" {
+			if c.Path = ui.WithQuery(ui.EventsPath, about, "status", c.Name); c.Count != "" {
 				p.Counts = append(p.Counts, c)
 			}
 		}
@@ -283,18 +283,18 @@ func showEndpoint(v *frame.Visit, e *model.Endpoint) error {
 }
 
 // needsOf are the alerts that fire for an endpoint, and its destinations that the service has held or disabled.
-func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.Need, error) {
+func needsOf(v *ui.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.Need, error) {
 	x := model.NewCauses(v)
 	for i := range e.Destinations {
 		d := &e.Destinations[i]
-		if d.State == "held" || d.State == "disabled" && frame.TextOf(d.StateReason) != string(event.Manual) {
+		if d.State == "held" || d.State == "disabled" && ui.TextOf(d.StateReason) != string(event.Manual) {
 			w := wire.WaitingDestination{EndpointID: e.ID, DestinationID: d.ID, State: d.State, StateReason: d.StateReason}
 			x.AddWaiting(d.Title(), &w)
 		}
 	}
 	for _, a := range alerts {
 		subject := e.Name
-		if d := e.Destination(frame.TextOf(a.DestinationID)); d != nil {
+		if d := e.Destination(ui.TextOf(a.DestinationID)); d != nil {
 			subject = d.Title()
 		}
 		need := x.AddAlert(a, subject)
@@ -319,7 +319,7 @@ func needsOf(v *frame.Visit, e *model.Endpoint, alerts []*model.Alert) ([]model.
 
 // Status is the state of the destination. One that is active looks well only if its requests succeed, or if there were
 // none; a warning means that they cannot be read.
-func (d *destinationTraffic) Status() frame.Status {
+func (d *destinationTraffic) Status() ui.Status {
 	s := d.Destination.Status()
 	if d.State != "active" {
 		return s
@@ -328,7 +328,7 @@ func (d *destinationTraffic) Status() frame.Status {
 	case !d.Known:
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:
-		return frame.Status{Word: "failing", Mark: "failed", On: true}
+		return ui.Status{Word: "failing", Mark: "failed", On: true}
 	case n.Failed > 0:
 		s.Mark, s.On = "retrying", true
 	}
@@ -364,8 +364,8 @@ func newRetryView(p *retry.Policy) retryView {
 	for failed := 1; failed < n; failed++ {
 		delay := p.DelaySeconds(failed)
 		since += delay
-		all = append(all, retryStep{Attempt: failed + 1, Wait: "+" + frame.DurationText(delay),
-			Since: frame.DurationText(since)})
+		all = append(all, retryStep{Attempt: failed + 1, Wait: "+" + ui.DurationText(delay),
+			Since: ui.DurationText(since)})
 	}
 	r := retryView{Steps: all}
 	if len(all) > maxSteps {
@@ -383,7 +383,7 @@ func newRetryView(p *retry.Policy) retryView {
 	if n > 3 {
 		r.Summary += ", …"
 	}
-	r.Summary += "; gives up " + frame.DurationText(since) + " after the first attempt"
+	r.Summary += "; gives up " + ui.DurationText(since) + " after the first attempt"
 	r.Hint = retryHint(p)
 	return r
 }
@@ -399,7 +399,7 @@ func retryHint(p *retry.Policy) string {
 		hint += " Each wait varies by up to " + percent + "\u00a0% (jitter)."
 	}
 	if p.RespectRetryAfter {
-		hint += " A longer Retry-After is respected up to " + frame.DurationText(float64(p.MaxRetryAfterSeconds)) + "."
+		hint += " A longer Retry-After is respected up to " + ui.DurationText(float64(p.MaxRetryAfterSeconds)) + "."
 	} else {
 		hint += " Retry-After is ignored."
 	}
@@ -414,7 +414,7 @@ type traffic struct {
 }
 
 // readTraffic reads the traffic of the endpoint in the path, in the range that the visitor has chosen.
-func readTraffic(v *frame.Visit) (t *traffic, err error) {
+func readTraffic(v *ui.Visit) (t *traffic, err error) {
 	t = &traffic{span: event.TrafficDay}
 	for _, span := range event.TrafficRanges {
 		if span.Name == v.R.URL.Query().Get("range") {
@@ -439,29 +439,29 @@ func (t *traffic) of(d *model.Destination, now time.Time) *destinationTraffic {
 
 // trafficView shows the requests of a range: of an endpoint, or to one of its destinations.
 type trafficView struct {
-	Unavailable string           // why they are not known
-	Path        string           // of the page
-	Ranges      []frame.MenuItem // of the range menu
-	Range       string           // path of the current one
-	Span        string           // such as 24h
-	Chart       *frame.BarChart
+	Unavailable string        // why they are not known
+	Path        string        // of the page
+	Ranges      []ui.MenuItem // of the range menu
+	Range       string        // path of the current one
+	Span        string        // such as 24h
+	Chart       *ui.BarChart
 	Total       wire.MeasuredRequests // without latency for several destinations
 	Backlog     *backlog              // of one destination; nil: they are those to several
-	Latency     frame.Sparkline       // p95, of one destination
-	Failing     frame.Sparkline       // share of the requests that failed
+	Latency     ui.Sparkline          // p95, of one destination
+	Failing     ui.Sparkline          // share of the requests that failed
 }
 
 // view draws the requests to some destinations of the endpoint. A bar leads to the events of its step.
 func (t *traffic) view(page string, events url.Values, now time.Time, of ...*destinationTraffic) *trafficView {
 	x := &trafficView{Unavailable: t.Unavailable, Path: page, Span: t.span.Name,
-		Range: frame.WithQuery(page, nil, "range", t.span.Name)}
+		Range: ui.WithQuery(page, nil, "range", t.span.Name)}
 	for _, span := range event.TrafficRanges {
-		x.Ranges = append(x.Ranges, frame.MenuItem{Path: frame.WithQuery(page, nil, "range", span.Name), Name: span.Name})
+		x.Ranges = append(x.Ranges, ui.MenuItem{Path: ui.WithQuery(page, nil, "range", span.Name), Name: span.Name})
 	}
 	if t.Unavailable != "" {
 		return x
 	}
-	line := frame.NewTimeline(now, t.span.Step, t.span.Steps)
+	line := ui.NewTimeline(now, t.span.Step, t.span.Steps)
 	rows, p95 := line.Rows(2), line.Unknown()
 	line.LinkEvents(rows, events)
 	for _, d := range of {
@@ -473,19 +473,19 @@ func (t *traffic) view(page string, events url.Values, now time.Time, of ...*des
 			if i, ok := line.Index(time.Time(s.At)); ok {
 				rows[i].Values[0] += s.Delivered
 				rows[i].Values[1] += s.Failed
-				p95[i] = frame.LatencyOf(&s.MeasuredRequests)
+				p95[i] = ui.LatencyOf(&s.MeasuredRequests)
 			}
 		}
 	}
-	x.Chart = frame.NewBarChart(fmt.Sprintf("Requests in the last %s: %s delivered, %s failed", t.span.Name,
-		frame.Number(x.Total.Delivered), frame.Number(x.Total.Failed)), "Time (UTC)",
-		[]frame.Series{{Name: "delivered", Class: frame.ColourOK}, {Name: "failed", Class: frame.ColourBad}}, rows)
-	x.Latency, x.Failing = frame.NewSparkline("p95 of requests", p95), failing(rows)
+	x.Chart = ui.NewBarChart(fmt.Sprintf("Requests in the last %s: %s delivered, %s failed", t.span.Name,
+		ui.Number(x.Total.Delivered), ui.Number(x.Total.Failed)), "Time (UTC)",
+		[]ui.Series{{Name: "delivered", Class: ui.ColourOK}, {Name: "failed", Class: ui.ColourBad}}, rows)
+	x.Latency, x.Failing = ui.NewSparkline("p95 of requests", p95), failing(rows)
 	return x
 }
 
 // failing draws the share of failed requests in the steps that had some. A line of zeros is left out.
-func failing(rows []frame.ChartRow) frame.Sparkline {
+func failing(rows []ui.ChartRow) ui.Sparkline {
 	shares, worst, whole := make([]float64, len(rows)), int64(0), int64(1)
 	for i, row := range rows {
 		n := row.Values[0] + row.Values[1]
@@ -495,9 +495,9 @@ func failing(rows []frame.ChartRow) frame.Sparkline {
 		}
 	}
 	if worst == 0 {
-		return frame.Sparkline{}
+		return ui.Sparkline{}
 	}
-	return frame.NewSparkline("Failed requests, at most "+frame.Percent(worst, whole), shares)
+	return ui.NewSparkline("Failed requests, at most "+ui.Percent(worst, whole), shares)
 }
 
 // backlog is what waits for a destination.
@@ -510,10 +510,10 @@ type backlog struct {
 }
 
 // readBacklog counts the open deliveries of a destination. It reads one page of events.
-func readBacklog(v *frame.Visit, about url.Values, d *model.Destination) (b *backlog, err error) {
+func readBacklog(v *ui.Visit, about url.Values, d *model.Destination) (b *backlog, err error) {
 	query := maps.Clone(about)
 	query.Set("status", waitingStatuses)
-	b = &backlog{Path: frame.WithQuery(frame.EventsPath, query)}
+	b = &backlog{Path: ui.WithQuery(ui.EventsPath, query)}
 	query.Set("limit", "100")
 	var list wire.List[*model.EventRow]
 	if b.Unavailable, err = v.TryGet("/v1/events", query, &list); err != nil || b.Unavailable != "" {

@@ -7,7 +7,7 @@ import (
 
 	"cmp"
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 )
 
@@ -15,7 +15,7 @@ import (
 type settingGroup struct {
 	Name, Title, Hint string
 	Fields            []settingField
-	Form              *frame.Form
+	Form              *ui.Form
 	Open              bool
 }
 
@@ -27,7 +27,7 @@ type settingField struct {
 	Check, Area       bool
 	Number, Required  bool
 	Optional          bool // a select may have no word
-	kind              frame.FieldKind
+	kind              ui.FieldKind
 }
 
 // settingGroups are those of all kinds.
@@ -60,13 +60,13 @@ func groupOf[T any](member string) (g settingGroup) {
 }
 
 // numbers returns the group of the numbers in it, or of the others, with the fields of a form.
-func (g settingGroup) numbers(are bool, f *frame.Form) settingGroup {
+func (g settingGroup) numbers(are bool, f *ui.Form) settingGroup {
 	g.Form, g.Fields = f, slices.DeleteFunc(slices.Clone(g.Fields), func(x settingField) bool { return x.Number != are })
 	return g
 }
 
 // in returns the group with the fields of a form. It is open if a field has a value; a select always has one.
-func (g settingGroup) in(f *frame.Form, open bool) settingGroup {
+func (g settingGroup) in(f *ui.Form, open bool) settingGroup {
 	g.Form = f
 	g.Open = open || slices.ContainsFunc(g.Fields, func(x settingField) bool {
 		return (x.Words == nil || x.Optional) && f.Value(x.Name) != ""
@@ -94,7 +94,7 @@ func (p *endpointPage) SourceGroups() []settingGroup {
 }
 
 // setSource sets the source, which ends when its topic and brokers are empty, and the same of the provider's API.
-func setSource(x *frame.Edit) {
+func setSource(x *ui.Edit) {
 	switch {
 	case x.Value("source.kafka.topic") != "" || x.Value("source.kafka.brokers") != "":
 		x.Set(sourceGroup.table())
@@ -153,7 +153,7 @@ func nameOf(f reflect.StructField) string {
 func newSettingField(group string, f reflect.StructField) settingField {
 	x := settingField{Name: strings.TrimPrefix(group+"."+nameOf(f), "."), Label: f.Tag.Get("label"),
 		Hint:    cmp.Or(f.Tag.Get("hint"), hintOf(f.Tag.Get("description"))),
-		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: frame.OptionalText,
+		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: ui.OptionalText,
 		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
 			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
 	if strings.HasPrefix(x.Example, "*") { // the mask of a secret
@@ -164,13 +164,13 @@ func newSettingField(group string, f reflect.StructField) settingField {
 	case f.Tag.Get("enum") != "":
 		x.Words = wire.WordsOf(f.Tag.Get("enum"))
 	case f.Type.Kind() == reflect.Bool:
-		x.Check, x.kind = true, frame.Checkbox
+		x.Check, x.kind = true, ui.Checkbox
 	case f.Type.Kind() == reflect.Int || f.Type.Kind() == reflect.Float64:
-		x.Number, x.Required, x.kind = true, group == "", frame.NumberField
+		x.Number, x.Required, x.kind = true, group == "", ui.NumberField
 	case f.Tag.Get("entry") == "words":
-		x.kind = frame.WordField
+		x.kind = ui.WordField
 	case f.Type.Kind() == reflect.Slice:
-		x.Area, x.kind = true, frame.LineField
+		x.Area, x.kind = true, ui.LineField
 	default:
 		x.Area = long
 	}
@@ -178,13 +178,13 @@ func newSettingField(group string, f reflect.StructField) settingField {
 }
 
 // Options are the words of a select.
-func (x settingField) Options() []frame.Option { return frame.PlainOptions(x.Words...) }
+func (x settingField) Options() []ui.Option { return ui.PlainOptions(x.Words...) }
 
 // table returns the fields of a group.
-func (g settingGroup) table() (t frame.FieldTable) {
+func (g settingGroup) table() (t ui.FieldTable) {
 	for _, f := range g.Fields {
 		t = append(t, struct {
-			frame.FieldKind
+			ui.FieldKind
 			Names string
 		}{f.kind, f.Name})
 	}
@@ -192,7 +192,7 @@ func (g settingGroup) table() (t frame.FieldTable) {
 }
 
 // setSettings sets the settings of the kinds whose fields have changed. A group whose fields are all empty ends.
-func setSettings(x *frame.Edit) {
+func setSettings(x *ui.Edit) {
 	for _, g := range settingGroups {
 		entered, stored := false, false
 		for _, f := range g.Fields {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 )
@@ -25,7 +25,7 @@ type waitPage struct {
 }
 
 // waitForEvent shows what to do at the provider, and the newest event as soon as there is one.
-func waitForEvent(v *frame.Visit, e *model.Endpoint) error {
+func waitForEvent(v *ui.Visit, e *model.Endpoint) error {
 	p, err := newWaitPage(v, e)
 	if err != nil {
 		return err
@@ -33,16 +33,16 @@ func waitForEvent(v *frame.Visit, e *model.Endpoint) error {
 	return v.Page("endpoint-wait", p)
 }
 
-func newWaitPage(v *frame.Visit, e *model.Endpoint) (*waitPage, error) {
+func newWaitPage(v *ui.Visit, e *model.Endpoint) (*waitPage, error) {
 	p := &waitPage{endpointPage: newEndpointPage(e), Preset: presetOf(e.Provider)}
 	p.Tab = e.Path() + "/wait"
 	if p.Preset == nil {
 		p.Preset = presetOf(verify.Generic)
 	}
 	p.NeedsSecret = p.Preset.Signs() && e.Verification == nil
-	p.Form = frame.EditForm(url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}})
+	p.Form = ui.EditForm(url.Values{"verification.mode": {modeOf(newSettings(p.Preset))}})
 	offerSecret(p.Form, p.Preset)
-	p.Choices = settingsChoices(frame.Option{})
+	p.Choices = settingsChoices(ui.Option{})
 	var list wire.List[*model.EventRow]
 	var err error
 	p.Unavailable, err = v.TryGet("/v1/events", url.Values{"endpoint_id": {e.ID}, "limit": {"1"}}, &list)
@@ -73,35 +73,35 @@ func (p *waitPage) Explanation() (string, wire.Why) {
 	case e.Status == event.Delivered && !p.badSignature():
 		text = "It arrived and was delivered."
 	default:
-		text = "It arrived. " + frame.Sentence(e.Why)
+		text = "It arrived. " + ui.Sentence(e.Why)
 	}
 	return text, e.WhyDetails
 }
 
 // badSignature reports whether the reason of the newest event is that of a signature, rejected or observed.
 func (p *waitPage) badSignature() bool {
-	return frame.KnownText("signature", frame.TextOf(p.Event.Reason)) != ""
+	return ui.KnownText("signature", ui.TextOf(p.Event.Reason)) != ""
 }
 
 // explainSignature sets what is wrong with the signature of the newest event.
-func explainSignature(v *frame.Visit, p *waitPage) error {
+func explainSignature(v *ui.Visit, p *waitPage) error {
 	if !p.badSignature() {
 		return nil
 	}
-	p.Mend = frame.KnownText("signature", frame.TextOf(p.Event.Reason))
+	p.Mend = ui.KnownText("signature", ui.TextOf(p.Event.Reason))
 	unexplained := *p.Event.Reason == event.SignatureMismatch
 	var answer wire.SignatureExplanation
-	err := v.Get(frame.APIOf(p.Event.ID)+"/signature", nil, &answer)
-	if status := frame.StatusOf(err); err != nil && !frame.IsUnavailable(err) && status != http.StatusNotFound &&
+	err := v.Get(ui.APIOf(p.Event.ID)+"/signature", nil, &answer)
+	if status := ui.StatusOf(err); err != nil && !ui.IsUnavailable(err) && status != http.StatusNotFound &&
 		status != http.StatusBadRequest { // otherwise what is known of the reason is shown
 		return err
 	}
 	for i, x := range answer.Findings {
 		switch {
 		case i > 0:
-			p.Findings = append(p.Findings, frame.Sentence(x.Message))
+			p.Findings = append(p.Findings, ui.Sentence(x.Message))
 		default: // it says more than the reason
-			p.Mend, unexplained = frame.Sentence(x.Message), x.Code == "no_cause"
+			p.Mend, unexplained = ui.Sentence(x.Message), x.Code == "no_cause"
 		}
 	}
 	if unexplained && p.Preset.Mistake != "" {
@@ -111,20 +111,20 @@ func explainSignature(v *frame.Visit, p *waitPage) error {
 }
 
 // saveSecret saves the provider's secret, which is often known only after the ingest URL was entered there.
-func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+func saveSecret(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 	generated, p := takeGenerated(f), presetOf(e.Provider)
 	shown := func() error {
 		return v.Page("endpoint-created", created{endpointPage: newEndpointPage(e), Title: "Secret for " + p.Label, Preset: p,
 			ProviderSecret: generated, Repeated: v.Replayed, Next: e.Path() + "/wait", NextText: "Next: enter it at " + p.Label})
 	}
-	if x := e.Verification; x != nil && generated != "" && strings.HasSuffix(generated, frame.TextOf(x.SecretLast4)) &&
-		frame.TextOf(x.SecretLast4) != "" { // the answer that showed this secret was lost
+	if x := e.Verification; x != nil && generated != "" && strings.HasSuffix(generated, ui.TextOf(x.SecretLast4)) &&
+		ui.TextOf(x.SecretLast4) != "" { // the answer that showed this secret was lost
 		return shown()
 	}
 	if e.Verification != nil { // the form is drawn while there is none: somebody was first, or this is a repeat
 		return v.Redirect(e.Path()+"/settings", "A secret is stored already. Nothing was changed; it can be replaced here.")
 	}
-	body := frame.Object{"verification": frame.Object{
+	body := ui.Object{"verification": ui.Object{
 		"type": e.Provider, "mode": f.Value("verification.mode"), "secret": f.Value("verification.secret")}}
 	return v.Ask("PATCH "+endpointAPI, f, body, nil, func() error {
 		again, err := newWaitPage(v, e)
@@ -137,7 +137,7 @@ func saveSecret(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 		return v.Page("endpoint-wait", again)
 	}, func() error {
 		if f.Value("then") == "test" { // what comes of it is shown on the page; without it there is a button
-			if err := v.Do("POST "+endpointAPI+"/test", f, nil, nil); err != nil && frame.StatusOf(err) == 0 {
+			if err := v.Do("POST "+endpointAPI+"/test", f, nil, nil); err != nil && ui.StatusOf(err) == 0 {
 				return err
 			}
 		}
@@ -168,7 +168,7 @@ func (p *waitPage) bodySignature() (s verify.BodySignature, ok bool) {
 // Curl is a request from a shell that the endpoint accepts, with the provider's secret in the variable SECRET if it
 // verifies signatures. Empty if it would be rejected.
 func (p *waitPage) Curl() string {
-	curl := "curl " + frame.Plain(p.IngestURL) + " \\\n  -H \"Content-Type: application/json\" \\\n"
+	curl := "curl " + ui.Plain(p.IngestURL) + " \\\n  -H \"Content-Type: application/json\" \\\n"
 	s, ok := p.bodySignature()
 	switch {
 	case ok:

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/verify"
@@ -24,7 +24,7 @@ import (
 // The workbench edits the transformation of an endpoint and shows, step by step, what it does to a sample. A preview
 // stores nothing and sends nothing, so a read person may use it.
 
-const workbenchPath = frame.EndpointPath + "/workbench"
+const workbenchPath = ui.EndpointPath + "/workbench"
 
 // maxSamples is how many events of the endpoint are offered as samples.
 const maxSamples = 20
@@ -38,7 +38,7 @@ const maxShownOutput = 64 << 10
 // workbenchPage is the page of an endpoint's transformation.
 type workbenchPage struct {
 	*endpointPage
-	Samples     []frame.Option
+	Samples     []ui.Option
 	Unavailable string // why no events are offered; empty: they are
 	Versions    []wire.KeptTransformationVersion
 	Loaded      int // the earlier version whose operations are in the form; 0: none
@@ -83,7 +83,7 @@ func syntaxFault(text string) error {
 	}
 	before := strings.TrimSpace(text)
 	before = before[:min(int(at.Offset), len(before))]
-	return frame.Fault("transformation", "the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
+	return ui.Fault("transformation", "the text is no JSON: line %d: %s", 1+strings.Count(before, "\n"), at.Error())
 }
 
 // exampleText is what the provider of an endpoint sends, as the text of a sample.
@@ -94,7 +94,7 @@ func exampleText(provider string) string {
 	if !json.Valid(body) {
 		return exampleText(verify.Generic) // the provider sends no JSON
 	}
-	return frame.Indented(body)
+	return ui.Indented(body)
 }
 
 // exampleTime is the time in an example, in Unix seconds: 2026-01-01.
@@ -102,11 +102,11 @@ const exampleTime = 1_767_225_600
 
 // newWorkbenchPage returns the page with the newest events as samples. In a new form the newest is chosen, or an
 // example of the provider if there is none.
-func newWorkbenchPage(v *frame.Visit, e *model.Endpoint, f *frame.Form) (*workbenchPage, error) {
+func newWorkbenchPage(v *ui.Visit, e *model.Endpoint, f *ui.Form) (*workbenchPage, error) {
 	p := &workbenchPage{endpointPage: newEndpointPage(e)}
 	p.Tab, p.Form = e.Path()+"/workbench", f
 	if e.TransformationVersion > 0 {
-		list, err := frame.ReadRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", nil)
+		list, err := ui.ReadRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -115,12 +115,12 @@ func newWorkbenchPage(v *frame.Visit, e *model.Endpoint, f *frame.Form) (*workbe
 	if !f.Values.Has("sample_text") {
 		f.Values.Set("sample_text", exampleText(e.Provider))
 	}
-	p.Samples = []frame.Option{{Value: "", Text: "the text below"}}
+	p.Samples = []ui.Option{{Value: "", Text: "the text below"}}
 	return p, p.offerEvents(v)
 }
 
 // offerEvents offers the last events of the endpoint as samples.
-func (p *workbenchPage) offerEvents(v *frame.Visit) error {
+func (p *workbenchPage) offerEvents(v *ui.Visit) error {
 	f := p.Form
 	var list wire.List[*model.EventRow]
 	var err error
@@ -129,19 +129,19 @@ func (p *workbenchPage) offerEvents(v *frame.Visit) error {
 		return err
 	}
 	for _, ev := range list.Data {
-		text := frame.ShortID(ev.ID)
+		text := ui.ShortID(ev.ID)
 		if ev.Type != nil {
-			text = frame.Truncate(*ev.Type, maxSampleType)
+			text = ui.Truncate(*ev.Type, maxSampleType)
 		}
 		text = v.Moment(ev.ReceivedAt).Clock + ", " + text
-		p.Samples = append(p.Samples, frame.Option{Value: ev.ID, Text: text})
+		p.Samples = append(p.Samples, ui.Option{Value: ev.ID, Text: text})
 	}
 	if !f.Values.Has("sample") && len(list.Data) > 0 {
 		f.Values.Set("sample", list.Data[0].ID)
 	}
 	chosen := f.Value("sample")
-	if chosen != "" && !slices.ContainsFunc(p.Samples, func(o frame.Option) bool { return o.Value == chosen }) {
-		p.Samples = append(p.Samples, frame.Option{Value: chosen, Text: frame.ShortID(chosen)})
+	if chosen != "" && !slices.ContainsFunc(p.Samples, func(o ui.Option) bool { return o.Value == chosen }) {
+		p.Samples = append(p.Samples, ui.Option{Value: chosen, Text: ui.ShortID(chosen)})
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ var operationAt = regexp.MustCompile(`^transformation(?:\.ops)?\[(\d+)\]\.?(.*)$
 // atOperation makes an error of the API about one operation one of the field with all of them. Operations are counted
 // from 1, as on the page.
 func atOperation(err error) error {
-	x, ok := errors.AsType[*frame.APIError](err)
+	x, ok := errors.AsType[*ui.APIError](err)
 	if !ok {
 		return err
 	}
@@ -170,16 +170,16 @@ func atOperation(err error) error {
 		x.Param = "transformation" + rest
 	}
 	if m := operationAt.FindStringSubmatch(x.Param); m != nil {
-		x.Param, x.Message = "transformation", "operation "+frame.LineNumber(m[1])+": "+strings.TrimSpace(m[2]+" "+x.Message)
+		x.Param, x.Message = "transformation", "operation "+ui.LineNumber(m[1])+": "+strings.TrimSpace(m[2]+" "+x.Message)
 	}
 	return err
 }
 
 // showWorkbench shows the saved operations, or with ?version= those of an earlier version. With ?sample= it previews
 // them with that event, such as one whose delivery has failed.
-func showWorkbench(v *frame.Visit, e *model.Endpoint) error {
+func showWorkbench(v *ui.Visit, e *model.Endpoint) error {
 	values := workbenchValues(e)
-	f := frame.EditForm(values)
+	f := ui.EditForm(values)
 	sample := v.R.URL.Query().Get("sample")
 	if sample != "" {
 		f.Values.Set("sample", sample)
@@ -202,7 +202,7 @@ func showWorkbench(v *frame.Visit, e *model.Endpoint) error {
 }
 
 // previewWorkbench previews what is entered and keeps it in the form.
-func previewWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+func previewWorkbench(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 	applyRow(f)
 	p, err := newWorkbenchPage(v, e, f)
 	if err != nil {
@@ -216,7 +216,7 @@ func previewWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 }
 
 // preview asks the API for a preview of the form and shows its errors at their field.
-func (p *workbenchPage) preview(v *frame.Visit) error {
+func (p *workbenchPage) preview(v *ui.Visit) error {
 	p.Form.ReadOnly = true
 	var preview *previewData
 	err := syntaxFault(p.Form.Value("transformation"))
@@ -231,7 +231,7 @@ func (p *workbenchPage) preview(v *frame.Visit) error {
 }
 
 // requestPreview asks the API what operations make of the sample of the form.
-func (p *workbenchPage) requestPreview(v *frame.Visit, text string) (*previewData, error) {
+func (p *workbenchPage) requestPreview(v *ui.Visit, text string) (*previewData, error) {
 	text = strings.TrimSpace(text)
 	body := map[string]any{"ops": operations(text)}
 	if text == "" || text == "null" {
@@ -240,7 +240,7 @@ func (p *workbenchPage) requestPreview(v *frame.Visit, text string) (*previewDat
 	if sample := p.Form.Value("sample"); sample != "" {
 		body["sample"] = sample
 	} else {
-		body["sample_text"] = frame.UnixLines(p.Form.Value("sample_text"))
+		body["sample_text"] = ui.UnixLines(p.Form.Value("sample_text"))
 	}
 	preview := &previewData{}
 	return preview, v.Send("POST", endpointAPI+"/transformation/preview", body, "", preview)
@@ -248,7 +248,7 @@ func (p *workbenchPage) requestPreview(v *frame.Visit, text string) (*previewDat
 
 // asksAgain reports whether the operations fail on the sample, and nobody has confirmed that they are to be saved all
 // the same. It shows the failure. A preview that cannot be made stops nobody from saving.
-func (p *workbenchPage) asksAgain(v *frame.Visit) bool {
+func (p *workbenchPage) asksAgain(v *ui.Visit) bool {
 	f := p.Form
 	text := strings.TrimSpace(f.Value("transformation"))
 	noSample := f.Value("sample") == "" && strings.TrimSpace(f.Value("sample_text")) == ""
@@ -259,8 +259,8 @@ func (p *workbenchPage) asksAgain(v *frame.Visit) bool {
 	if err != nil || preview.Error == nil {
 		return false
 	}
-	confirm := frame.Fingerprint(url.Values{"transformation": {frame.UnixLines(f.Value("transformation"))},
-		"sample": {f.Value("sample")}, "sample_text": {frame.UnixLines(f.Value("sample_text"))}})
+	confirm := ui.Fingerprint(url.Values{"transformation": {ui.UnixLines(f.Value("transformation"))},
+		"sample": {f.Value("sample")}, "sample_text": {ui.UnixLines(f.Value("sample_text"))}})
 	if f.Value("confirmed") == confirm {
 		return false
 	}
@@ -270,9 +270,9 @@ func (p *workbenchPage) asksAgain(v *frame.Visit) bool {
 }
 
 // show puts a preview on the page: a failure at its operation, and the body before and after.
-func (p *workbenchPage) show(v *frame.Visit, preview *previewData) {
+func (p *workbenchPage) show(v *ui.Visit, preview *previewData) {
 	p.Preview = preview
-	p.Saved = frame.UnixLines(p.Form.Value("transformation")) == operationLines(p.Transformation)
+	p.Saved = ui.UnixLines(p.Form.Value("transformation")) == operationLines(p.Transformation)
 	if f := preview.Error; f != nil && f.Index != nil && *f.Index < len(preview.Steps) {
 		preview.Steps[*f.Index].Failure = f
 	}
@@ -288,9 +288,9 @@ func (p *workbenchPage) show(v *frame.Visit, preview *previewData) {
 
 // before is the sample as the operations get it. That of an event is what no operation makes of it: the API masks its
 // credentials.
-func (p *workbenchPage) before(v *frame.Visit) string {
+func (p *workbenchPage) before(v *ui.Visit) string {
 	if p.Form.Value("sample") == "" {
-		return frame.UnixLines(p.Form.Value("sample_text"))
+		return ui.UnixLines(p.Form.Value("sample_text"))
 	}
 	x, err := p.requestPreview(v, "")
 	if err != nil || x.OutputText == nil {
@@ -313,19 +313,19 @@ type shownBody struct {
 }
 
 func newShownBody(name, body string) shownBody {
-	text := frame.Indented([]byte(body))
-	return shownBody{name, frame.Truncate(text, maxShownOutput), len(text) > maxShownOutput}
+	text := ui.Indented([]byte(body))
+	return shownBody{name, ui.Truncate(text, maxShownOutput), len(text) > maxShownOutput}
 }
 
 // saveWorkbench saves the operations as a new version.
-func saveWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
+func saveWorkbench(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 	p, err := newWorkbenchPage(v, e, f)
 	if err != nil {
 		return err
 	}
 	again := func() error { return v.Page("endpoint-workbench", p) }
 	stored := workbenchValues(e)
-	text := frame.UnixLines(f.Value("transformation"))
+	text := ui.UnixLines(f.Value("transformation"))
 	if text == stored.Get("transformation") {
 		return v.Redirect(p.Tab, f.Unchanged(stored))
 	}
@@ -337,14 +337,14 @@ func saveWorkbench(v *frame.Visit, f *frame.Form, e *model.Endpoint) error {
 		if p.asksAgain(v) {
 			return again()
 		}
-		err = atOperation(v.Do("PATCH "+endpointAPI, f, frame.Object{"transformation": operations(text)}, after))
+		err = atOperation(v.Do("PATCH "+endpointAPI, f, ui.Object{"transformation": operations(text)}, after))
 	}
 	return v.Answer(f, err, again, func() error {
 		if len(after.Warnings) == 0 {
 			return v.Redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
 				after.TransformationVersion))
 		}
-		if p, err = newWorkbenchPage(v, after, frame.EditForm(workbenchValues(after))); err != nil {
+		if p, err = newWorkbenchPage(v, after, ui.EditForm(workbenchValues(after))); err != nil {
 			return err
 		}
 		p.Warnings = after.Warnings
@@ -390,7 +390,7 @@ type operationRow struct {
 
 // applyRow does what a button of the rows asks for. A text that is no array of objects is left as it is: the preview
 // says what is wrong with it.
-func applyRow(f *frame.Form) {
+func applyRow(f *ui.Form) {
 	var ops []json.RawMessage
 	if json.Unmarshal(operations(f.Value("transformation")), &ops) != nil {
 		return
@@ -423,7 +423,7 @@ func applyRow(f *frame.Form) {
 }
 
 // newOperation is the operation of the three fields. The API says what is missing.
-func newOperation(f *frame.Form) json.RawMessage {
+func newOperation(f *ui.Form) json.RawMessage {
 	op, place, to := f.Value("row_op"), strings.TrimSpace(f.Value("row_path")), strings.TrimSpace(f.Value("row_to"))
 	x := map[string]any{"op": op}
 	set := func(name string, value any) {
@@ -440,7 +440,7 @@ func newOperation(f *frame.Form) json.RawMessage {
 		set("at", place)
 	case transform.Add:
 		set("path", place)
-		x["value"] = frame.AsJSONOrNull(to)
+		x["value"] = ui.AsJSONOrNull(to)
 	default: // pick and drop
 		paths := strings.Split(place, ",")
 		for i := range paths {

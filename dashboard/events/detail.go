@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -49,7 +49,7 @@ func (d *deliveryData) Explanation() (string, wire.Why) { return d.Why, d.WhyDet
 
 // TransformFailed reports whether the endpoint's transformation could not be applied. The workbench can say why.
 func (d *deliveryData) TransformFailed() bool {
-	return frame.TextOf(d.Reason) == string(event.TransformFailed)
+	return ui.TextOf(d.Reason) == string(event.TransformFailed)
 }
 
 // failureText is the failure of a transformation as a sentence. Operations are counted from 1, as in the workbench.
@@ -58,7 +58,7 @@ func failureText(x *wire.TransformFailure) string {
 		return fmt.Sprintf("Version %d of the transformation could not be applied: %s", x.TransformationVersion, x.Message)
 	}
 	return fmt.Sprintf("Operation %d of version %d of the transformation failed at %s: %s", *x.Index+1,
-		x.TransformationVersion, frame.PlaceText(x.Pointer), x.Message)
+		x.TransformationVersion, ui.PlaceText(x.Pointer), x.Message)
 }
 
 // detailsText is what the application reported: its text, or its JSON.
@@ -121,7 +121,7 @@ func (e *eventDetail) bytes() []byte {
 // API returns it like this too, whatever became of it, while only the log has it: the store is behind or unavailable.
 func (e *eventDetail) hasNoOutcome() bool {
 	hasOutcome := func(d *deliveryData) bool {
-		return d.Status != event.Pending || frame.TextOf(d.Reason) != string(event.Queued)
+		return d.Status != event.Pending || ui.TextOf(d.Reason) != string(event.Queued)
 	}
 	return len(e.Deliveries) > 0 && len(e.Attempts) == 0 && !slices.ContainsFunc(e.Deliveries, hasOutcome)
 }
@@ -214,5 +214,5 @@ func after(d time.Duration) string {
 	case d < time.Minute:
 		return "+" + strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "\u00a0s"
 	}
-	return "+" + strings.TrimSuffix(frame.Relative(d), " ago")
+	return "+" + strings.TrimSuffix(ui.Relative(d), " ago")
 }

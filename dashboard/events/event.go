@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/web"
@@ -36,26 +36,26 @@ type eventPage struct {
 	// Transformed says that destinations get another body, made by the endpoint's transformation.
 	Transformed bool
 	// Lead says why the event is in its state, Others what is known of its other destinations.
-	Lead, Others []frame.Passage
+	Lead, Others []ui.Passage
 	BaseURL      string
-	Live         bool                // its state can still change
-	Unknown      bool                // what became of it cannot be read at the moment; see hasNoOutcome
-	Actions      []frame.EventAction // of features
+	Live         bool             // its state can still change
+	Unknown      bool             // what became of it cannot be read at the moment; see hasNoOutcome
+	Actions      []ui.EventAction // of features
 }
 
 // replayTarget is a destination that a replay can go to.
 type replayTarget struct {
-	frame.Option
-	Status *frame.Status // of the event's delivery there; nil: it was not sent there
+	ui.Option
+	Status *ui.Status // of the event's delivery there; nil: it was not sent there
 }
 
 // ChosenText names the destination that a replay goes to unless a person chooses others, or says how many they are.
 func (p *eventPage) ChosenText() string {
 	chosen := slices.DeleteFunc(slices.Clone(p.Targets), func(t replayTarget) bool { return !t.Chosen })
 	if len(chosen) == 1 {
-		return frame.Plain(chosen[0].Text)
+		return ui.Plain(chosen[0].Text)
 	}
-	return frame.Plural(len(chosen), "destination", "destinations")
+	return ui.Plural(len(chosen), "destination", "destinations")
 }
 
 // chooseTargets chooses the destinations that do not have the event and that it is not on its way to; if there is none,
@@ -66,7 +66,7 @@ func (p *eventPage) chooseTargets() {
 		t.Chosen = true
 		for _, d := range p.Deliveries {
 			if d.DestinationID == t.Value {
-				status := frame.NewStatus(frame.TextOf(d.Status))
+				status := ui.NewStatus(ui.TextOf(d.Status))
 				t.Status = &status
 				t.Chosen = d.Status == "failed" || d.Status == "skipped"
 			}
@@ -92,7 +92,7 @@ func (p *eventPage) SignatureRefused() bool {
 
 // Mismatched reports whether another secret than the endpoint's may have made the signature.
 func (p *eventPage) Mismatched() bool {
-	return p.Signature != nil && frame.TextOf(p.Signature.Reason) == string(event.SignatureMismatch)
+	return p.Signature != nil && ui.TextOf(p.Signature.Reason) == string(event.SignatureMismatch)
 }
 
 // Diagnosis is what the signature's first finding says to do; empty if there is none.
@@ -100,7 +100,7 @@ func (p *eventPage) Diagnosis() string {
 	if p.Signature == nil || len(p.Signature.Findings) == 0 {
 		return ""
 	}
-	text := frame.Sentence(p.Signature.Findings[0].Message)
+	text := ui.Sentence(p.Signature.Findings[0].Message)
 	if p.Signature.Findings[0].Code == "no_cause" { // then the usual mistake helps most
 		text += " " + verify.ByName(p.Signature.Scheme).Mistake
 	}
@@ -108,7 +108,7 @@ func (p *eventPage) Diagnosis() string {
 }
 
 // showEvent shows one event: the reason for its state, its attempts with their answers, and the request that came.
-func showEvent(v *frame.Visit) error {
+func showEvent(v *ui.Visit) error {
 	e := &eventDetail{}
 	if err := v.Get(eventAPI, nil, e); err != nil {
 		return err
@@ -154,7 +154,7 @@ func showEvent(v *frame.Visit) error {
 		}
 	}
 	if p.Status == event.Rejected && p.Signature != nil && p.Signature.isAccepted() {
-		p.Lead = []frame.Passage{{Text: "Rejected when it arrived. The endpoint accepts its signature now: replay it."}}
+		p.Lead = []ui.Passage{{Text: "Rejected when it arrived. The endpoint accepts its signature now: replay it."}}
 	}
 	return v.Page("event", p)
 }
@@ -163,10 +163,10 @@ func showEvent(v *frame.Visit) error {
 const eventAPI = "/v1/events/{event}"
 
 // nameDestinations reads the endpoint for the names of the destinations. Those that were deleted keep their ids.
-func nameDestinations(v *frame.Visit, p *eventPage) error {
+func nameDestinations(v *ui.Visit, p *eventPage) error {
 	endpoint := &model.Endpoint{}
-	err := v.Get(frame.APIOf(p.EndpointID), nil, endpoint)
-	if frame.StatusOf(err) == http.StatusNotFound {
+	err := v.Get(ui.APIOf(p.EndpointID), nil, endpoint)
+	if ui.StatusOf(err) == http.StatusNotFound {
 		err = nil
 	} else if err == nil {
 		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.Attempts()
@@ -182,7 +182,7 @@ func nameDestinations(v *frame.Visit, p *eventPage) error {
 			address = ""
 		}
 		if d.Enabled {
-			p.Targets = append(p.Targets, replayTarget{Option: frame.Option{Value: d.ID, Text: names[d.ID], Hint: address}})
+			p.Targets = append(p.Targets, replayTarget{Option: ui.Option{Value: d.ID, Text: names[d.ID], Hint: address}})
 		}
 		for _, x := range p.Deliveries {
 			if x.DestinationID == d.ID {
@@ -239,17 +239,17 @@ func (s *signatureData) Content() (tokens []token) {
 }
 
 // addSignature recomputes the signature on the server.
-func addSignature(v *frame.Visit, p *eventPage) error {
+func addSignature(v *ui.Visit, p *eventPage) error {
 	p.Signature = &signatureData{}
 	err := v.Get(eventAPI+"/signature", nil, p.Signature)
-	if frame.StatusOf(err) == http.StatusBadRequest || frame.IsUnavailable(err) {
-		p.Signature.Refused, err = frame.MessageOf(err), nil
+	if ui.StatusOf(err) == http.StatusBadRequest || ui.IsUnavailable(err) {
+		p.Signature.Refused, err = ui.MessageOf(err), nil
 	}
 	return err
 }
 
 // replayEvent delivers the event again, to the destinations that are chosen.
-func replayEvent(v *frame.Visit, f *frame.Form) error {
+func replayEvent(v *ui.Visit, f *ui.Form) error {
 	chosen := f.Values["destination_id"]
 	if len(chosen) == 0 {
 		return web.Invalid("destination_id", "Nothing was sent: choose at least one destination.")
@@ -265,39 +265,39 @@ func replayEvent(v *frame.Visit, f *frame.Form) error {
 	case 1:
 		message = "Queued one delivery."
 	}
-	return v.Redirect(v.Fill(frame.EventPath), message)
+	return v.Redirect(v.Fill(ui.EventPath), message)
 }
 
 // erasePayload erases what the event and its attempts hold of the request, for good.
-func erasePayload(v *frame.Visit) error {
+func erasePayload(v *ui.Visit) error {
 	if v.Values.Get("confirm") != "erase" {
 		return web.Invalid("", "Nothing was erased: type the word erase to confirm.")
 	}
 	if err := v.Send("DELETE", eventAPI+"/payload", nil, "", nil); err != nil {
 		return err
 	}
-	return v.Redirect(v.Fill(frame.EventPath), "Body, headers and query are erased, on every node.")
+	return v.Redirect(v.Fill(ui.EventPath), "Body, headers and query are erased, on every node.")
 }
 
 // downloadBody sends the body as it was received, as a file that no browser shows.
-func downloadBody(v *frame.Visit) error {
+func downloadBody(v *ui.Visit) error {
 	e := &eventDetail{}
 	if err := v.Get(eventAPI, nil, e); err != nil {
 		return err
 	}
-	frame.SendFile(v, "event-body.bin", "application/octet-stream", e.bytes())
+	ui.SendFile(v, "event-body.bin", "application/octet-stream", e.bytes())
 	return nil
 }
 
 // attemptsPage is the data of the page of all attempts of an event.
 type attemptsPage struct {
-	frame.ListPage[*attemptData]
+	ui.ListPage[*attemptData]
 	ID string
 }
 
 // listAttempts shows all attempts of an event, in pages.
-func listAttempts(v *frame.Visit) error {
-	list, err := frame.ReadList[*attemptData](v, eventAPI+"/attempts", v.Fill(frame.EventPath)+"/attempts", nil, nil)
+func listAttempts(v *ui.Visit) error {
+	list, err := ui.ReadList[*attemptData](v, eventAPI+"/attempts", v.Fill(ui.EventPath)+"/attempts", nil, nil)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func listAttempts(v *frame.Visit) error {
 const maxNamed = 10_000
 
 // nameAttempts sets the names of the destinations, from memory. Those that were deleted keep their ids.
-func nameAttempts(v *frame.Visit, all []*attemptData) {
+func nameAttempts(v *ui.Visit, all []*attemptData) {
 	names := map[string]string{}
 	for _, a := range all {
 		names[a.DestinationID] = a.DestinationID
@@ -318,7 +318,7 @@ func nameAttempts(v *frame.Visit, all []*attemptData) {
 	for _, e := range endpoints {
 		for i := range e.Destinations {
 			if d := &e.Destinations[i]; names[d.ID] != "" {
-				names[d.ID] = frame.NameOfDestination(d)
+				names[d.ID] = ui.NameOfDestination(d)
 			}
 		}
 	}
@@ -442,7 +442,7 @@ func curl(e *eventDetail, method, to string, headers [][2]string) string {
 // the end of the line or of a paste, and invisible ones become escapes in $'...': the sender has chosen the text.
 // Shells without $'...' take the escapes literally, so an apostrophe is an escape too: none ends the quotes there.
 func quoteShell(text string) string {
-	isUnsafe := func(r rune) bool { return r != '\n' && (r == '\t' || r == utf8.RuneError || frame.IsHidden(r)) }
+	isUnsafe := func(r rune) bool { return r != '\n' && (r == '\t' || r == utf8.RuneError || ui.IsHidden(r)) }
 	if !strings.ContainsFunc(text, isUnsafe) {
 		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 	}

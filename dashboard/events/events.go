@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -24,9 +24,9 @@ type chip struct{ Text, Path string }
 // eventsPage is the data of the list of events.
 type eventsPage struct {
 	Events      []*model.EventRow
-	Unavailable string      // why the list could not be read
-	Form        *frame.Form // the filters
-	frame.EndpointChoices
+	Unavailable string   // why the list could not be read
+	Form        *ui.Form // the filters
+	ui.EndpointChoices
 	Chips           []chip
 	Live            string // path of this list, for the script; empty: it is not followed
 	Follow, Pause   string // paths of this list, followed and not
@@ -45,9 +45,9 @@ type eventsPage struct {
 	Warnings []wire.Warning
 	BaseURL  string
 	Tabs     []model.StatusCount // nil: the list is a search
-	Spans    []frame.MenuItem    // the time menu
+	Spans    []ui.MenuItem       // the time menu
 	Span     string              // path of the current one
-	Chart    *frame.BarChart     // of the newest events that match; nil: there is none
+	Chart    *ui.BarChart        // of the newest events that match; nil: there is none
 	Receipts bool                // an event of the page has a receipt
 	More     bool                // a filter is on whose field is folded
 	Newer    string              // path that counts what arrives while the page is open; empty: it is not counted
@@ -68,11 +68,11 @@ func (p *eventsPage) countNewer(query, asked url.Values) {
 		at := slices.IndexFunc(p.Events, func(e *model.EventRow) bool { return e.ID == newest })
 		switch {
 		case at > 0:
-			p.Arrived = frame.Number(int64(at))
+			p.Arrived = ui.Number(int64(at))
 		case at < 0 && p.Next != "":
-			p.Arrived = "over " + frame.Number(int64(len(p.Events)))
+			p.Arrived = "over " + ui.Number(int64(len(p.Events)))
 		case at < 0 && len(p.Events) > 0:
-			p.Arrived = frame.Number(int64(len(p.Events)))
+			p.Arrived = ui.Number(int64(len(p.Events)))
 		}
 	} else if newest = "none"; len(p.Events) > 0 {
 		newest = p.Events[0].ID
@@ -85,13 +85,13 @@ var timeMenu = []struct{ since, name string }{{"15m", "15 min"}, {"1h", "1 h"}, 
 
 // addCounts adds the tabs, the time menu and the chart. Searches have neither tabs nor chart: what they would cost is
 // not known before.
-func (p *eventsPage) addCounts(v *frame.Visit, query url.Values) error {
+func (p *eventsPage) addCounts(v *ui.Visit, query url.Values) error {
 	first := maps.Clone(query)
 	first.Del("cursor")
 	for _, x := range timeMenu {
-		p.Spans = append(p.Spans, frame.MenuItem{Path: with(first, "since", x.since), Name: x.name})
+		p.Spans = append(p.Spans, ui.MenuItem{Path: with(first, "since", x.since), Name: x.name})
 	}
-	p.Spans = append(p.Spans, frame.MenuItem{Path: with(first, "since", ""), Name: "any time"})
+	p.Spans = append(p.Spans, ui.MenuItem{Path: with(first, "since", ""), Name: "any time"})
 	p.Span = listPath(first)
 	if p.Search || p.Live != "" || p.Form.Error != "" {
 		return nil
@@ -131,7 +131,7 @@ func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
 	}
 	step := time.Duration(n.StepSeconds) * time.Second
 	from, to := time.Time(n.Steps[0].At), time.Time(n.Steps[len(n.Steps)-1].At)
-	line := frame.NewTimeline(to, step, int(to.Sub(from)/step)+1)
+	line := ui.NewTimeline(to, step, int(to.Sub(from)/step)+1)
 	rows, drawn := line.Rows(3), int64(0)
 	for _, s := range n.Steps {
 		if i, ok := line.Index(time.Time(s.At)); ok {
@@ -154,16 +154,16 @@ func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
 		query.Set("status", status)
 	}
 	line.LinkEvents(rows, query)
-	title := frame.Plural(int(drawn), "event", "events") + " by the time of receipt"
+	title := ui.Plural(int(drawn), "event", "events") + " by the time of receipt"
 	if n.More {
-		title = "Of the newest " + frame.Number(int64(n.Counted)) + ": " + title
+		title = "Of the newest " + ui.Number(int64(n.Counted)) + ": " + title
 	}
-	p.Chart = frame.NewBarChart(title, "Received", []frame.Series{{Name: "delivered", Class: frame.ColourOK},
-		{Name: "open or skipped", Class: frame.ColourWait}, {Name: "failed or rejected", Class: frame.ColourBad}}, rows)
+	p.Chart = ui.NewBarChart(title, "Received", []ui.Series{{Name: "delivered", Class: ui.ColourOK},
+		{Name: "open or skipped", Class: ui.ColourWait}, {Name: "failed or rejected", Class: ui.ColourBad}}, rows)
 }
 
 // Marks are the states that an event can have at a destination.
-func (p *eventsPage) Marks() []string { return frame.Statuses }
+func (p *eventsPage) Marks() []string { return ui.Statuses }
 
 // Hidden are the filters that are on and have no field.
 func (p *eventsPage) Hidden() (names []string) {
@@ -196,7 +196,7 @@ func filters() []string {
 var searchPrefixes = []string{"body", "header"}
 
 // listEvents shows the events that match the filters in the query, newest first.
-func listEvents(v *frame.Visit) error {
+func listEvents(v *ui.Visit) error {
 	asked := v.R.URL.Query()
 	if findByID(v, asked.Get("q")) {
 		return nil
@@ -209,12 +209,12 @@ func listEvents(v *frame.Visit) error {
 		}
 	}
 	p := &eventsPage{
-		Form: frame.NewForm(shown, ""), First: query.Get("cursor") == "",
+		Form: ui.NewForm(shown, ""), First: query.Get("cursor") == "",
 		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.Config.BaseURL,
 	}
 	if incomplete != "" {
-		p.EndpointChoices = frame.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
-		e, _ := frame.BadRequest(frame.Fault(incomplete, "is required: enter the value to look for"))
+		p.EndpointChoices = ui.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
+		e, _ := ui.BadRequest(ui.Fault(incomplete, "is required: enter the value to look for"))
 		v.Status = p.Form.SetError(e)
 	} else if err := readEvents(v, query, p); err != nil {
 		return err
@@ -237,12 +237,12 @@ var foldedFilters = []string{"processing", "source", "until", "body_path", "head
 var eventID = regexp.MustCompile(`^evt_[0-9a-zA-Z]{26}$`)
 
 // findByID opens the page of an event if the search is for its id.
-func findByID(v *frame.Visit, search string) bool {
+func findByID(v *ui.Visit, search string) bool {
 	search = strings.TrimSpace(search)
 	if !eventID.MatchString(search) {
 		return false
 	}
-	v.SendTo(frame.EventsPath + "/" + search)
+	v.SendTo(ui.EventsPath + "/" + search)
 	return true
 }
 
@@ -250,7 +250,7 @@ func findByID(v *frame.Visit, search string) bool {
 // a search in separate fields: body_path and body_value, header_path and header_value.
 func eventsQuery(asked url.Values) (query, shown url.Values) {
 	query = url.Values{"limit": {"50"}}
-	shown = frame.FiltersOf(asked, filters())
+	shown = ui.FiltersOf(asked, filters())
 	maps.Copy(query, shown)
 	for _, prefix := range searchPrefixes {
 		path, value := strings.TrimSpace(asked.Get(prefix+"_path")), asked.Get(prefix+"_value")
@@ -284,12 +284,12 @@ func searchIn(query url.Values) bool {
 }
 
 // readEvents reads the events and the endpoints into p. A filter that the API refuses is an error at its field.
-func readEvents(v *frame.Visit, query url.Values, p *eventsPage) error {
+func readEvents(v *ui.Visit, query url.Values, p *eventsPage) error {
 	var list wire.EventSearch
 	err := v.Get("/v1/events", query, &list)
-	switch e, refused := frame.BadRequest(err); {
-	case frame.IsUnavailable(err):
-		p.Unavailable, v.Status = frame.MessageOf(err), frame.StatusOf(err)
+	switch e, refused := ui.BadRequest(err); {
+	case ui.IsUnavailable(err):
+		p.Unavailable, v.Status = ui.MessageOf(err), ui.StatusOf(err)
 	case refused:
 		for _, prefix := range searchPrefixes {
 			if strings.HasPrefix(e.Param, prefix+"[") {
@@ -304,7 +304,7 @@ func readEvents(v *frame.Visit, query url.Values, p *eventsPage) error {
 	if list.NextCursor != "" {
 		p.Next = listPath(query, "cursor", list.NextCursor)
 	}
-	p.EndpointChoices = frame.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
+	p.EndpointChoices = ui.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
 	for _, e := range p.Events {
 		e.SetNames(v)
 	}
@@ -313,12 +313,12 @@ func readEvents(v *frame.Visit, query url.Values, p *eventsPage) error {
 
 // setListLinks sets the paths that lead from the list to others. Only the first page can be followed: later ones do not
 // change.
-func setListLinks(v *frame.Visit, query url.Values, tail bool, p *eventsPage) {
+func setListLinks(v *ui.Visit, query url.Values, tail bool, p *eventsPage) {
 	first := maps.Clone(query)
 	first.Del("cursor")
 	p.Pause = listPath(first)
-	filter := strings.TrimPrefix(p.Pause, frame.EventsPath)
-	p.CSV, p.Deliveries = frame.CSVLink("events", nil)+filter, frame.CSVLink("deliveries", nil)+filter
+	filter := strings.TrimPrefix(p.Pause, ui.EventsPath)
+	p.CSV, p.Deliveries = ui.CSVLink("events", nil)+filter, ui.CSVLink("deliveries", nil)+filter
 	p.Follow = listPath(first, "tail", "1")
 	if p.First {
 		p.Replay = model.ReplayLink(first, p.Last())
@@ -327,7 +327,7 @@ func setListLinks(v *frame.Visit, query url.Values, tail bool, p *eventsPage) {
 		p.Endpoint = v.EndpointName(endpoint)
 		if oldest := p.Last(); first.Get("status") == "failed" && oldest != nil {
 			since := cmp.Or(first.Get("since"), time.Time(oldest.ReceivedAt).UTC().Truncate(time.Second).Format(time.RFC3339))
-			p.Recover = frame.WithQuery(frame.NewRecoveryPath, nil, "endpoint_id", endpoint, "since", since)
+			p.Recover = ui.WithQuery(ui.NewRecoveryPath, nil, "endpoint_id", endpoint, "since", since)
 		}
 	}
 	if tail && p.First && p.Form.Error == "" { // also while the store is unavailable, which ends
@@ -349,7 +349,7 @@ func setListLinks(v *frame.Visit, query url.Values, tail bool, p *eventsPage) {
 		}
 		without, text := maps.Clone(first), label+" "+value
 		without.Del(name)
-		p.Chips = append(p.Chips, chip{Text: frame.Truncate(text, 60), Path: listPath(without)})
+		p.Chips = append(p.Chips, chip{Text: ui.Truncate(text, 60), Path: listPath(without)})
 	}
 }
 
@@ -367,28 +367,28 @@ func listPath(query url.Values, more ...string) string {
 			page[name] = values
 		}
 	}
-	return frame.WithQuery(frame.EventsPath, page, more...)
+	return ui.WithQuery(ui.EventsPath, page, more...)
 }
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	return frame.Area{
+func Area() ui.Area {
+	return ui.Area{
 		Pages: files,
-		Routes: []frame.Route{
-			{"GET", frame.EventsPath, frame.Reader, listEvents},
-			{"GET", frame.EventPath, frame.Reader, showEvent},
-			{"GET", frame.EventPath + "/attempts", frame.Reader, listAttempts},
-			{"GET", frame.EventPath + "/body", frame.Reader, downloadBody},
-			{"POST", frame.EventPath + "/replay", frame.Writer, frame.Submit(replayEvent)},
-			{"POST", frame.EventPath + "/erase", frame.Writer, erasePayload},
+		Routes: []ui.Route{
+			{"GET", ui.EventsPath, ui.Reader, listEvents},
+			{"GET", ui.EventPath, ui.Reader, showEvent},
+			{"GET", ui.EventPath + "/attempts", ui.Reader, listAttempts},
+			{"GET", ui.EventPath + "/body", ui.Reader, downloadBody},
+			{"POST", ui.EventPath + "/replay", ui.Writer, ui.Submit(replayEvent)},
+			{"POST", ui.EventPath + "/erase", ui.Writer, erasePayload},
 		},
-		Lists: map[string]frame.CSVList{
+		Lists: map[string]ui.CSVList{
 			"events": {API: "/v1/events", Query: csvQuery, Columns: "id received_at endpoint_id type status reason why " +
 				"source verification processing size_bytes"},
 			"deliveries": {API: "/v1/events", Query: csvQuery, Each: "deliveries", Columns: "id received_at endpoint_id " +
 				"type deliveries.destination_id deliveries.status deliveries.reason"},
 		},
-		Functions: func(*frame.Dashboard) template.FuncMap {
+		Functions: func(*ui.Dashboard) template.FuncMap {
 			return template.FuncMap{"failure": failureText, "details": detailsText}
 		},
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 )
 
 // Bounds of a tree: the fewest lines that a fold hides, how many values lead to a search, and the bytes of such a value
@@ -97,7 +97,7 @@ func (l *bodyLine) link(path string) {
 		}
 		if (x.Class == "s" || x.Class == "d") && value != "" && len(value) <= maxLinked && len(path) <= maxLinked &&
 			!secretName.MatchString(path) {
-			l.Path = frame.WithQuery(frame.EventsPath, url.Values{"body_path": {path}, "body_value": {value},
+			l.Path = ui.WithQuery(ui.EventsPath, url.Values{"body_path": {path}, "body_value": {value},
 				"since": {sameValueSince}})
 		}
 	}

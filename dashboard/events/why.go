@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -18,33 +18,33 @@ const maxOthers = 4
 
 // sentences builds the text of an event's page about its state.
 type sentences struct {
-	*frame.Dashboard
-	parts []frame.Passage
+	*ui.Dashboard
+	parts []ui.Passage
 }
 
-func (s *sentences) text(text string) { s.parts = append(s.parts, frame.Passage{Text: text}) }
+func (s *sentences) text(text string) { s.parts = append(s.parts, ui.Passage{Text: text}) }
 
 func (s *sentences) name(text string) {
-	s.parts = append(s.parts, frame.Passage{Text: text, Strong: true})
+	s.parts = append(s.parts, ui.Passage{Text: text, Strong: true})
 }
 
-func (s *sentences) at(t time.Time) { s.parts = append(s.parts, frame.Passage{At: s.Moment(t)}) }
+func (s *sentences) at(t time.Time) { s.parts = append(s.parts, ui.Passage{At: s.Moment(t)}) }
 
 // due adds the time of what is planned.
-func (s *sentences) due(t web.Time) { s.parts = append(s.parts, frame.Passage{At: s.DueMoment(t)}) }
+func (s *sentences) due(t web.Time) { s.parts = append(s.parts, ui.Passage{At: s.DueMoment(t)}) }
 
 // why adds a sentence of the API, or a part of it.
 func (s *sentences) why(text string, x wire.Why) { s.parts = append(s.parts, s.Prose(text, x)...) }
 
 // explainStatus sets the text about the state of the event: first the delivery that decides it, then the others.
-func explainStatus(v *frame.Visit, p *eventPage) {
+func explainStatus(v *ui.Visit, p *eventPage) {
 	lead, others := &sentences{Dashboard: v.Dashboard}, &sentences{Dashboard: v.Dashboard}
 	first := p.deciding()
 	if p.Reason != nil && p.Status == event.Delivered { // the endpoint only observes signatures
 		first = nil
 	}
 	if first == nil {
-		lead.why(frame.Sentence(p.Why), p.WhyDetails)
+		lead.why(ui.Sentence(p.Why), p.WhyDetails)
 	} else {
 		lead.decide(p, first)
 	}
@@ -95,7 +95,7 @@ func (d *deliveryData) halted() bool { return d.WhyDetails.Halt(d.Status) != "" 
 
 // decide says what the delivery d, which decides the state of the event, waits for or came to.
 func (s *sentences) decide(p *eventPage, d *deliveryData) {
-	s.text(frame.Capital(string(d.Status)) + ": ")
+	s.text(ui.Capital(string(d.Status)) + ": ")
 	s.name(d.Name)
 	run := d.newestRun()
 	failures := slices.DeleteFunc(slices.Clone(run), (*attemptData).OK)
@@ -163,9 +163,9 @@ func (d *deliveryData) besideAttempts() string {
 
 func attemptCount(made, most int) string {
 	if most == 0 || made > most { // the policy is not known, or was another one
-		return frame.Plural(made, "attempt", "attempts")
+		return ui.Plural(made, "attempt", "attempts")
 	}
-	return fmt.Sprintf("%d of %s", made, frame.Plural(most, "attempt", "attempts"))
+	return fmt.Sprintf("%d of %s", made, ui.Plural(most, "attempt", "attempts"))
 }
 
 // causes says how attempts failed, without repeating itself: answered 503 or timed out.
@@ -184,10 +184,10 @@ func causes(failures []*attemptData) string {
 
 // outcome says what the destination did, as the rest of a sentence that begins with its name.
 func outcomeOf(a *attemptData) string {
-	code := frame.TextOf(a.ErrorCode)
+	code := ui.TextOf(a.ErrorCode)
 	switch {
-	case frame.KnownText("outcome", code) != "":
-		return frame.KnownText("outcome", code)
+	case ui.KnownText("outcome", code) != "":
+		return ui.KnownText("outcome", code)
 	case a.ResponseStatus != nil:
 		return "answered " + strconv.Itoa(*a.ResponseStatus)
 	case code != "":

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -106,7 +106,7 @@ func TestEventsAreExplained(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			p := &eventPage{eventDetail: &eventDetail{}, MaxAttempts: x.most}
 			p.Status, p.Reason, p.Why, p.Deliveries = x.status, x.reason, x.why, x.deliveries
-			explainStatus(&frame.Visit{Dashboard: &frame.Dashboard{Deps: frame.Deps{Now: func() time.Time {
+			explainStatus(&ui.Visit{Dashboard: &ui.Dashboard{Deps: ui.Deps{Now: func() time.Time {
 				return at(4*60 +
 					36)
 			}}}}, p)
@@ -118,7 +118,7 @@ func TestEventsAreExplained(t *testing.T) {
 }
 
 // plainPassages writes names as *name* and times as [clock, distance].
-func plainPassages(parts []frame.Passage) string {
+func plainPassages(parts []ui.Passage) string {
 	var b strings.Builder
 	for _, x := range parts {
 		switch {

@@ -13,20 +13,20 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Paths of the pages of recoveries.
 const (
-	recoveryPath = frame.RecoveriesPath + "/{recovery}"
+	recoveryPath = ui.RecoveriesPath + "/{recovery}"
 	recoveryAPI  = "/v1/recoveries/{recovery}"
 )
 
 // listRecoveries shows the recoveries of the last 30 days, newest first.
-func listRecoveries(v *frame.Visit) error {
+func listRecoveries(v *ui.Visit) error {
 	p, err := listJobs[*recoveryData](v, "recoveries", event.Convert[string](jobs.RecoveryStates()...))
 	if err != nil {
 		return err
@@ -40,11 +40,11 @@ func listRecoveries(v *frame.Visit) error {
 // recoveryForm is the data of the form of a new recovery. Its first part is a GET form that chooses the endpoint and
 // the time; the second shows why deliveries failed since then, and prepares the job.
 type recoveryForm struct {
-	Form *frame.Form // of the job, and of the choice
-	frame.EndpointChoices
+	Form *ui.Form // of the job, and of the choice
+	ui.EndpointChoices
 	Endpoint     *model.Endpoint
-	Destinations []frame.Option // enabled ones
-	Disabled     int            // number of destinations that take no deliveries
+	Destinations []ui.Option // enabled ones
+	Disabled     int         // number of destinations that take no deliveries
 	Causes       []*cause
 	Events       int  // number of events that Causes were counted from
 	More         bool // more events have failed
@@ -65,16 +65,16 @@ type failingEndpoint struct {
 const maxFailedPages = 5
 
 // readFailing reads which endpoints have failed events since the time of the form.
-func readFailing(v *frame.Visit, p *recoveryForm) error {
+func readFailing(v *ui.Visit, p *recoveryForm) error {
 	query := url.Values{"status": {"failed"}, "since": {p.Form.Value("since")}}
-	p.FailedPath = frame.WithQuery(frame.EventsPath, query)
+	p.FailedPath = ui.WithQuery(ui.EventsPath, query)
 	query.Set("limit", "100")
 	chosen := p.Form.Values["endpoint_id"]
 	for range maxFailedPages {
-		list, err := frame.ReadRows[*model.EventRow](v, "/v1/events", query)
-		switch x, refused := frame.BadRequest(err); {
-		case frame.IsUnavailable(err):
-			p.Unavailable = frame.MessageOf(err)
+		list, err := ui.ReadRows[*model.EventRow](v, "/v1/events", query)
+		switch x, refused := ui.BadRequest(err); {
+		case ui.IsUnavailable(err):
+			p.Unavailable = ui.MessageOf(err)
 			return nil
 		case refused:
 			if p.Form.Error == "" {
@@ -109,21 +109,21 @@ const defaultSince = 24 * time.Hour
 // defaultRate is the rate of a new recovery, in deliveries a second.
 const defaultRate = 20
 
-func newRecoveryForm(v *frame.Visit) error {
+func newRecoveryForm(v *ui.Visit) error {
 	asked := v.R.URL.Query()
-	shown := frame.FiltersOf(asked, []string{"endpoint_id", "since", "destination_id", "rate_per_second"})
+	shown := ui.FiltersOf(asked, []string{"endpoint_id", "since", "destination_id", "rate_per_second"})
 	if shown.Get("since") == "" {
 		shown.Set("since", v.Now().Add(-defaultSince).UTC().Truncate(time.Minute).Format(time.RFC3339))
 	}
 	if shown.Get("rate_per_second") == "" {
 		shown.Set("rate_per_second", strconv.Itoa(defaultRate))
 	}
-	return showRecoveryForm(v, frame.NewForm(shown, ""))
+	return showRecoveryForm(v, ui.NewForm(shown, ""))
 }
 
 // showRecoveryForm shows the form with what its endpoint and time select.
-func showRecoveryForm(v *frame.Visit, f *frame.Form) error {
-	p := &recoveryForm{Form: f, EndpointChoices: frame.NewEndpointChoices(v, "")}
+func showRecoveryForm(v *ui.Visit, f *ui.Form) error {
+	p := &recoveryForm{Form: f, EndpointChoices: ui.NewEndpointChoices(v, "")}
 	if v.R.Method == http.MethodGet {
 		f.ReadOnly = true
 	}
@@ -136,8 +136,8 @@ func showRecoveryForm(v *frame.Visit, f *frame.Form) error {
 	}
 	e := &model.Endpoint{}
 	err := v.Get("/v1/endpoints/"+url.PathEscape(endpoint), nil, e)
-	if frame.StatusOf(err) == http.StatusNotFound {
-		v.Refused(f, frame.Fault("endpoint_id", "is no endpoint; it may have been deleted"))
+	if ui.StatusOf(err) == http.StatusNotFound {
+		v.Refused(f, ui.Fault("endpoint_id", "is no endpoint; it may have been deleted"))
 		return v.Page("recovery-new", p)
 	} else if err != nil {
 		return err
@@ -145,7 +145,7 @@ func showRecoveryForm(v *frame.Visit, f *frame.Form) error {
 	p.Endpoint = e
 	for i := range e.Destinations {
 		if d := &e.Destinations[i]; d.Enabled {
-			p.Destinations = append(p.Destinations, frame.Option{Value: d.ID, Text: d.Title()})
+			p.Destinations = append(p.Destinations, ui.Option{Value: d.ID, Text: d.Title()})
 		} else {
 			p.Disabled++
 		}
@@ -157,17 +157,17 @@ func showRecoveryForm(v *frame.Visit, f *frame.Form) error {
 }
 
 // readCauses counts why the newest events of the endpoint have failed.
-func readCauses(v *frame.Visit, p *recoveryForm) error {
+func readCauses(v *ui.Visit, p *recoveryForm) error {
 	query := url.Values{"endpoint_id": {p.Endpoint.ID}, "status": {"failed"}, "since": {p.Form.Value("since")}}
 	if d := p.Form.Value("destination_id"); d != "" {
 		query.Set("destination_id", d)
 	}
-	p.FailedPath = frame.EventsPath + "?" + query.Encode()
+	p.FailedPath = ui.EventsPath + "?" + query.Encode()
 	query.Set("limit", "100")
-	list, err := frame.ReadRows[*model.EventRow](v, "/v1/events", query)
-	switch x, refused := frame.BadRequest(err); {
-	case frame.IsUnavailable(err):
-		p.Unavailable = frame.MessageOf(err)
+	list, err := ui.ReadRows[*model.EventRow](v, "/v1/events", query)
+	switch x, refused := ui.BadRequest(err); {
+	case ui.IsUnavailable(err):
+		p.Unavailable = ui.MessageOf(err)
 	case refused && p.Form.Error == "":
 		v.Status = p.Form.SetError(x)
 	case !refused && err != nil:
@@ -183,15 +183,15 @@ const maxExplained = 5
 
 // explainCauses adds to the most frequent causes what the list does not know: the last answer, or the operation that
 // failed. A cause whose event cannot be read keeps the sentence of the list.
-func explainCauses(v *frame.Visit, causes []*cause) error {
+func explainCauses(v *ui.Visit, causes []*cause) error {
 	for _, c := range causes[:min(len(causes), maxExplained)] {
 		var e struct{ Deliveries []wire.Delivery }
-		err := v.Get(frame.APIOf(c.EventID), nil, &e)
-		if err != nil && frame.StatusOf(err) == 0 {
+		err := v.Get(ui.APIOf(c.EventID), nil, &e)
+		if err != nil && ui.StatusOf(err) == 0 {
 			return err
 		}
 		for _, d := range e.Deliveries {
-			if d.DestinationID == c.destination && frame.TextOf(d.Reason) == c.Reason {
+			if d.DestinationID == c.destination && ui.TextOf(d.Reason) == c.Reason {
 				c.Example = d.Why
 			}
 		}
@@ -200,21 +200,21 @@ func explainCauses(v *frame.Visit, causes []*cause) error {
 }
 
 // createRecovery prepares a job and opens its page. Preparing sends nothing.
-func createRecovery(v *frame.Visit, f *frame.Form) error {
+func createRecovery(v *ui.Visit, f *ui.Form) error {
 	f.Refused = "Not prepared"
 	if endpoints := f.Values["endpoint_id"]; len(endpoints) > 1 {
 		return createRecoveries(v, f, endpoints)
 	}
 	body := f.Entered("destination_id")
 	body["endpoint_id"], body["since"] = f.Value("endpoint_id"), strings.TrimSpace(f.Value("since"))
-	body["rate_per_second"] = frame.AsNumber(f.Value("rate_per_second"))
+	body["rate_per_second"] = ui.AsNumber(f.Value("rate_per_second"))
 	var j recoveryData
 	err := v.Do("POST /v1/recoveries", f, body, &j)
-	if x, ok := errors.AsType[*frame.APIError](err); ok && x.Status == http.StatusNotFound {
+	if x, ok := errors.AsType[*ui.APIError](err); ok && x.Status == http.StatusNotFound {
 		x.Status = http.StatusBadRequest // it is a field of the form
 	}
 	return v.Answer(f, err, func() error { return showRecoveryForm(v, f) },
-		func() error { return v.Redirect(frame.PageOf(j.ID), "") })
+		func() error { return v.Redirect(ui.PageOf(j.ID), "") })
 }
 
 // maxPreparedAtOnce is how many jobs one form prepares.
@@ -222,39 +222,39 @@ const maxPreparedAtOnce = 10
 
 // createRecoveries prepares a job for each of several endpoints, and opens the list of jobs. An endpoint whose job is
 // refused, for example because nothing has failed there, does not keep the others from theirs.
-func createRecoveries(v *frame.Visit, f *frame.Form, endpoints []string) error {
+func createRecoveries(v *ui.Visit, f *ui.Form, endpoints []string) error {
 	prepared, refused := 0, error(nil)
 	var without []string
 	endpoints = slices.Compact(slices.Sorted(slices.Values(endpoints)))
 	if len(endpoints) > maxPreparedAtOnce {
-		return v.Answer(f, frame.Fault("endpoint_id", "choose at most %d endpoints at once", maxPreparedAtOnce),
+		return v.Answer(f, ui.Fault("endpoint_id", "choose at most %d endpoints at once", maxPreparedAtOnce),
 			func() error { return showRecoveryForm(v, f) }, nil)
 	}
 	for _, id := range endpoints {
 		one := *f
 		one.Nonce += "-" + id
-		err := v.Do("POST /v1/recoveries", &one, frame.Object{"endpoint_id": id,
-			"since": strings.TrimSpace(f.Value("since")), "rate_per_second": frame.AsNumber(f.Value("rate_per_second"))}, nil)
-		switch status := frame.StatusOf(err); {
+		err := v.Do("POST /v1/recoveries", &one, ui.Object{"endpoint_id": id,
+			"since": strings.TrimSpace(f.Value("since")), "rate_per_second": ui.AsNumber(f.Value("rate_per_second"))}, nil)
+		switch status := ui.StatusOf(err); {
 		case err == nil:
 			prepared++
 		case status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden:
-			refused, without = err, append(without, cmp.Or(v.EndpointName(id), id)+": "+frame.MessageOf(err))
+			refused, without = err, append(without, cmp.Or(v.EndpointName(id), id)+": "+ui.MessageOf(err))
 		default:
 			return v.Answer(f, err, func() error { return showRecoveryForm(v, f) }, nil)
 		}
 	}
-	if x, ok := errors.AsType[*frame.APIError](refused); ok && x.Status == http.StatusNotFound {
+	if x, ok := errors.AsType[*ui.APIError](refused); ok && x.Status == http.StatusNotFound {
 		x.Status = http.StatusBadRequest // it is a field of the form
 	}
 	if prepared == 0 {
 		return v.Answer(f, refused, func() error { return showRecoveryForm(v, f) }, nil)
 	}
-	message := "Prepared " + frame.Plural(prepared, "recovery", "recoveries")
+	message := "Prepared " + ui.Plural(prepared, "recovery", "recoveries")
 	if len(without) > 0 {
-		message += ". Not prepared: " + frame.Truncate(strings.Join(without, "; "), 200)
+		message += ". Not prepared: " + ui.Truncate(strings.Join(without, "; "), 200)
 	}
-	return v.Redirect(frame.RecoveriesPath, message)
+	return v.Redirect(ui.RecoveriesPath, message)
 }
 
 // recoveryPageData is the data of the page of one job.
@@ -262,25 +262,25 @@ type recoveryPageData struct {
 	*recoveryData
 	Problem     string // why an action was not done
 	CanaryItems []*recoveryItem
-	*frame.FilteredList[*recoveryItem]
+	*ui.FilteredList[*recoveryItem]
 	// Polled is the path that the page is fetched from again while the job goes on; empty: it has ended.
 	Polled string
 }
 
 // readRecovery reads the job in the path.
-func readRecovery(v *frame.Visit) (*recoveryData, error) {
+func readRecovery(v *ui.Visit) (*recoveryData, error) {
 	j := &recoveryData{}
 	err := v.Get(recoveryAPI, nil, j)
 	j.CreatedBy = v.NameOf(j.CreatedBy)
 	return j, err
 }
 
-func showRecovery(v *frame.Visit, j *recoveryData) error {
+func showRecovery(v *ui.Visit, j *recoveryData) error {
 	return showJob(v, j, "")
 }
 
 // showJob shows a job with what its canary did, and a page of its items.
-func showJob(v *frame.Visit, j *recoveryData, problem string) error {
+func showJob(v *ui.Visit, j *recoveryData, problem string) error {
 	p := &recoveryPageData{recoveryData: j, Problem: problem}
 	names, err := nameParts(v, j)
 	if err != nil {
@@ -292,19 +292,19 @@ func showJob(v *frame.Visit, j *recoveryData, problem string) error {
 		}
 	}
 	if v.Part() == "job" {
-		p.FilteredList = &frame.FilteredList[*recoveryItem]{Filters: frame.NewForm(url.Values{}, "")}
-	} else if p.FilteredList, err = frame.ListRows[*recoveryItem](v, recoveryAPI+"/items", frame.PageOf(j.ID),
+		p.FilteredList = &ui.FilteredList[*recoveryItem]{Filters: ui.NewForm(url.Values{}, "")}
+	} else if p.FilteredList, err = ui.ListRows[*recoveryItem](v, recoveryAPI+"/items", ui.PageOf(j.ID),
 		[]string{"state"}); err != nil {
 		return err
 	}
-	p.CSV = frame.WithQuery(frame.CSVLink("recovery-items", nil), p.Filters.Values, "id", j.ID)
+	p.CSV = ui.WithQuery(ui.CSVLink("recovery-items", nil), p.Filters.Values, "id", j.ID)
 	for _, x := range p.Rows {
 		x.Destination = model.DestinationName(names, x.DestinationID)
 	}
 	if !j.State.Ended() || j.Queued > 0 {
-		p.Polled, v.SelfReloading = frame.PageOf(j.ID), true
+		p.Polled, v.SelfReloading = ui.PageOf(j.ID), true
 		if p.First {
-			p.Polled = frame.WithQuery(p.Polled, p.Filters.Values)
+			p.Polled = ui.WithQuery(p.Polled, p.Filters.Values)
 		}
 	}
 	return v.Page("recovery", p)
@@ -312,7 +312,7 @@ func showJob(v *frame.Visit, j *recoveryData, problem string) error {
 
 // nameParts sets the names of the job's endpoint and destinations, and returns those of the destinations. Without the
 // endpoint they are ids.
-func nameParts(v *frame.Visit, j *recoveryData) (map[string]string, error) {
+func nameParts(v *ui.Visit, j *recoveryData) (map[string]string, error) {
 	e, err := model.FindEndpoint(v, j.EndpointID)
 	if err != nil {
 		return nil, err
@@ -327,7 +327,7 @@ func nameParts(v *frame.Visit, j *recoveryData) (map[string]string, error) {
 }
 
 // readCanary reads the deliveries of the canary, in the order in which they are sent. Without the store there are none.
-func readCanary(v *frame.Visit, names map[string]string) ([]*recoveryItem, error) {
+func readCanary(v *ui.Visit, names map[string]string) ([]*recoveryItem, error) {
 	var list wire.List[*recoveryItem]
 	if _, err := v.TryGet(recoveryAPI+"/items", url.Values{"canary": {"true"}}, &list); err != nil {
 		return nil, err
@@ -341,16 +341,16 @@ func readCanary(v *frame.Visit, names map[string]string) ([]*recoveryItem, error
 
 // actOnRecovery returns the handler of an action on the job in the path. An action that is not allowed in the job's
 // present state changes nothing; the page then says so and shows the state.
-func actOnRecovery(action, message string) func(v *frame.Visit) error {
-	return frame.Submit(func(v *frame.Visit, f *frame.Form) error {
-		err := v.Do("POST "+recoveryAPI, f, frame.Object{"action": action}, nil)
-		if x, ok := frame.BadRequest(err); ok {
+func actOnRecovery(action, message string) func(v *ui.Visit) error {
+	return ui.Submit(func(v *ui.Visit, f *ui.Form) error {
+		err := v.Do("POST "+recoveryAPI, f, ui.Object{"action": action}, nil)
+		if x, ok := ui.BadRequest(err); ok {
 			j, err := readRecovery(v)
 			if err != nil {
 				return err
 			}
 			v.Status = x.Status
-			return showJob(v, j, frame.Sentence(x.Message))
+			return showJob(v, j, ui.Sentence(x.Message))
 		} else if err != nil {
 			return err
 		}
@@ -404,15 +404,15 @@ type recoveryPart struct {
 // Again is the form of a new job with the same selection.
 func (j *recoveryData) Again() string {
 	query := url.Values{"endpoint_id": {j.EndpointID}, "since": {j.Since.String()},
-		"rate_per_second": {strconv.Itoa(j.RatePerSecond)}, "destination_id": {frame.TextOf(j.DestinationID)}}
-	return frame.WithQuery(frame.NewRecoveryPath, frame.FiltersOf(query, slices.Collect(maps.Keys(query))))
+		"rate_per_second": {strconv.Itoa(j.RatePerSecond)}, "destination_id": {ui.TextOf(j.DestinationID)}}
+	return ui.WithQuery(ui.NewRecoveryPath, ui.FiltersOf(query, slices.Collect(maps.Keys(query))))
 }
 
 // CanarySize is how many deliveries the canary sends.
 func (j *recoveryData) CanarySize() int { return min(j.Pending, jobs.MaxCanaryDeliveries) }
 
 // recoveryMarks are the marks of the states of a job; of others it is pending.
-var recoveryMarks = map[jobs.RecoveryState]frame.Status{
+var recoveryMarks = map[jobs.RecoveryState]ui.Status{
 	jobs.RecoveryCompleted: {Mark: "delivered"}, jobs.RecoveryReady: {Mark: "held", On: true},
 	jobs.RecoveryAwaitingApproval: {Mark: "held", On: true}, jobs.RecoveryStopped: {Mark: "failed", On: true},
 	jobs.RecoveryFailed: {Mark: "failed", On: true}, jobs.RecoveryCancelled: {Mark: "skipped"},
@@ -420,7 +420,7 @@ var recoveryMarks = map[jobs.RecoveryState]frame.Status{
 }
 
 // Status is the state of the job with a mark.
-func (j *recoveryData) Status() frame.Status {
+func (j *recoveryData) Status() ui.Status {
 	s := recoveryMarks[j.State]
 	s.Word, s.Mark = strings.ReplaceAll(string(j.State), "_", " "), cmp.Or(s.Mark, "pending")
 	return s
@@ -459,7 +459,7 @@ func (j *recoveryData) Steps() []recoveryStep {
 		steps[i] = recoveryStep{Name: name, Done: i < at, Present: open && i == at}
 	}
 	if j.State != jobs.RecoveryPreparing {
-		steps[0].Hint = frame.Number(int64(j.Total)) + " selected"
+		steps[0].Hint = ui.Number(int64(j.Total)) + " selected"
 	}
 	if j.Canary.Total > 0 {
 		steps[1].Hint = fmt.Sprintf("%d of %d delivered", j.Canary.Delivered, j.Canary.Total)
@@ -478,11 +478,11 @@ type recoveryItem struct {
 }
 
 // Status is the state of the item with a mark.
-func (x *recoveryItem) Status() frame.Status {
+func (x *recoveryItem) Status() ui.Status {
 	if x.State == event.ItemQueued {
-		return frame.Status{Word: string(x.State), Mark: "pending"}
+		return ui.Status{Word: string(x.State), Mark: "pending"}
 	}
-	return frame.NewStatus(string(x.State))
+	return ui.NewStatus(string(x.State))
 }
 
 // cause is a reason for which deliveries to a destination have failed.
@@ -503,7 +503,7 @@ func causesOf(events []*model.EventRow, names map[string]string) []*cause {
 			if d.Status != event.Failed {
 				continue
 			}
-			name, reason := model.DestinationName(names, d.DestinationID), frame.TextOf(d.Reason)
+			name, reason := model.DestinationName(names, d.DestinationID), ui.TextOf(d.Reason)
 			i := slices.IndexFunc(causes, func(c *cause) bool { return c.Destination == name && c.Reason == reason })
 			if i < 0 {
 				i, causes = len(causes), append(causes,

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the pages of replays.
 const (
-	dryRunPath = frame.ReplaysPath + "/dry-run"
-	replayPath = frame.ReplaysPath + "/{run}"
+	dryRunPath = ui.ReplaysPath + "/dry-run"
+	replayPath = ui.ReplaysPath + "/{run}"
 	replayAPI  = "/v1/replays/{run}"
 )
 
@@ -36,15 +36,15 @@ func (x *runData) Open() int { return max(0, x.Queued-x.Delivered-x.Failed-x.Ski
 func (x *runData) GoesOn() bool { return x.State == "queueing" || x.Open() > 0 }
 
 // Status is the state with a mark.
-func (x *runData) Status() frame.Status {
-	s := frame.Status{Word: string(x.State), Mark: "pending"}
+func (x *runData) Status() ui.Status {
+	s := ui.Status{Word: string(x.State), Mark: "pending"}
 	switch {
 	case x.State == "cancelled":
 		s.Mark = "skipped"
 	case x.State == "interrupted":
 		s.Mark, s.On = "failed", true
 	case x.State == "queued" && x.Open() == 0 && x.Failed > 0:
-		s.Word, s.Mark, s.On = "ended, "+frame.Number(int64(x.Failed))+" failed", "failed", true
+		s.Word, s.Mark, s.On = "ended, "+ui.Number(int64(x.Failed))+" failed", "failed", true
 	case x.State == "queued" && x.Open() == 0:
 		s.Word, s.Mark = "ended", "delivered"
 	case x.State == "queued":
@@ -98,7 +98,7 @@ func (x *runData) FilterText() string {
 var runStates = []string{"queueing", "queued", "interrupted", "cancelled"}
 
 // listReplays shows the runs of the last 30 days, newest first.
-func listReplays(v *frame.Visit) error {
+func listReplays(v *ui.Visit) error {
 	p, err := listJobs[*runData](v, "replays", runStates)
 	if err != nil {
 		return err
@@ -112,8 +112,8 @@ func listReplays(v *frame.Visit) error {
 
 // replayForm is the data of the form of a new replay, and of its dry run.
 type replayForm struct {
-	Form *frame.Form
-	frame.EndpointChoices
+	Form *ui.Form
+	ui.EndpointChoices
 	Plan *replayPlan // what a dry run has found; nil: there was none
 }
 
@@ -124,7 +124,7 @@ type replayPlan struct {
 	// OnlyUndelivered says that destinations are left out which have the event.
 	OnlyUndelivered bool
 	Warnings        []wire.Warning
-	Fields          []frame.Option // of the selection, for the form that starts it
+	Fields          []ui.Option // of the selection, for the form that starts it
 }
 
 // onlyUndelivered is the field that leaves out destinations which have the event.
@@ -139,8 +139,8 @@ func replayFields() []string {
 const defaultReplayRate = "50"
 
 // newReplayForm shows the form with the selection of the URL, such as that of a list of events.
-func newReplayForm(v *frame.Visit) error {
-	shown := frame.FiltersOf(v.R.URL.Query(), replayFields())
+func newReplayForm(v *ui.Visit) error {
+	shown := ui.FiltersOf(v.R.URL.Query(), replayFields())
 	if shown.Get("since") == "" {
 		shown.Set("since", v.Now().Add(-24*time.Hour).UTC().Truncate(time.Minute).Format(time.RFC3339))
 	}
@@ -150,37 +150,37 @@ func newReplayForm(v *frame.Visit) error {
 	if shown.Get("rate_per_second") == "" {
 		shown.Set("rate_per_second", defaultReplayRate)
 	}
-	return showReplayForm(v, frame.NewForm(shown, ""), nil)
+	return showReplayForm(v, ui.NewForm(shown, ""), nil)
 }
 
-func showReplayForm(v *frame.Visit, f *frame.Form, plan *replayPlan) error {
-	p := &replayForm{Form: f, Plan: plan, EndpointChoices: frame.NewEndpointChoices(v, f.Value("endpoint_id"))}
+func showReplayForm(v *ui.Visit, f *ui.Form, plan *replayPlan) error {
+	p := &replayForm{Form: f, Plan: plan, EndpointChoices: ui.NewEndpointChoices(v, f.Value("endpoint_id"))}
 	chosen := f.Value("destination_id")
-	if !slices.ContainsFunc(p.Destinations, func(o frame.Option) bool { return o.Value == chosen }) && chosen != "" {
-		p.Destinations = append(p.Destinations, frame.Option{Value: chosen, Text: chosen})
+	if !slices.ContainsFunc(p.Destinations, func(o ui.Option) bool { return o.Value == chosen }) && chosen != "" {
+		p.Destinations = append(p.Destinations, ui.Option{Value: chosen, Text: chosen})
 	}
 	return v.Page("replay-new", p)
 }
 
 // selectionOf returns the body of POST /v1/replays for a form: only what was entered.
-func selectionOf(f *frame.Form) map[string]any {
+func selectionOf(f *ui.Form) map[string]any {
 	body := f.Entered(replayFields()...)
 	delete(body, onlyUndelivered)
 	if f.Value(onlyUndelivered) == "true" {
 		body[onlyUndelivered] = true
 	}
 	if rate := f.Value("rate_per_second"); strings.TrimSpace(rate) != "" {
-		body["rate_per_second"] = frame.AsNumber(rate)
+		body["rate_per_second"] = ui.AsNumber(rate)
 	}
 	return body
 }
 
 // dryRun says what a replay would do. It sends nothing.
-func dryRun(v *frame.Visit, f *frame.Form) error {
+func dryRun(v *ui.Visit, f *ui.Form) error {
 	f.ReadOnly = true
 	body := selectionOf(f)
 	if len(f.Entered(model.ReplayFilters()...)) == 0 {
-		e, _ := frame.BadRequest(frame.Fault("endpoint_id", "choose at least an endpoint, a destination, a status or a type"))
+		e, _ := ui.BadRequest(ui.Fault("endpoint_id", "choose at least an endpoint, a destination, a status or a type"))
 		v.Status = f.SetError(e)
 		return showReplayForm(v, f, nil)
 	}
@@ -188,13 +188,13 @@ func dryRun(v *frame.Visit, f *frame.Form) error {
 	var found wire.ReplayResult
 	again := func() error { return showReplayForm(v, f, nil) }
 	return v.Answer(f, v.Send("POST", "/v1/replays", body, "", &found), again, func() error {
-		f.Nonce = frame.NewNonce() // the form that starts the run is another one
+		f.Nonce = ui.NewNonce() // the form that starts the run is another one
 		return showReplayForm(v, f, planOf(f, &found, v.Now()))
 	})
 }
 
 // planOf says what a replay will do, from its dry run.
-func planOf(f *frame.Form, found *wire.ReplayResult, now time.Time) *replayPlan {
+func planOf(f *ui.Form, found *wire.ReplayResult, now time.Time) *replayPlan {
 	plan := &replayPlan{Events: found.Events, Queued: found.Queued, Warnings: found.Warnings,
 		OnlyUndelivered: f.Value(onlyUndelivered) == "true"}
 	for _, name := range replayFields() {
@@ -202,7 +202,7 @@ func planOf(f *frame.Form, found *wire.ReplayResult, now time.Time) *replayPlan 
 			if at, ok := web.ParseMoment(text, now); ok && (name == "since" || name == "until") {
 				text = at.UTC().Format(time.RFC3339Nano) // the run selects what the dry run has counted
 			}
-			plan.Fields = append(plan.Fields, frame.Option{Value: text, Text: name})
+			plan.Fields = append(plan.Fields, ui.Option{Value: text, Text: name})
 		}
 	}
 	if rate, err := strconv.Atoi(strings.TrimSpace(f.Value("rate_per_second"))); err == nil && rate > 0 {
@@ -221,15 +221,15 @@ func inWords(d time.Duration) string {
 }
 
 // startReplay queues the deliveries of a selection and opens the page of the run.
-func startReplay(v *frame.Visit, f *frame.Form) error {
+func startReplay(v *ui.Visit, f *ui.Form) error {
 	f.Refused = "Not sent"
 	var started wire.ReplayResult
 	return v.Ask("POST /v1/replays", f, selectionOf(f), &started, func() error { return showReplayForm(v, f, nil) },
 		func() error {
 			if started.RunID == nil {
-				return v.Redirect(frame.ReplaysPath, "")
+				return v.Redirect(ui.ReplaysPath, "")
 			}
-			return v.Redirect(frame.PageOf(*started.RunID), frame.Plural(started.Queued, "delivery", "deliveries")+" queued")
+			return v.Redirect(ui.PageOf(*started.RunID), ui.Plural(started.Queued, "delivery", "deliveries")+" queued")
 		})
 }
 
@@ -254,16 +254,16 @@ func (x *runData) again() string {
 			query.Set(name, many[0])
 		}
 	}
-	return frame.WithQuery(frame.NewReplayPath, query)
+	return ui.WithQuery(ui.NewReplayPath, query)
 }
 
 // addFailures adds what failed in a run.
-func (p *replayPageData) addFailures(v *frame.Visit) error {
+func (p *replayPageData) addFailures(v *ui.Visit) error {
 	if p.Failed == 0 {
 		return nil
 	}
 	about := url.Values{"run_id": {p.RunID}, "status": {"failed"}}
-	p.Failures, p.Again = frame.WithQuery(frame.EventsPath, about), p.again()
+	p.Failures, p.Again = ui.WithQuery(ui.EventsPath, about), p.again()
 	var list wire.List[*model.EventRow]
 	about.Set("limit", "1")
 	unavailable, err := v.TryGet("/v1/events", about, &list)
@@ -278,7 +278,7 @@ func (p *replayPageData) addFailures(v *frame.Visit) error {
 }
 
 // readRun reads the run in the path.
-func readRun(v *frame.Visit) (*runData, error) {
+func readRun(v *ui.Visit) (*runData, error) {
 	x := &runData{}
 	err := v.Get(replayAPI, nil, x)
 	x.CreatedBy = v.NameOfAny(x.CreatedBy)
@@ -286,11 +286,11 @@ func readRun(v *frame.Visit) (*runData, error) {
 }
 
 // showReplay shows how far a run is.
-func showReplay(v *frame.Visit, x *runData) error {
+func showReplay(v *ui.Visit, x *runData) error {
 	x.endpointName = v.EndpointName
 	p := &replayPageData{runData: x}
 	if x.GoesOn() {
-		p.Polled, v.SelfReloading = frame.PageOf(x.RunID), true
+		p.Polled, v.SelfReloading = ui.PageOf(x.RunID), true
 	}
 	if err := p.addFailures(v); err != nil {
 		return err
@@ -299,10 +299,10 @@ func showReplay(v *frame.Visit, x *runData) error {
 }
 
 // cancelReplay cancels the run in the path.
-func cancelReplay(v *frame.Visit, f *frame.Form, x *runData) error {
-	if err := v.Do("POST "+replayAPI, f, frame.Object{"action": "cancel"}, nil); err != nil {
+func cancelReplay(v *ui.Visit, f *ui.Form, x *runData) error {
+	if err := v.Do("POST "+replayAPI, f, ui.Object{"action": "cancel"}, nil); err != nil {
 		return err
 	}
-	return v.Redirect(frame.PageOf(x.RunID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
-		frame.Plural(x.Queued, "delivery", "deliveries")))
+	return v.Redirect(ui.PageOf(x.RunID), fmt.Sprintf("Cancelled. What was not sent of %s is skipped.",
+		ui.Plural(x.Queued, "delivery", "deliveries")))
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/notify"
 )
@@ -39,18 +39,18 @@ func (a *Alert) Title() string { return cmp.Or(ruleOf(a.Rule).Title, a.Rule) }
 
 // Text says what the rule has found, such as "22 failed attempts in a row".
 func (a *Alert) Text() string {
-	value, threshold := frame.TextOfJSON(a.Value), frame.TextOfJSON(a.Threshold)
+	value, threshold := ui.TextOfJSON(a.Value), ui.TextOfJSON(a.Threshold)
 	n, _ := strconv.ParseFloat(value, 64)
 	switch {
 	case value == "":
 	case a.Rule == "consecutive_failures":
-		return frame.Plural(int(n), "failed attempt", "failed attempts") + " in a row"
+		return ui.Plural(int(n), "failed attempt", "failed attempts") + " in a row"
 	case a.Rule == "failure_rate":
 		return value + percentUnit + " of requests failed (limit " + threshold + percentUnit + ")"
 	case a.Rule == "backlog_age":
-		return "a delivery has waited for " + frame.DurationText(n)
+		return "a delivery has waited for " + ui.DurationText(n)
 	case a.Rule == "verification_failed":
-		return frame.Plural(int(n), "request", "requests") + " with an invalid signature"
+		return ui.Plural(int(n), "request", "requests") + " with an invalid signature"
 	case a.Rule == "usage":
 		return value + percentUnit + " of the allowance are used"
 	case a.Rule == "delivery_failed", a.Rule == "destination_state", a.Rule == "recovery":
@@ -66,13 +66,13 @@ const percentUnit = "\u00a0%"
 func (a *Alert) Path() string {
 	switch {
 	case a.RecoveryID != nil:
-		return frame.PageOf(*a.RecoveryID)
+		return ui.PageOf(*a.RecoveryID)
 	case a.EndpointID == nil:
 		return ""
 	case a.DestinationID != nil:
-		return frame.DestinationPageOf(*a.EndpointID, *a.DestinationID)
+		return ui.DestinationPageOf(*a.EndpointID, *a.DestinationID)
 	}
-	return frame.PageOf(*a.EndpointID)
+	return ui.PageOf(*a.EndpointID)
 }
 
 // aboutEvents are the filters of the events that a rule is about, by rule.
@@ -96,7 +96,7 @@ func (a *Alert) EventsPath() string {
 	if a.DestinationID != nil {
 		filter = append(filter, "destination_id", *a.DestinationID)
 	}
-	return frame.WithQuery(frame.EventsPath, nil, filter...)
+	return ui.WithQuery(ui.EventsPath, nil, filter...)
 }
 
 // recoverBefore is how long before an alert fired the deliveries may have failed that it is about.
@@ -109,7 +109,7 @@ func (a *Alert) RecoverPath() string {
 		return ""
 	}
 	since := time.Time(a.FiredAt).Add(-recoverBefore).UTC().Truncate(time.Minute).Format(time.RFC3339)
-	return frame.WithQuery(frame.NewRecoveryPath, nil, "endpoint_id", *a.EndpointID, "since", since)
+	return ui.WithQuery(ui.NewRecoveryPath, nil, "endpoint_id", *a.EndpointID, "since", since)
 }
 
 // Subject names what the alert is about.
@@ -126,8 +126,8 @@ func (a *Alert) Subject() string {
 }
 
 // MutedUntil returns until when no alert of an endpoint fires; zero if it is not muted.
-func MutedUntil(v *frame.Visit, endpoint string) time.Time {
-	if e := frame.EndpointOf(v, endpoint); e != nil {
+func MutedUntil(v *ui.Visit, endpoint string) time.Time {
+	if e := ui.EndpointOf(v, endpoint); e != nil {
 		if until := e.AlertsOrDefault().MutedUntil; until.After(v.Now()) {
 			return until
 		}
@@ -137,11 +137,11 @@ func MutedUntil(v *frame.Visit, endpoint string) time.Time {
 
 // NameAlerts sets the names of what the alerts are about. A destination without a name is shown by its URL, which the
 // API may have to mask.
-func NameAlerts(v *frame.Visit, alerts []*Alert) error {
+func NameAlerts(v *ui.Visit, alerts []*Alert) error {
 	read := map[string]*Endpoint{}
 	for _, a := range alerts {
-		id, destination := frame.TextOf(a.EndpointID), frame.TextOf(a.DestinationID)
-		e := frame.EndpointOf(v, id)
+		id, destination := ui.TextOf(a.EndpointID), ui.TextOf(a.DestinationID)
+		e := ui.EndpointOf(v, id)
 		if e == nil {
 			continue
 		}
@@ -150,7 +150,7 @@ func NameAlerts(v *frame.Visit, alerts []*Alert) error {
 		if i < 0 {
 			continue
 		}
-		if a.Destination = frame.TextOf(e.Destinations[i].Name); a.Destination != "" {
+		if a.Destination = ui.TextOf(e.Destinations[i].Name); a.Destination != "" {
 			continue
 		}
 		if read[id] == nil {
@@ -175,7 +175,7 @@ type AlertRule struct {
 // alertMember is a setting of a rule.
 type alertMember struct {
 	Name, Label string
-	Choices     []frame.Option // nil: a number, or a list of numbers
+	Choices     []ui.Option // nil: a number, or a list of numbers
 }
 
 // AlertRules are the rules of the API in the order in which they are shown; a test compares them with it.
@@ -216,7 +216,7 @@ func ruleOf(name string) AlertRule {
 }
 
 // findingSeverities are the choices of a least severity.
-var findingSeverities = frame.NewOptions("critical=Critical", "high=High", "medium=Medium", "low=Low")
+var findingSeverities = ui.NewOptions("critical=Critical", "high=High", "medium=Medium", "low=Low")
 
 // Rejecting is an endpoint that has rejected most of the requests of the last hour.
 type Rejecting struct {
@@ -229,15 +229,15 @@ const maxRejecting = 5
 
 // RejectingEndpoints finds endpoints that reject most of their requests, among the newest rejected events of the last
 // hour. It finds none while the store does not answer within a second, and asks at most once in ten seconds.
-func RejectingEndpoints(v *frame.Visit) ([]Rejecting, error) {
-	return frame.Remember(v, "rejecting", 10*time.Second, func() ([]Rejecting, error) { return findRejecting(v) })
+func RejectingEndpoints(v *ui.Visit) ([]Rejecting, error) {
+	return ui.Remember(v, "rejecting", 10*time.Second, func() ([]Rejecting, error) { return findRejecting(v) })
 }
 
-func findRejecting(v *frame.Visit) (all []Rejecting, err error) {
+func findRejecting(v *ui.Visit) (all []Rejecting, err error) {
 	var list wire.List[*EventRow]
 	err = v.GetSoon("/v1/events", url.Values{"status": {"rejected"}, "since": {"1h"}, "limit": {"100"}}, &list)
 	if err != nil {
-		if frame.StatusOf(err) != 0 {
+		if ui.StatusOf(err) != 0 {
 			err = nil
 		}
 		return nil, err
@@ -260,7 +260,7 @@ func findRejecting(v *frame.Visit) (all []Rejecting, err error) {
 }
 
 // RejectingAt looks at one endpoint; nil if it accepts most of its requests.
-func RejectingAt(v *frame.Visit, endpoint string) (*Rejecting, error) {
+func RejectingAt(v *ui.Visit, endpoint string) (*Rejecting, error) {
 	n, err := CountEvents(v, url.Values{"endpoint_id": {endpoint}, "source": {"provider"}, "since": {"1h"}})
 	if n == nil || n.Statuses.Rejected == 0 || 2*n.Statuses.Rejected < n.Counted {
 		return nil, err
@@ -269,20 +269,20 @@ func RejectingAt(v *frame.Visit, endpoint string) (*Rejecting, error) {
 	if n.More {
 		of = "of the newest"
 	}
-	return &Rejecting{endpoint, fmt.Sprintf("%s of %s %s were rejected", frame.Number(int64(n.Statuses.Rejected)),
-		frame.Plural(n.Counted, "request", "requests"), of)}, nil
+	return &Rejecting{endpoint, fmt.Sprintf("%s of %s %s were rejected", ui.Number(int64(n.Statuses.Rejected)),
+		ui.Plural(n.Counted, "request", "requests"), of)}, nil
 }
 
 // Need says it as a cause.
 func (x *Rejecting) Need(subject string) Need {
-	return Need{Class: "failed", Icon: "failed", Subject: subject, Path: frame.PageOf(x.EndpointID),
-		Text: x.Text + ": their signatures are not accepted.", Links: []frame.MenuItem{{Name: "Show events",
-			Path: frame.WithQuery(frame.EventsPath, nil, "endpoint_id", x.EndpointID, "status", "rejected")}}}
+	return Need{Class: "failed", Icon: "failed", Subject: subject, Path: ui.PageOf(x.EndpointID),
+		Text: x.Text + ": their signatures are not accepted.", Links: []ui.MenuItem{{Name: "Show events",
+			Path: ui.WithQuery(ui.EventsPath, nil, "endpoint_id", x.EndpointID, "status", "rejected")}}}
 }
 
 // SaysRejecting reports whether an alert that fires says the same of the endpoint.
 func SaysRejecting(alerts []*Alert, endpoint string) bool {
 	return slices.ContainsFunc(alerts, func(a *Alert) bool {
-		return a.Rule == "verification_failed" && frame.TextOf(a.EndpointID) == endpoint
+		return a.Rule == "verification_failed" && ui.TextOf(a.EndpointID) == endpoint
 	})
 }

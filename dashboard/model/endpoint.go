@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
 // FindEndpoint reads an endpoint; without an id if it was deleted or cannot be read now.
-func FindEndpoint(v *frame.Visit, id string) (*Endpoint, error) {
+func FindEndpoint(v *ui.Visit, id string) (*Endpoint, error) {
 	e := &Endpoint{}
-	err := v.Get(frame.APIOf(id), nil, e)
-	if frame.IsUnavailable(err) || frame.StatusOf(err) == http.StatusNotFound {
+	err := v.Get(ui.APIOf(id), nil, e)
+	if ui.IsUnavailable(err) || ui.StatusOf(err) == http.StatusNotFound {
 		return e, nil
 	}
 	return e, err
@@ -35,11 +35,11 @@ type Endpoint struct {
 type Destination struct{ wire.Destination }
 
 // Path is the page of the endpoint.
-func (e *Endpoint) Path() string { return frame.PageOf(e.ID) }
+func (e *Endpoint) Path() string { return ui.PageOf(e.ID) }
 
 // Title is the name of a destination, or its address if it has none.
 func (d *Destination) Title() string {
-	if name := frame.TextOf(d.Name); name != "" {
+	if name := ui.TextOf(d.Name); name != "" {
 		return name
 	}
 	return d.Address()
@@ -54,23 +54,23 @@ func (d *Destination) Address() string {
 	if err != nil || u.Host == "" {
 		return d.ID
 	}
-	return frame.Truncate(u.Host+strings.TrimSuffix(u.EscapedPath(), "/"), maxAddress)
+	return ui.Truncate(u.Host+strings.TrimSuffix(u.EscapedPath(), "/"), maxAddress)
 }
 
 // pathStates are the marks of the states of endpoints and destinations that say the same of a delivery.
 var pathStates = map[string]string{"active": "delivered", "paused": "held", "disabled": "skipped"}
 
 // Status is the state of a destination.
-func (d *Destination) Status() frame.Status {
+func (d *Destination) Status() ui.Status {
 	if mark := pathStates[d.State]; mark != "" {
-		return frame.Status{Word: d.State, Mark: mark, On: d.State == "disabled" && frame.TextOf(d.StateReason) != "manual"}
+		return ui.Status{Word: d.State, Mark: mark, On: d.State == "disabled" && ui.TextOf(d.StateReason) != "manual"}
 	}
-	return frame.NewStatus(d.State)
+	return ui.NewStatus(d.State)
 }
 
 // Why explains the state of a destination.
 func (d *Destination) Why() string {
-	switch reason := frame.TextOf(d.StateReason); {
+	switch reason := ui.TextOf(d.StateReason); {
 	case d.State == "active":
 		return ""
 	case d.State == "paused" && !d.Paused:
@@ -78,7 +78,7 @@ func (d *Destination) Why() string {
 	case d.State == "paused":
 		return "Paused by hand. Deliveries wait."
 	default:
-		return frame.WordText("destination", reason)
+		return ui.WordText("destination", reason)
 	}
 }
 
@@ -102,7 +102,7 @@ func (e *Endpoint) Exception() string {
 			continue
 		}
 		text := d.Title() + " is " + d.State
-		switch reason := frame.TextOf(d.StateReason); reason {
+		switch reason := ui.TextOf(d.StateReason); reason {
 		case "", string(event.Manual):
 		case string(event.BreakerOpen):
 			text += " after repeated failures"
@@ -127,11 +127,11 @@ func (e *Endpoint) Exception() string {
 
 // Count is the number of its destinations in words.
 func (e *Endpoint) Count() string {
-	return frame.Plural(len(e.Destinations), "destination", "destinations")
+	return ui.Plural(len(e.Destinations), "destination", "destinations")
 }
 
 // Status is the state of the endpoint itself; see State for what it means.
-func (e *Endpoint) Status() frame.Status {
+func (e *Endpoint) Status() ui.Status {
 	word := "active"
 	switch {
 	case !e.Enabled:
@@ -139,7 +139,7 @@ func (e *Endpoint) Status() frame.Status {
 	case e.Paused:
 		word = "paused"
 	}
-	return frame.Status{Word: word, Mark: pathStates[word]}
+	return ui.Status{Word: word, Mark: pathStates[word]}
 }
 
 // Destination returns the destination with that id, nil if there is none.
@@ -158,10 +158,10 @@ func (d *Destination) FilterText() string {
 	}
 	var parts []string
 	if len(d.Filter.Types) > 0 {
-		parts = append(parts, "types "+frame.Truncate(strings.Join(d.Filter.Types, ", "), 200))
+		parts = append(parts, "types "+ui.Truncate(strings.Join(d.Filter.Types, ", "), 200))
 	}
 	if n := len(d.Filter.Body); n > 0 {
-		parts = append(parts, frame.Plural(n, "value", "values")+" in the body")
+		parts = append(parts, ui.Plural(n, "value", "values")+" in the body")
 	}
 	return strings.Join(parts, ", and ")
 }
@@ -171,23 +171,23 @@ func Problem(requests, failed int64) string {
 	if failed == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s in the last hour failed.", frame.Number(failed),
-		frame.Plural(int(requests), "request", "requests"))
+	return fmt.Sprintf("%s of %s in the last hour failed.", ui.Number(failed),
+		ui.Plural(int(requests), "request", "requests"))
 }
 
 // HourStrip returns the strip of the last 24 hours, of which the last is that of now.
-func HourStrip(name string, hours []wire.Hour, now time.Time) frame.Strip {
-	line := frame.NewTimeline(now, time.Hour, 24)
-	s := frame.Strip{Classes: slices.Repeat([]string{frame.ColourNone}, line.Steps)}
+func HourStrip(name string, hours []wire.Hour, now time.Time) ui.Strip {
+	line := ui.NewTimeline(now, time.Hour, 24)
+	s := ui.Strip{Classes: slices.Repeat([]string{ui.ColourNone}, line.Steps)}
 	var requests, failed int64
 	for _, h := range hours {
 		if i, ok := line.Index(time.Time(h.At)); ok {
-			s.Classes[i] = frame.RequestsClass(h.Requests, h.Failed)
+			s.Classes[i] = ui.RequestsClass(h.Requests, h.Failed)
 			requests, failed = requests+h.Requests, failed+h.Failed
 		}
 	}
-	s.Title = fmt.Sprintf("%s, last 24 h: %s, %s failed", name, frame.Plural(int(requests), "request", "requests"),
-		frame.Number(failed))
+	s.Title = fmt.Sprintf("%s, last 24 h: %s, %s failed", name, ui.Plural(int(requests), "request", "requests"),
+		ui.Number(failed))
 	return s
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -53,7 +53,7 @@ func (e *EventRow) states() []event.Status {
 
 // IsCaptured reports whether an event with that many deliveries was stored and had no destination to go to.
 func IsCaptured(e *wire.EventBase, deliveries int) bool {
-	return deliveries == 0 && e.Status == event.Skipped && frame.TextOf(e.Reason) == string(event.NoDestination)
+	return deliveries == 0 && e.Status == event.Skipped && ui.TextOf(e.Reason) == string(event.NoDestination)
 }
 
 // IsHeld reports whether an event waits at every destination where it is open, from the states of its deliveries.
@@ -63,15 +63,15 @@ func IsHeld(e *wire.EventBase, at []event.Status) bool {
 }
 
 // Marks are the states of the event at its destinations, with their names where those are known.
-func (e *EventRow) Marks() frame.Marks {
-	all := make([]frame.Status, len(e.Deliveries))
+func (e *EventRow) Marks() ui.Marks {
+	all := make([]ui.Status, len(e.Deliveries))
 	for i, d := range e.Deliveries {
-		all[i] = frame.NewStatus(string(d.Status))
+		all[i] = ui.NewStatus(string(d.Status))
 		if name := e.names[d.DestinationID]; name != "" {
 			all[i].Word = name + ": " + all[i].Word
 		}
 	}
-	return frame.NewMarks(all)
+	return ui.NewMarks(all)
 }
 
 // Answered says what a destination answered last that does not have the event, such as "ledger answered 500"; empty if
@@ -87,15 +87,15 @@ func (e *EventRow) Answered() string {
 }
 
 // SetNames adds the names of the event's endpoint and destinations, from memory.
-func (e *EventRow) SetNames(v *frame.Visit) {
-	endpoint := frame.EndpointOf(v, e.EndpointID)
+func (e *EventRow) SetNames(v *ui.Visit) {
+	endpoint := ui.EndpointOf(v, e.EndpointID)
 	if endpoint == nil {
 		return
 	}
 	e.EndpointName, e.names = endpoint.Name, make(map[string]string, len(endpoint.Destinations))
 	for i := range endpoint.Destinations {
 		d := &endpoint.Destinations[i]
-		e.names[d.ID] = frame.NameOfDestination(d)
+		e.names[d.ID] = ui.NameOfDestination(d)
 	}
 }
 
@@ -112,7 +112,7 @@ func ReplayFilters() (names []string) {
 // ReplayLink returns the path of the form of a new replay with the selection of a list of events, or "" if a replay
 // selects by none of its filters, or cannot select by one of them. oldest is the last event of the list.
 func ReplayLink(query url.Values, oldest *EventRow) string {
-	selected := frame.FiltersOf(query, ReplayFilters())
+	selected := ui.FiltersOf(query, ReplayFilters())
 	n := len(selected)
 	for _, name := range []string{"since", "until"} {
 		if query.Has(name) {
@@ -125,7 +125,7 @@ func ReplayLink(query url.Values, oldest *EventRow) string {
 	if !query.Has("since") {
 		selected.Set("since", time.Time(oldest.ReceivedAt).UTC().Truncate(time.Second).Format(time.RFC3339))
 	}
-	return frame.NewReplayPath + "?" + selected.Encode()
+	return ui.NewReplayPath + "?" + selected.Encode()
 }
 
 // EventCounts counts the newest events that match some filters.
@@ -139,10 +139,10 @@ type StatusCount struct {
 }
 
 // CountEvents counts events; nil if the service does not answer within a second: a page is shown without counts then.
-func CountEvents(v *frame.Visit, query url.Values) (*EventCounts, error) {
+func CountEvents(v *ui.Visit, query url.Values) (*EventCounts, error) {
 	n := &EventCounts{}
 	if err := v.GetSoon("/v1/events/counts", query, n); err != nil {
-		if frame.StatusOf(err) != 0 {
+		if ui.StatusOf(err) != 0 {
 			err = nil
 		}
 		return nil, err
@@ -165,7 +165,7 @@ func (n *EventCounts) ByStatus() (all []StatusCount) {
 	for _, status := range countedStatuses {
 		c, of := StatusCount{Name: string(status)}, CountOf(&n.Statuses, status)
 		if of > 0 {
-			if c.Count = frame.Number(int64(of)); n.More { // older events, which were not counted, may have it
+			if c.Count = ui.Number(int64(of)); n.More { // older events, which were not counted, may have it
 				c.Count += "+"
 			}
 		}
@@ -216,7 +216,7 @@ func (a *Attempt) Took() string {
 	if a.DurationMS < 1 {
 		return "<\u00a01\u00a0ms"
 	}
-	return frame.Number(a.DurationMS) + "\u00a0ms"
+	return ui.Number(a.DurationMS) + "\u00a0ms"
 }
 
 // OK reports whether the destination accepted the event.

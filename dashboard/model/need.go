@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -20,9 +20,9 @@ type Need struct {
 	Subject, Text string // the sentence begins with the subject
 	Path          string // page of the subject; empty: none
 	Detail        string
-	Since, Until  web.Time         // may be zero
-	Ends          string           // what happens at Until
-	Links         []frame.MenuItem // buttons
+	Since, Until  web.Time      // may be zero
+	Ends          string        // what happens at Until
+	Links         []ui.MenuItem // buttons
 	// Try is where a test event is sent from, to the destination alone; empty: no destination is to be tried.
 	Try, DestinationID string
 	// Newest is the newest event that it is about, and NewestText what is wrong with that; may be empty.
@@ -36,13 +36,13 @@ type Need struct {
 // Causes are what is wrong, by destination: its state, and each alert that fires for it. An alert that is about no
 // destination is a cause of its own.
 type Causes struct {
-	v        *frame.Visit
+	v        *ui.Visit
 	requests map[string]wire.DestinationRequests // of the last hour, by destination
 	all      []*Need
 }
 
 // NewCauses returns causes that a visitor sees, none yet.
-func NewCauses(v *frame.Visit) *Causes {
+func NewCauses(v *ui.Visit) *Causes {
 	return &Causes{v: v, requests: map[string]wire.DestinationRequests{}}
 }
 
@@ -65,34 +65,34 @@ func (x *Causes) at(destination, subject string) *Need {
 
 // NameOfWaiting is the endpoint and the destination.
 func NameOfWaiting(d *wire.WaitingDestination) string {
-	return d.EndpointName + " → " + cmp.Or(frame.TextOf(d.DestinationName), d.Host)
+	return d.EndpointName + " → " + cmp.Or(ui.TextOf(d.DestinationName), d.Host)
 }
 
 // AddWaiting says why the deliveries of a destination wait.
 func (x *Causes) AddWaiting(subject string, d *wire.WaitingDestination) {
 	c := x.at(d.DestinationID, subject)
 	c.state = true
-	c.Path = frame.DestinationPageOf(d.EndpointID, d.DestinationID)
+	c.Path = ui.DestinationPageOf(d.EndpointID, d.DestinationID)
 	switch {
 	case d.State == "held":
 		c.Class, c.Icon, c.Until, c.Ends = "held", "held", d.Until, "next try"
 		c.facts = append(c.facts, "held after repeated failures")
 		if x.v.CanWrite() {
-			c.Try = frame.PageOf(d.EndpointID) + "/test"
+			c.Try = ui.PageOf(d.EndpointID) + "/test"
 		}
-	case frame.TextOf(d.StateReason) == "gone_410":
+	case ui.TextOf(d.StateReason) == "gone_410":
 		c.facts = append(c.facts, "disabled: it answered 410 Gone to three events in a row; deliveries wait for a day")
-	case frame.TextOf(d.StateReason) == "receiver_disabled":
+	case ui.TextOf(d.StateReason) == "receiver_disabled":
 		c.facts = append(c.facts, "disabled: its application asked for it")
 	default:
-		c.facts = append(c.facts, "disabled ("+frame.TextOf(d.StateReason)+")")
+		c.facts = append(c.facts, "disabled ("+ui.TextOf(d.StateReason)+")")
 	}
 }
 
 // AddAlert adds what an alert says to its destination, and returns the need.
 func (x *Causes) AddAlert(a *Alert, subject string) *Need {
-	c := x.at(frame.TextOf(a.DestinationID), strings.Replace(subject, ", ", " → ", 1))
-	c.Path = cmp.Or(c.Path, a.Path(), frame.AlertHistoryPath)
+	c := x.at(ui.TextOf(a.DestinationID), strings.Replace(subject, ", ", " → ", 1))
+	c.Path = cmp.Or(c.Path, a.Path(), ui.AlertHistoryPath)
 	if c.Since.IsZero() || time.Time(a.FiredAt).Before(time.Time(c.Since)) {
 		c.Since = a.FiredAt
 	}
@@ -111,8 +111,8 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 
 // NameOfIssue is the endpoint and the destination.
 func NameOfIssue(x *wire.Issue) string {
-	return cmp.Or(frame.TextOf(x.EndpointName), x.EndpointID) + " → " +
-		cmp.Or(frame.TextOf(x.DestinationName), x.DestinationID)
+	return cmp.Or(ui.TextOf(x.EndpointName), x.EndpointID) + " → " +
+		cmp.Or(ui.TextOf(x.DestinationName), x.DestinationID)
 }
 
 // CauseText is the cause of an issue in words.
@@ -129,13 +129,13 @@ func CauseText(cause string) string {
 // AddIssue says how often a destination has failed for a cause. Alerts about its failures say no more than that.
 func (x *Causes) AddIssue(i *wire.Issue) {
 	c := x.at(i.DestinationID, NameOfIssue(i))
-	c.Path = cmp.Or(c.Path, frame.DestinationPageOf(i.EndpointID, i.DestinationID))
+	c.Path = cmp.Or(c.Path, ui.DestinationPageOf(i.EndpointID, i.DestinationID))
 	if c.Since.IsZero() || time.Time(i.FirstSeenAt).Before(time.Time(c.Since)) {
 		c.Since = i.FirstSeenAt
 	}
 	c.issue = true
-	c.facts = append(c.facts, CauseText(i.Cause)+", "+frame.Plural(i.Count, "time", "times"))
-	c.link(frame.PageOf(i.ID), "Open the issue")
+	c.facts = append(c.facts, CauseText(i.Cause)+", "+ui.Plural(i.Count, "time", "times"))
+	c.link(ui.PageOf(i.ID), "Open the issue")
 }
 
 // saidByIssues are the rules of alerts that an issue of their destination replaces.
@@ -143,23 +143,23 @@ var saidByIssues = []string{"delivery_failed", "consecutive_failures", "failure_
 
 // link adds a link, unless the cause has one of that name; an empty path is none. Links are in the order of names.
 func (c *Need) link(path, name string) {
-	if path != "" && !slices.ContainsFunc(c.Links, func(x frame.MenuItem) bool { return x.Name == name }) {
-		c.Links = append(c.Links, frame.MenuItem{Path: path, Name: name})
-		slices.SortFunc(c.Links, func(a, b frame.MenuItem) int { return strings.Compare(a.Name, b.Name) })
+	if path != "" && !slices.ContainsFunc(c.Links, func(x ui.MenuItem) bool { return x.Name == name }) {
+		c.Links = append(c.Links, ui.MenuItem{Path: path, Name: name})
+		slices.SortFunc(c.Links, func(a, b ui.MenuItem) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 
 // Diagnose adds why the signature of the newest rejected event of an endpoint is not accepted, and what to change;
 // nothing if there is none, or if it cannot be read.
-func (c *Need) Diagnose(v *frame.Visit, endpoint string) error {
-	rejected, err := frame.ReadRows[*EventRow](v, "/v1/events",
+func (c *Need) Diagnose(v *ui.Visit, endpoint string) error {
+	rejected, err := ui.ReadRows[*EventRow](v, "/v1/events",
 		url.Values{"endpoint_id": {endpoint}, "status": {"rejected"}, "limit": {"1"}})
 	if err != nil || len(rejected.Data) == 0 {
 		return err
 	}
 	explained := &wire.SignatureExplanation{}
-	_, err = v.TryGet(frame.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
-	if s := frame.StatusOf(err); s == http.StatusBadRequest || s == http.StatusNotFound { // erased, or expired meanwhile
+	_, err = v.TryGet(ui.APIOf(rejected.Data[0].ID)+"/signature", nil, explained)
+	if s := ui.StatusOf(err); s == http.StatusBadRequest || s == http.StatusNotFound { // erased, or expired meanwhile
 		return nil
 	}
 	if err == nil && len(explained.Findings) > 0 {
@@ -173,7 +173,7 @@ func (x *Causes) Needs() (needs []Need) {
 	for _, c := range x.all {
 		if n := x.requests[c.DestinationID]; n.Failed > 0 {
 			c.facts = append(c.facts, fmt.Sprintf("%s of %s delivered in the last hour",
-				frame.Percent(n.Delivered, n.Requests), frame.Plural(int(n.Requests), "request", "requests")))
+				ui.Percent(n.Delivered, n.Requests), ui.Plural(int(n.Requests), "request", "requests")))
 		}
 		c.Text = strings.Join(c.facts, "; ") + "."
 		needs = append(needs, *c)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -23,7 +23,7 @@ func hidden[T any](c *wire.Counted[T]) int { return c.Total - len(c.Data) }
 // endpointTrafficData is an endpoint with its traffic.
 type endpointTrafficData struct {
 	wire.OverviewEndpoint
-	Strip frame.Strip
+	Strip ui.Strip
 }
 
 // Title is the name of the endpoint, or its id if it was deleted.
@@ -39,7 +39,7 @@ func (e *endpointTrafficData) Path() string {
 	if e.Name == nil {
 		return ""
 	}
-	return frame.PageOf(e.EndpointID)
+	return ui.PageOf(e.EndpointID)
 }
 
 // startPage is the data of the start page: the overview, or what to do first while there is no endpoint.
@@ -47,11 +47,11 @@ type startPage struct {
 	HasEndpoints bool
 	Unavailable  string // why nothing could be read
 	Heading      string
-	Needs        []model.Need     // the first maxNeeds
-	Further      []model.Need     // those behind them
-	Paused       []model.Need     // destinations paused by a user: no action needed
-	More         []frame.MenuItem // lists that have more things than are shown
-	At           web.Time         // when the overview was made
+	Needs        []model.Need  // the first maxNeeds
+	Further      []model.Need  // those behind them
+	Paused       []model.Need  // destinations paused by a user: no action needed
+	More         []ui.MenuItem // lists that have more things than are shown
+	At           web.Time      // when the overview was made
 	Traffic      *overviewTraffic
 	rejecting    []model.Rejecting
 }
@@ -63,8 +63,8 @@ const maxNeeds = 5
 type overviewTraffic struct {
 	*wire.OverviewTraffic
 	Tables               []endpointTable // the worst and the busiest endpoints
-	Chart                *frame.BarChart
-	Rate, First, Latency frame.Sparkline
+	Chart                *ui.BarChart
+	Rate, First, Latency ui.Sparkline
 }
 
 // endpointTable is a list of endpoints with their traffic.
@@ -74,7 +74,7 @@ type endpointTable struct {
 }
 
 // showStart shows the overview, and what to do first while there is no endpoint.
-func showStart(v *frame.Visit) error {
+func showStart(v *ui.Visit) error {
 	first, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, 1)
 	p := startPage{HasEndpoints: len(first) > 0}
 	if !p.HasEndpoints {
@@ -82,7 +82,7 @@ func showStart(v *frame.Visit) error {
 	}
 	var o wire.Overview
 	err := v.Get("/v1/overview", nil, &o)
-	if x, ok := errors.AsType[*frame.APIError](err); ok && frame.IsUnavailable(err) {
+	if x, ok := errors.AsType[*ui.APIError](err); ok && ui.IsUnavailable(err) {
 		p.Unavailable = x.Message
 	} else if err != nil {
 		return err
@@ -107,7 +107,7 @@ func showStart(v *frame.Visit) error {
 const maxAskedShown = 5
 
 // addOverview adds what the overview says.
-func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model.Alert) {
+func addOverview(v *ui.Visit, p *startPage, o *wire.Overview, alerts []*model.Alert) {
 	p.At = o.At
 	asked := v.AskedChanges()
 	shown := asked[:min(len(asked), maxAskedShown)]
@@ -121,13 +121,13 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 		more       int
 		path, name string
 	}{
-		{len(asked) - len(shown), frame.AgentsPath, "changes of agents"},
-		{hidden(&n.Recoveries), frame.RecoveriesPath, "recoveries"}, {more, frame.EndpointsPath, "destinations"},
-		{hidden(&n.Alerts), frame.AlertHistoryPath, "alerts"}, {hidden(&n.Issues), frame.IssuesPath, "issues"},
+		{len(asked) - len(shown), ui.AgentsPath, "changes of agents"},
+		{hidden(&n.Recoveries), ui.RecoveriesPath, "recoveries"}, {more, ui.EndpointsPath, "destinations"},
+		{hidden(&n.Alerts), ui.AlertHistoryPath, "alerts"}, {hidden(&n.Issues), ui.IssuesPath, "issues"},
 	} {
 		if x.more > 0 {
 			total += x.more
-			p.More = append(p.More, frame.MenuItem{Path: x.path, Name: frame.Number(int64(x.more)) + " more " + x.name})
+			p.More = append(p.More, ui.MenuItem{Path: x.path, Name: ui.Number(int64(x.more)) + " more " + x.name})
 		}
 	}
 	p.Heading = needsHeading(total)
@@ -142,10 +142,10 @@ func addOverview(v *frame.Visit, p *startPage, o *wire.Overview, alerts []*model
 // addNeeds adds what needs a person, the most urgent first: decisions that something waits for, leaked keys if one is
 // critical, destinations with everything that is wrong with them, other leaked keys. What a person has paused comes
 // after that, apart.
-func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Action, alerts []*model.Alert) {
+func addNeeds(v *ui.Visit, p *startPage, o *wire.Overview, asked []*config.Action, alerts []*model.Alert) {
 	for _, a := range asked {
 		p.Needs = append(p.Needs, model.Need{Class: "held", Icon: "held", Subject: a.KeyName, Text: "asks for a change.",
-			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Links: []frame.MenuItem{{Path: frame.PageOf(a.ID),
+			Detail: a.Summary, Until: web.Time(a.ExpiresAt()), Links: []ui.MenuItem{{Path: ui.PageOf(a.ID),
 				Name: "Decide"}}})
 	}
 	for _, r := range o.Needs.Recoveries.Data {
@@ -168,7 +168,7 @@ func addNeeds(v *frame.Visit, p *startPage, o *wire.Overview, asked []*config.Ac
 		if d.State == "paused" {
 			p.Paused = append(p.Paused, model.Need{Icon: "held", Subject: model.NameOfWaiting(&d),
 				Text: "is paused by hand. Deliveries wait until it is unpaused.",
-				Path: frame.DestinationPageOf(d.EndpointID, d.DestinationID)})
+				Path: ui.DestinationPageOf(d.EndpointID, d.DestinationID)})
 			continue
 		}
 		x.AddWaiting(model.NameOfWaiting(&d), &d)
@@ -208,8 +208,8 @@ func pausedNeeds(shown []model.Need, n int) []model.Need {
 	for i, x := range shown {
 		names[i] = x.Subject
 	}
-	return []model.Need{{Icon: "held", Subject: frame.Plural(n, "destination", "destinations"),
-		Links: []frame.MenuItem{{Path: frame.EndpointsPath, Name: "Open"}},
+	return []model.Need{{Icon: "held", Subject: ui.Plural(n, "destination", "destinations"),
+		Links: []ui.MenuItem{{Path: ui.EndpointsPath, Name: "Open"}},
 		Text:  "are paused by hand. Deliveries wait until they are unpaused.", Detail: firstNames(names, n)}}
 }
 
@@ -220,16 +220,16 @@ func findingNeeds(c *wire.Counted[wire.CriticalFinding]) []model.Need {
 	}
 	f := &c.Data[0]
 	x := model.Need{Class: "failed", Icon: "finding", Subject: f.Name, Text: "has leaked: severity " + f.Severity + ".",
-		Detail: frame.TextOf(f.Masked), Since: f.OpenedAt,
-		Links: []frame.MenuItem{{Path: frame.PageOf(f.ID), Name: "What to do"}}}
+		Detail: ui.TextOf(f.Masked), Since: f.OpenedAt,
+		Links: []ui.MenuItem{{Path: ui.PageOf(f.ID), Name: "What to do"}}}
 	if c.Total > 1 {
 		names := make([]string, len(c.Data))
 		for i := range c.Data {
 			names[i] = c.Data[i].Name
 		}
-		x.Subject = frame.Plural(c.Total, "leaked key", "leaked keys")
+		x.Subject = ui.Plural(c.Total, "leaked key", "leaked keys")
 		x.Text = "are open findings of high or critical severity."
-		x.Links[0] = frame.MenuItem{Path: frame.FindingsPath, Name: "What to do"}
+		x.Links[0] = ui.MenuItem{Path: ui.FindingsPath, Name: "What to do"}
 		if x.Detail = strings.Join(names, "; "); c.Total > maxNames {
 			x.Detail = firstNames(names, c.Total)
 		}
@@ -247,21 +247,21 @@ func needsHeading(n int) string {
 	case n < len(words):
 		return words[n] + " need you"
 	}
-	return frame.Number(int64(n)) + " things need you"
+	return ui.Number(int64(n)) + " things need you"
 }
 
 // recoveryNeed says what a recovery job waits for, and who has prepared it.
 func recoveryNeed(j *wire.WaitingRecovery, preparer string) model.Need {
-	return model.Need{Icon: "recover", Subject: cmp.Or(frame.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
+	return model.Need{Icon: "recover", Subject: cmp.Or(ui.TextOf(j.EndpointName), j.EndpointID), Until: j.DeadlineAt,
 		Text: fmt.Sprintf("has a recovery that waits for approval: its canary delivered %d of %d.",
 			j.Canary.Delivered, j.Canary.Total),
-		Detail: "prepared by " + preparer, Links: []frame.MenuItem{{Path: frame.PageOf(j.ID), Name: "Review"}}}
+		Detail: "prepared by " + preparer, Links: []ui.MenuItem{{Path: ui.PageOf(j.ID), Name: "Review"}}}
 }
 
 // newOverviewTraffic draws the traffic of the hour that ends with the minute of at.
 func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic {
 	const minutes = 60
-	line := frame.NewTimeline(at, time.Minute, minutes)
+	line := ui.NewTimeline(at, time.Minute, minutes)
 	rows, share, latency, delivered := line.Rows(2), line.Unknown(), line.Unknown(), make([]float64, minutes)
 	for _, m := range t.Minutes {
 		i, ok := line.Index(time.Time(m.At))
@@ -269,20 +269,20 @@ func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic 
 			continue
 		}
 		rows[i].Values = []int64{m.Delivered, m.Failed}
-		delivered[i], latency[i] = float64(m.Delivered), frame.LatencyOf(&m.MeasuredRequests)
+		delivered[i], latency[i] = float64(m.Delivered), ui.LatencyOf(&m.MeasuredRequests)
 		if m.FirstAttempts > 0 {
 			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
 		}
 	}
 	line.LinkEvents(rows, nil)
 	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
-		rows[minutes-1].Label, frame.Number(t.LastHour.Delivered), frame.Number(t.LastHour.Failed))
+		rows[minutes-1].Label, ui.Number(t.LastHour.Delivered), ui.Number(t.LastHour.Failed))
 	x := &overviewTraffic{OverviewTraffic: t,
-		Chart: frame.NewBarChart(title, "Minute (UTC)", []frame.Series{{"delivered", frame.ColourOK},
-			{"failed", frame.ColourBad}}, rows),
-		Rate:    frame.NewSparkline("Deliveries a minute in the last hour", delivered),
-		First:   frame.NewSparkline("Part of first attempts that succeeded, by the minute", share),
-		Latency: frame.NewSparkline("p95 of requests by the minute", latency)}
+		Chart: ui.NewBarChart(title, "Minute (UTC)", []ui.Series{{"delivered", ui.ColourOK},
+			{"failed", ui.ColourBad}}, rows),
+		Rate:    ui.NewSparkline("Deliveries a minute in the last hour", delivered),
+		First:   ui.NewSparkline("Part of first attempts that succeeded, by the minute", share),
+		Latency: ui.NewSparkline("p95 of requests by the minute", latency)}
 	x.addTable("Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst, at)
 	if len(t.Busiest) > fewEndpoints {
 		x.addTable("Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest, at)
@@ -308,12 +308,12 @@ func (x *overviewTraffic) addTable(title, note string, endpoints []wire.Overview
 }
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	return frame.Area{
+func Area() ui.Area {
+	return ui.Area{
 		Pages: files,
-		Routes: []frame.Route{
-			{"GET", "/app", frame.Reader, showStart},
-			{"GET", "/app/search", frame.Reader, search},
+		Routes: []ui.Route{
+			{"GET", "/app", ui.Reader, showStart},
+			{"GET", "/app/search", ui.Reader, search},
 		},
 	}
 }

@@ -11,20 +11,20 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 )
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	return frame.Area{Pages: files, Routes: []frame.Route{
-		{"GET", listPath, frame.Reader, frame.WithNewForm(list)},
-		{"POST", listPath, frame.Writer, frame.Submit(create)},
-		{"GET", onePath, frame.Reader, frame.Show(read, show)},
-		{"POST", onePath, frame.Writer, frame.Change(read, save)},
-		{"POST", onePath + "/delete", frame.Writer, frame.Change(read, remove)},
-		{"POST", onePath + "/links", frame.Writer, frame.Change(read, link)},
-		{"POST", onePath + "/links/{link}/end", frame.Writer, frame.Button("DELETE "+oneAPI+"/portal_links/{link}", nil,
+func Area() ui.Area {
+	return ui.Area{Pages: files, Routes: []ui.Route{
+		{"GET", listPath, ui.Reader, ui.WithNewForm(list)},
+		{"POST", listPath, ui.Writer, ui.Submit(create)},
+		{"GET", onePath, ui.Reader, ui.Show(read, show)},
+		{"POST", onePath, ui.Writer, ui.Change(read, save)},
+		{"POST", onePath + "/delete", ui.Writer, ui.Change(read, remove)},
+		{"POST", onePath + "/links", ui.Writer, ui.Change(read, link)},
+		{"POST", onePath + "/links/{link}/end", ui.Writer, ui.Button("DELETE "+oneAPI+"/portal_links/{link}", nil,
 			onePath, "Ended. The portal asks for a new link.")},
 	}}
 }
@@ -41,7 +41,7 @@ const (
 // tenantData is a tenant of the API.
 type tenantData struct{ wire.Tenant }
 
-var read = frame.ReadAt[tenantData](oneAPI)
+var read = ui.ReadAt[tenantData](oneAPI)
 
 // Title is the display name, or the id.
 func (x *tenantData) Title() string { return cmp.Or(x.Name, x.Tenant.Tenant) }
@@ -53,16 +53,16 @@ func pathOf(name string) string { return listPath + "/" + url.PathEscape(name) }
 
 // listData is a page of the list.
 type listData struct {
-	frame.ListPage[*tenantData]
-	Form *frame.Form
+	ui.ListPage[*tenantData]
+	Form *ui.Form
 }
 
 // list shows the tenants, newest first, or opens the page of the one that is looked for.
-func list(v *frame.Visit, f *frame.Form) error {
+func list(v *ui.Visit, f *ui.Form) error {
 	if name := strings.TrimSpace(v.R.URL.Query().Get("find")); config.IsTenant(name) {
 		return v.Redirect(pathOf(name), "")
 	}
-	rows, err := frame.ReadList[*tenantData](v, "/v1/tenants", listPath, nil, nil)
+	rows, err := ui.ReadList[*tenantData](v, "/v1/tenants", listPath, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -70,20 +70,20 @@ func list(v *frame.Visit, f *frame.Form) error {
 }
 
 // create creates a tenant. It checks first that there is none: PUT would replace its settings.
-func create(v *frame.Visit, f *frame.Form) error {
+func create(v *ui.Visit, f *ui.Form) error {
 	name := strings.TrimSpace(f.Value("tenant"))
 	path := "/v1/tenants/" + name
-	err := frame.Fault("tenant", "must have 1 to 64 letters, digits, dots, colons, _ or -")
+	err := ui.Fault("tenant", "must have 1 to 64 letters, digits, dots, colons, _ or -")
 	if config.IsTenant(name) {
 		err = v.Get(path, nil, &tenantData{})
 	}
 	switch {
 	case err == nil:
-		err = frame.Fault("tenant", "exists already")
-	case frame.StatusOf(err) == http.StatusNotFound:
-		err = v.Do("PUT "+path, f, frame.Object{"name": strings.TrimSpace(f.Value("name"))}, nil)
+		err = ui.Fault("tenant", "exists already")
+	case ui.StatusOf(err) == http.StatusNotFound:
+		err = v.Do("PUT "+path, f, ui.Object{"name": strings.TrimSpace(f.Value("name"))}, nil)
 	}
-	return v.Answer(f, err, func() error { return list(v, f) }, frame.Opens(v, pathOf(name), "Created"))
+	return v.Answer(f, err, func() error { return list(v, f) }, ui.Opens(v, pathOf(name), "Created"))
 }
 
 // tenantPage is the data of the page of one tenant.
@@ -95,8 +95,8 @@ type tenantPage struct {
 	MoreKeys    bool             // there are older ones
 	HasPortal   bool
 	Links       []wire.PortalLink
-	Form        *frame.Form
-	Link        *frame.Form
+	Form        *ui.Form
+	Link        *ui.Form
 	New         wire.PortalLink // the link that this request has made; its URL is shown this once
 	Repeated    bool            // the form was sent before
 }
@@ -109,28 +109,28 @@ func (p *tenantPage) Percent() int64 {
 	return p.Usage.Events.Total * 100 / *p.Usage.Allowance
 }
 
-var fields = frame.FieldTable{{frame.TrimmedField, "name portal.title portal.color portal.logo_url"},
-	{frame.OptionalNumber, "allowance_events limits.endpoints limits.destinations limits.events_per_second"},
-	{frame.JSONField, "metadata"}}
+var fields = ui.FieldTable{{ui.TrimmedField, "name portal.title portal.color portal.logo_url"},
+	{ui.OptionalNumber, "allowance_events limits.endpoints limits.destinations limits.events_per_second"},
+	{ui.JSONField, "metadata"}}
 
-func show(v *frame.Visit, x *tenantData) error {
-	return showPage(v, x, &tenantPage{Form: frame.EditForm(fields.Values(x))})
+func show(v *ui.Visit, x *tenantData) error {
+	return showPage(v, x, &tenantPage{Form: ui.EditForm(fields.Values(x))})
 }
 
 // showPage shows a tenant with the forms of p; those that p lacks are created empty.
-func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
+func showPage(v *ui.Visit, x *tenantData, p *tenantPage) (err error) {
 	p.tenantData = x
 	if p.Form == nil {
-		p.Form = frame.EditForm(fields.Values(x))
+		p.Form = ui.EditForm(fields.Values(x))
 	}
 	if p.Link == nil {
-		p.Link = frame.NewForm(nil, "")
+		p.Link = ui.NewForm(nil, "")
 	}
 	if p.Unavailable, err = v.TryGet("/v1/usage", url.Values{"tenant": {x.Tenant.Tenant}}, &p.Usage); err != nil {
 		return err
 	}
 	most := url.Values{"limit": {"100"}}
-	keys, err := frame.ReadRows[wire.TenantKey](v, oneAPI+"/keys", most)
+	keys, err := ui.ReadRows[wire.TenantKey](v, oneAPI+"/keys", most)
 	if err != nil {
 		return err
 	}
@@ -138,8 +138,8 @@ func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
 	p.Keys = slices.DeleteFunc(keys.Data, func(k wire.TenantKey) bool {
 		return !k.RevokedAt.IsZero() || !k.ExpiresAt.IsZero() && !v.Now().Before(time.Time(k.ExpiresAt))
 	})
-	if p.HasPortal = v.HasPage(frame.PortalPath); p.HasPortal {
-		links, err := frame.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", most)
+	if p.HasPortal = v.HasPage(ui.PortalPath); p.HasPortal {
+		links, err := ui.ReadRows[wire.PortalLink](v, oneAPI+"/portal_links", most)
 		p.Links = links.Data
 		if err != nil {
 			return err
@@ -149,21 +149,21 @@ func showPage(v *frame.Visit, x *tenantData, p *tenantPage) (err error) {
 }
 
 // save replaces the settings: the call of the API clears what it is not given.
-func save(v *frame.Visit, f *frame.Form, x *tenantData) error {
+func save(v *ui.Visit, f *ui.Form, x *tenantData) error {
 	stored := fields.Values(x)
 	body := fields.Changes(f, stored)
 	if len(body) > 0 {
 		body = fields.All(f)
 		if body["metadata"] == nil {
-			body["metadata"] = frame.Object{}
+			body["metadata"] = ui.Object{}
 		}
 	}
-	return v.Save(frame.Saving{Form: f, Stored: stored, Body: body, Call: "PUT " + oneAPI, Back: x.Path(),
-		Again: func() error { return showPage(v, x, &tenantPage{Form: f}) }, Then: frame.Opens(v, x.Path(), "Saved")})
+	return v.Save(ui.Saving{Form: f, Stored: stored, Body: body, Call: "PUT " + oneAPI, Back: x.Path(),
+		Again: func() error { return showPage(v, x, &tenantPage{Form: f}) }, Then: ui.Opens(v, x.Path(), "Saved")})
 }
 
 // remove deletes a tenant whose name the person has typed.
-func remove(v *frame.Visit, f *frame.Form, x *tenantData) error {
+func remove(v *ui.Visit, f *ui.Form, x *tenantData) error {
 	if strings.TrimSpace(f.Value("confirm")) != x.Tenant.Tenant {
 		return v.Redirect(x.Path(), "To delete a tenant, type its id. Nothing was deleted.")
 	}
@@ -174,9 +174,9 @@ func remove(v *frame.Visit, f *frame.Form, x *tenantData) error {
 }
 
 // link makes a link to the portal, and shows it.
-func link(v *frame.Visit, f *frame.Form, x *tenantData) error {
+func link(v *ui.Visit, f *ui.Form, x *tenantData) error {
 	p := &tenantPage{Link: f}
-	return v.Ask("POST "+oneAPI+"/portal_links", f, frame.Object{"can": append([]string{}, f.Values["can"]...)}, &p.New,
+	return v.Ask("POST "+oneAPI+"/portal_links", f, ui.Object{"can": append([]string{}, f.Values["can"]...)}, &p.New,
 		func() error { return showPage(v, x, p) }, func() error {
 			if p.Link, p.Repeated = nil, v.Replayed; p.Repeated {
 				p.New.URL = ""

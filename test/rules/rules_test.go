@@ -166,10 +166,10 @@ func importFault(s source, path string) string {
 			return layerFault(s.dir, inner)
 		case inner == "dashboard" && s.dir == "api" && s.test: // the pages of the whole API
 			return ""
-		case within(s.dir, "dashboard/frame") && within(inner, "dashboard") && !s.test,
+		case within(s.dir, "dashboard/ui") && within(inner, "dashboard") && !s.test,
 			within(s.dir, "dashboard") && s.dir != "dashboard" && within(inner, "dashboard") &&
-				inner != "dashboard/frame" && inner != "dashboard/model":
-			return "areas of pages know the frame and not each other"
+				inner != "dashboard/ui" && inner != "dashboard/model":
+			return "areas of pages know package ui and not each other"
 		case s.dir == "api/frame" && within(inner, "api") && inner != s.dir,
 			within(s.dir, "api") && s.dir != "api" && within(inner, "api") && inner != s.dir &&
 				inner != "api/frame" && inner != "api/feed":
@@ -219,14 +219,14 @@ func layerFault(dir, inner string) string {
 	case !sub || within(inner, "pkg"):
 		return ""
 	case layer == "pages":
-		mayImport = []string{"dashboard/frame", "dashboard/model"}
+		mayImport = []string{"dashboard/ui", "dashboard/model"}
 	case layer == "routes":
 		mayImport = []string{"api/frame"}
 	case layer == "findings":
 		mayImport = []string{"store"}
 	}
 	if !slices.ContainsFunc(mayImport, func(room string) bool { return within(inner, room) }) {
-		return "a layer of a feature knows pkg and the frame of its layer; its root connects it with others"
+		return "a layer of a feature knows pkg and what its layer stands on; its root connects it with others"
 	}
 	return ""
 }

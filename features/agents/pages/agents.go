@@ -3,7 +3,7 @@ package pages
 import (
 	"strings"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/id"
 )
@@ -14,14 +14,14 @@ const agentKeyVariable = "EVENTRELAY_API_KEY"
 
 // agentsPage is the data of the page that connects agents.
 type agentsPage struct {
-	Form      *frame.Form
-	Lifetimes []frame.Option
+	Form      *ui.Form
+	Lifetimes []ui.Option
 	Clients   []agentClient
 	Variable  string
 	Connected int              // keys of agents that work now
 	Pending   []*config.Action // changes that agents ask for
 	Recent    []askedChange    // the newest that are settled
-	frame.MadeKey
+	ui.MadeKey
 }
 
 // askedChange is a change that an agent asked for, and what became of it.
@@ -42,13 +42,13 @@ func (a askedChange) About() string {
 // Made is the page of the run or the scan that the change has started; empty if it has started none.
 func (a askedChange) Made() string {
 	if strings.HasPrefix(a.Result, id.Run) || strings.HasPrefix(a.Result, id.Scan) {
-		return frame.PageOf(a.Result)
+		return ui.PageOf(a.Result)
 	}
 	return ""
 }
 
 // newAskedChange returns an action with its state now.
-func newAskedChange(v *frame.Visit, a *config.Action) askedChange {
+func newAskedChange(v *ui.Visit, a *config.Action) askedChange {
 	x := askedChange{Action: a, State: a.StateAt(v.Now())}
 	for _, u := range v.Deps.Control.Users() {
 		if u.ID == a.DecidedBy {
@@ -71,7 +71,7 @@ type agentClient struct {
 // Context Protocol"), VS Code ("MCP configuration reference"), Codex CLI ("MCP"), and mcp-remote for Claude Desktop,
 // which starts local programs only; it takes http with a flag.
 func agentClients(base string) []agentClient {
-	clients, flag := frame.ReadJSON[[]agentClient](files, "agents.json"), ""
+	clients, flag := ui.ReadJSON[[]agentClient](files, "agents.json"), ""
 	if strings.HasPrefix(base, "http://") {
 		flag = ",\n        \"--allow-http\""
 	}
@@ -83,8 +83,8 @@ func agentClients(base string) []agentClient {
 }
 
 // showAgents shows how agents are connected and, to a writer, the form for a key.
-func showAgents(v *frame.Visit, f *frame.Form, made frame.MadeKey) error {
-	p := &agentsPage{Form: f, Lifetimes: frame.Lifetimes, Clients: agentClients(v.Config.BaseURL),
+func showAgents(v *ui.Visit, f *ui.Form, made ui.MadeKey) error {
+	p := &agentsPage{Form: f, Lifetimes: ui.Lifetimes, Clients: agentClients(v.Config.BaseURL),
 		Variable: agentKeyVariable, Pending: v.AskedChanges(), MadeKey: made}
 	for _, a := range v.Deps.AgentActions.Recent(v.Person.Account) {
 		p.Recent = append(p.Recent, newAskedChange(v, a))

@@ -5,23 +5,23 @@ package pages
 import (
 	"embed"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 )
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	return frame.Area{Pages: files, Routes: []frame.Route{
-		{"GET", frame.AgentsPath, frame.Reader, frame.ListKeys(showAgents)},
-		{"POST", frame.AgentsPath, frame.Writer, frame.CreateKey(true, showAgents)},
-		{"GET", confirmPath, frame.Reader, frame.Show(actionInPath, showConfirm)},
-		{"POST", confirmPath + "/approve", frame.Writer, decide(confirmPath, actionInPath, frame.AgentActions.Approve)},
-		{"POST", confirmPath + "/decline", frame.Writer, decide(confirmPath, actionInPath, frame.AgentActions.Decline)},
-		{"GET", requestsPath, frame.PortalView, listRequests},
-		{"GET", requestPath, frame.PortalView, frame.Show(requestInPath, showRequest)},
-		{"POST", requestPath + "/approve", frame.PortalReplay,
-			decide(requestPath, requestInPath, frame.AgentActions.Approve)},
-		{"POST", requestPath + "/decline", frame.PortalReplay,
-			decide(requestPath, requestInPath, frame.AgentActions.Decline)},
+func Area() ui.Area {
+	return ui.Area{Pages: files, Routes: []ui.Route{
+		{"GET", ui.AgentsPath, ui.Reader, ui.ListKeys(showAgents)},
+		{"POST", ui.AgentsPath, ui.Writer, ui.CreateKey(true, showAgents)},
+		{"GET", confirmPath, ui.Reader, ui.Show(actionInPath, showConfirm)},
+		{"POST", confirmPath + "/approve", ui.Writer, decide(confirmPath, actionInPath, ui.AgentActions.Approve)},
+		{"POST", confirmPath + "/decline", ui.Writer, decide(confirmPath, actionInPath, ui.AgentActions.Decline)},
+		{"GET", requestsPath, ui.PortalView, listRequests},
+		{"GET", requestPath, ui.PortalView, ui.Show(requestInPath, showRequest)},
+		{"POST", requestPath + "/approve", ui.PortalReplay,
+			decide(requestPath, requestInPath, ui.AgentActions.Approve)},
+		{"POST", requestPath + "/decline", ui.PortalReplay,
+			decide(requestPath, requestInPath, ui.AgentActions.Decline)},
 	}}
 }
 

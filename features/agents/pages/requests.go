@@ -3,14 +3,14 @@ package pages
 import (
 	"net/url"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Paths of the portal.
 const (
-	requestsPath = frame.PortalPath + "/requests"
+	requestsPath = ui.PortalPath + "/requests"
 	requestPath  = requestsPath + "/{act}"
 )
 
@@ -20,13 +20,13 @@ type request struct {
 	State   config.ActionState // now
 	Path    string
 	Refusal string // why it cannot be approved, a sentence; empty if it can be
-	Form    *frame.Form
+	Form    *ui.Form
 }
 
-func requestOf(v *frame.Visit, a *config.Action) request {
+func requestOf(v *ui.Visit, a *config.Action) request {
 	r := request{Action: a, State: a.StateAt(v.Now()), Path: requestsPath + "/" + url.PathEscape(a.ID)}
 	if r.State == config.ActionPending {
-		r.Refusal = frame.Sentence(v.Deps.AgentActions.Refusal(a))
+		r.Refusal = ui.Sentence(v.Deps.AgentActions.Refusal(a))
 	}
 	return r
 }
@@ -34,7 +34,7 @@ func requestOf(v *frame.Visit, a *config.Action) request {
 // requestsPage is the data of the list of requests.
 type requestsPage struct{ Pending, Recent []request }
 
-func listRequests(v *frame.Visit) error {
+func listRequests(v *ui.Visit) error {
 	p := requestsPage{}
 	for _, a := range v.AskedChanges() {
 		p.Pending = append(p.Pending, requestOf(v, a))
@@ -46,7 +46,7 @@ func listRequests(v *frame.Visit) error {
 }
 
 // requestInPath returns the action that the path names.
-func requestInPath(v *frame.Visit) (*config.Action, error) {
+func requestInPath(v *ui.Visit) (*config.Action, error) {
 	a := v.Deps.AgentActions.Action(v.Person.Account, v.Vars["act"])
 	if a == nil || a.Tenant != v.Portal.Tenant {
 		return nil, web.Missing("There is no such request. They are remembered for a day.")
@@ -55,8 +55,8 @@ func requestInPath(v *frame.Visit) (*config.Action, error) {
 }
 
 // showRequest shows what an agent asks for. Opening the page decides nothing.
-func showRequest(v *frame.Visit, a *config.Action) error {
+func showRequest(v *ui.Visit, a *config.Action) error {
 	r := requestOf(v, a)
-	r.Form = &frame.Form{Nonce: decisionNonce(v, a)}
+	r.Form = &ui.Form{Nonce: decisionNonce(v, a)}
 	return v.Page("portal-request", r)
 }

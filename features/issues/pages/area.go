@@ -6,16 +6,16 @@ import (
 	"net/url"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 )
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	return frame.Area{Pages: files, Routes: []frame.Route{
-		{"GET", frame.IssuesPath, frame.Reader, list},
-		{"GET", onePath, frame.Reader, frame.Show(read, show)},
-		{"POST", onePath, frame.Writer, frame.Change(read, save)},
+func Area() ui.Area {
+	return ui.Area{Pages: files, Routes: []ui.Route{
+		{"GET", ui.IssuesPath, ui.Reader, list},
+		{"GET", onePath, ui.Reader, ui.Show(read, show)},
+		{"POST", onePath, ui.Writer, ui.Change(read, save)},
 	}}
 }
 
@@ -23,14 +23,14 @@ func Area() frame.Area {
 var files embed.FS
 
 const (
-	onePath = frame.IssuesPath + "/{issue}"
+	onePath = ui.IssuesPath + "/{issue}"
 	oneAPI  = "/v1/issues/{issue}"
 )
 
 // issueData is an issue of the API.
 type issueData struct{ wire.Issue }
 
-var read = frame.ReadAt[issueData](oneAPI)
+var read = ui.ReadAt[issueData](oneAPI)
 
 // What names the destination.
 func (x *issueData) What() string { return model.NameOfIssue(&x.Issue) }
@@ -45,25 +45,25 @@ func (x *issueData) Class() string {
 
 // listData is a list of issues with one of the statuses; empty: all.
 type listData struct {
-	frame.ListPage[*issueData]
+	ui.ListPage[*issueData]
 	Status string
 }
 
 // Statuses are the tabs of the list, and the choices of the form.
-func (listData) Statuses() []frame.Option { return statuses }
+func (listData) Statuses() []ui.Option { return statuses }
 
-func (issuePage) Statuses() []frame.Option { return statuses }
+func (issuePage) Statuses() []ui.Option { return statuses }
 
-var statuses = []frame.Option{{Value: "open", Text: "Open"}, {Value: "acknowledged", Text: "Acknowledged"},
+var statuses = []ui.Option{{Value: "open", Text: "Open"}, {Value: "acknowledged", Text: "Acknowledged"},
 	{Value: "resolved", Text: "Resolved"}}
 
-func list(v *frame.Visit) error {
+func list(v *ui.Visit) error {
 	status := v.R.URL.Query().Get("status")
 	query := url.Values{}
 	if status != "" {
 		query.Set("status", status)
 	}
-	rows, err := frame.ReadList[*issueData](v, "/v1/issues", frame.IssuesPath, query, query)
+	rows, err := ui.ReadList[*issueData](v, "/v1/issues", ui.IssuesPath, query, query)
 	if err != nil {
 		return err
 	}
@@ -73,16 +73,16 @@ func list(v *frame.Visit) error {
 // issuePage is the data of the page of one issue.
 type issuePage struct {
 	*issueData
-	Form *frame.Form
+	Form *ui.Form
 }
 
-var fields = frame.FieldTable{{frame.TextField, "status note"}, {frame.TrimmedField, "assignee"}}
+var fields = ui.FieldTable{{ui.TextField, "status note"}, {ui.TrimmedField, "assignee"}}
 
-func show(v *frame.Visit, x *issueData) error {
-	return v.Page("issue", issuePage{x, frame.NewForm(fields.Values(x), "")})
+func show(v *ui.Visit, x *issueData) error {
+	return v.Page("issue", issuePage{x, ui.NewForm(fields.Values(x), "")})
 }
 
-func save(v *frame.Visit, f *frame.Form, x *issueData) error {
+func save(v *ui.Visit, f *ui.Form, x *issueData) error {
 	return v.Ask("PATCH "+oneAPI, f, fields.Changes(f, fields.Values(x)), nil,
-		func() error { return v.Page("issue", issuePage{x, f}) }, frame.Opens(v, frame.PageOf(x.ID), "Saved"))
+		func() error { return v.Page("issue", issuePage{x, f}) }, ui.Opens(v, ui.PageOf(x.ID), "Saved"))
 }

@@ -7,69 +7,69 @@ import (
 	"html/template"
 	"time"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	return frame.Area{
+func Area() ui.Area {
+	return ui.Area{
 		Pages: files,
-		Routes: []frame.Route{
-			{"GET", frame.FindingsPath, frame.Reader, listFindings},
-			{"GET", findingPath, frame.Reader, frame.Show(readFinding, showFinding)},
-			{"POST", findingPath, frame.Writer, frame.Submit(setStatus)},
-			{"GET", drainsPath, frame.Reader, frame.WithNewForm(showDrains)},
-			{"POST", drainsPath, frame.Writer, frame.Create("POST /v1/drains", newDrain, showDrains, "Drain created")},
-			{"GET", drainPath, frame.Reader, frame.Show(readDrain, showDrain)},
-			{"POST", drainPath, frame.Writer, frame.Change(readDrain, saveDrain)},
-			{"POST", drainPath + "/pause", frame.Writer, frame.Button("PATCH "+drainAPI, frame.Object{"status": "paused"},
+		Routes: []ui.Route{
+			{"GET", ui.FindingsPath, ui.Reader, listFindings},
+			{"GET", findingPath, ui.Reader, ui.Show(readFinding, showFinding)},
+			{"POST", findingPath, ui.Writer, ui.Submit(setStatus)},
+			{"GET", drainsPath, ui.Reader, ui.WithNewForm(showDrains)},
+			{"POST", drainsPath, ui.Writer, ui.Create("POST /v1/drains", newDrain, showDrains, "Drain created")},
+			{"GET", drainPath, ui.Reader, ui.Show(readDrain, showDrain)},
+			{"POST", drainPath, ui.Writer, ui.Change(readDrain, saveDrain)},
+			{"POST", drainPath + "/pause", ui.Writer, ui.Button("PATCH "+drainAPI, ui.Object{"status": "paused"},
 				drainPath,
 				"Paused. New lines are dropped.")},
-			{"POST", drainPath + "/unpause", frame.Writer, frame.Button("PATCH "+drainAPI, frame.Object{"status": "active"},
+			{"POST", drainPath + "/unpause", ui.Writer, ui.Button("PATCH "+drainAPI, ui.Object{"status": "active"},
 				drainPath,
 				"Unpaused. New lines are scanned.")},
-			{"POST", drainPath + "/rotate", frame.Writer, frame.Button("POST "+drainAPI+"/rotate", nil, drainPath,
+			{"POST", drainPath + "/rotate", ui.Writer, ui.Button("POST "+drainAPI+"/rotate", nil, drainPath,
 				"Rotated. The previous URL no longer works.")},
-			{"POST", drainPath + "/delete", frame.Writer, frame.Button("DELETE "+drainAPI, nil, drainsPath,
+			{"POST", drainPath + "/delete", ui.Writer, ui.Button("DELETE "+drainAPI, nil, drainsPath,
 				"Deleted. Its findings stay.")},
-			{"GET", applicationsPath, frame.Reader, frame.WithNewForm(showApplications)},
-			{"POST", applicationsPath, frame.Writer, frame.Create("POST /v1/dsns", newApplication, showApplications,
+			{"GET", applicationsPath, ui.Reader, ui.WithNewForm(showApplications)},
+			{"POST", applicationsPath, ui.Writer, ui.Create("POST /v1/dsns", newApplication, showApplications,
 				"Application created")},
-			{"GET", applicationPath, frame.Reader, frame.Show(readDSN, showApplication)},
-			{"POST", applicationPath, frame.Writer, frame.Change(readDSN, saveApplication)},
-			{"POST", applicationPath + "/rotate", frame.Writer, frame.Button("POST "+dsnAPI+"/rotate", nil, applicationPath,
+			{"GET", applicationPath, ui.Reader, ui.Show(readDSN, showApplication)},
+			{"POST", applicationPath, ui.Writer, ui.Change(readDSN, saveApplication)},
+			{"POST", applicationPath + "/rotate", ui.Writer, ui.Button("POST "+dsnAPI+"/rotate", nil, applicationPath,
 				"Rotated. Reports with the previous DSN are refused.")},
-			{"POST", applicationPath + "/delete", frame.Writer, frame.Button("DELETE "+dsnAPI, nil, applicationsPath,
+			{"POST", applicationPath + "/delete", ui.Writer, ui.Button("DELETE "+dsnAPI, nil, applicationsPath,
 				"Deleted. Its findings stay.")},
-			{"GET", domainsPath, frame.Reader, frame.WithNewForm(showDomains)},
-			{"POST", domainsPath, frame.Writer, frame.Create("POST /v1/domains", newDomain, showDomains, "Domain added")},
-			{"GET", domainPath, frame.Reader, frame.Show(readDomain, showDomain)},
-			{"POST", domainPath + "/verify", frame.Writer, frame.Submit(verifyDomain)},
-			{"POST", domainPath + "/delete", frame.Writer, frame.Button("DELETE "+domainAPI, nil, domainsPath, "Deleted.")},
-			{"POST", domainPath + "/scan", frame.Writer, frame.Create("POST /v1/scans", newScan, nil, "Scan started")},
-			{"POST", domainPath + "/tripwires", frame.Writer, frame.Change(readDomain, createTripwire)},
-			{"GET", tripwirePath, frame.Reader, frame.Show(readTripwire, showTripwire)},
-			{"POST", tripwirePath + "/rotate", frame.Writer, frame.Change(readTripwire, rotateTripwire)},
-			{"POST", tripwirePath + "/test", frame.Writer, frame.Button("POST "+tripwireAPI+"/test", nil, tripwirePath,
+			{"GET", domainsPath, ui.Reader, ui.WithNewForm(showDomains)},
+			{"POST", domainsPath, ui.Writer, ui.Create("POST /v1/domains", newDomain, showDomains, "Domain added")},
+			{"GET", domainPath, ui.Reader, ui.Show(readDomain, showDomain)},
+			{"POST", domainPath + "/verify", ui.Writer, ui.Submit(verifyDomain)},
+			{"POST", domainPath + "/delete", ui.Writer, ui.Button("DELETE "+domainAPI, nil, domainsPath, "Deleted.")},
+			{"POST", domainPath + "/scan", ui.Writer, ui.Create("POST /v1/scans", newScan, nil, "Scan started")},
+			{"POST", domainPath + "/tripwires", ui.Writer, ui.Change(readDomain, createTripwire)},
+			{"GET", tripwirePath, ui.Reader, ui.Show(readTripwire, showTripwire)},
+			{"POST", tripwirePath + "/rotate", ui.Writer, ui.Change(readTripwire, rotateTripwire)},
+			{"POST", tripwirePath + "/test", ui.Writer, ui.Button("POST "+tripwireAPI+"/test", nil, tripwirePath,
 				"Touch it now: the next use from your address within ten minutes is a test.")},
-			{"POST", tripwirePath + "/delete", frame.Writer, frame.Change(readTripwire, deleteTripwire)},
-			{"GET", scansPath, frame.Reader, listScans},
-			{"GET", scanPath, frame.Reader, frame.Show(frame.ReadAt[scanData]("/v1/scans/{scan}"), showScan)},
-			{"GET", detectionPath, frame.Reader, frame.Show(readDetection, showDetection)},
-			{"POST", detectionPath, frame.Writer, frame.Change(readDetection, saveRule)},
-			{"POST", detectionPath + "/remove", frame.Writer, frame.Change(readDetection, removeRule)},
-			{"POST", detectionPath + "/try", frame.Writer, frame.Change(readDetection, tryLine)},
+			{"POST", tripwirePath + "/delete", ui.Writer, ui.Change(readTripwire, deleteTripwire)},
+			{"GET", scansPath, ui.Reader, listScans},
+			{"GET", scanPath, ui.Reader, ui.Show(ui.ReadAt[scanData]("/v1/scans/{scan}"), showScan)},
+			{"GET", detectionPath, ui.Reader, ui.Show(readDetection, showDetection)},
+			{"POST", detectionPath, ui.Writer, ui.Change(readDetection, saveRule)},
+			{"POST", detectionPath + "/remove", ui.Writer, ui.Change(readDetection, removeRule)},
+			{"POST", detectionPath + "/try", ui.Writer, ui.Change(readDetection, tryLine)},
 		},
-		Lists: map[string]frame.CSVList{
+		Lists: map[string]ui.CSVList{
 			"findings": {API: "/v1/findings", Filters: findingFilters, Columns: "id name rule severity status masked " +
 				"first_seen last_seen occurrences environment release test unverified"},
 		},
-		Functions: func(d *frame.Dashboard) template.FuncMap {
+		Functions: func(d *ui.Dashboard) template.FuncMap {
 			return template.FuncMap{
 				"leaking":    func(at web.Time) bool { return d.Now().Sub(time.Time(at)) < leakingSpan },
-				"platforms":  func() []frame.Option { return dsnPlatforms },
+				"platforms":  func() []ui.Option { return dsnPlatforms },
 				"maxDomains": func() int { return leak.MaxDomains },
 			}
 		},

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/secrets"
 	"github.com/eventrelay/relay/pkg/web"
@@ -34,13 +34,13 @@ func (r *ruleData) Shape() string {
 }
 
 // ruleFields are the fields of the rule's form.
-var ruleFields = frame.FieldTable{
-	{frame.TrimmedField, "id name"}, {linesOrWords, "prefixes"}, {frame.TextField, "charset left right severity"},
-	{frame.NumberField, "min max entropy"}, {frame.OptionalText, "docs_url"},
+var ruleFields = ui.FieldTable{
+	{ui.TrimmedField, "id name"}, {linesOrWords, "prefixes"}, {ui.TextField, "charset left right severity"},
+	{ui.NumberField, "min max entropy"}, {ui.OptionalText, "docs_url"},
 }
 
 // linesOrWords is a list, one a line in its field, or separated by commas or spaces.
-var linesOrWords = frame.FieldKind{Read: frame.WordField.Read, Between: "\n"}
+var linesOrWords = ui.FieldKind{Read: ui.WordField.Read, Between: "\n"}
 
 // values are the fields of the rule's form.
 func (r *ruleData) values() url.Values {
@@ -54,10 +54,10 @@ var newRule = ruleData{routes.DetectionRule{CustomRule: routes.CustomRule{Charse
 	Left: "word", Right: "word", Severity: "medium"}}}
 
 // ruleBody is the rule that a form asks for, as the API takes it.
-func ruleBody(f *frame.Form) map[string]any {
+func ruleBody(f *ui.Form) map[string]any {
 	body := ruleFields.All(f)
 	body["id"] = secrets.CustomPrefix + strings.TrimSpace(f.Value("id"))
-	body["docs_url"] = frame.AsTextOrNull(strings.TrimSpace(f.Value("docs_url")))
+	body["docs_url"] = ui.AsTextOrNull(strings.TrimSpace(f.Value("docs_url")))
 	return body
 }
 
@@ -75,15 +75,15 @@ func (d *detectionData) index(id string) int {
 // detectionPage is the data of the page of the account's own rules.
 type detectionPage struct {
 	*detectionData
-	Form    *frame.Form
+	Form    *ui.Form
 	Changed *ruleData // the rule that the form changes; nil: it makes a new one
-	TryForm *frame.Form
+	TryForm *ui.Form
 	Tried   *routes.DetectionTry // nil: no text was tried
 }
 
 // Charsets and the lists below are the choices of the form.
-func (*detectionPage) Charsets() []frame.Option {
-	var all []frame.Option
+func (*detectionPage) Charsets() []ui.Option {
+	var all []ui.Option
 	hints := map[string]string{"alnum": "letters and digits", "word": "letters, digits and _",
 		"hex": "0–9, a–f, A–F", "urlsafe": "letters, digits, - and _", "base64": "letters, digits, +, / and =",
 		"digit": "digits"}
@@ -92,7 +92,7 @@ func (*detectionPage) Charsets() []frame.Option {
 		if hint := hints[name]; hint != "" {
 			text += ": " + hint
 		}
-		all = append(all, frame.Option{Value: name, Text: text})
+		all = append(all, ui.Option{Value: name, Text: text})
 	}
 	return all
 }
@@ -109,9 +109,9 @@ func (*detectionPage) BuiltIn() ([]secrets.Rule, error) {
 }
 
 // readDetection reads the account's own rules for their page.
-func readDetection(v *frame.Visit) (*detectionPage, error) {
-	p := &detectionPage{detectionData: &detectionData{}, Form: frame.EditForm(newRule.values()),
-		TryForm: frame.NewForm(url.Values{}, "")}
+func readDetection(v *ui.Visit) (*detectionPage, error) {
+	p := &detectionPage{detectionData: &detectionData{}, Form: ui.EditForm(newRule.values()),
+		TryForm: ui.NewForm(url.Values{}, "")}
 	return p, v.Get(detectionAPI, nil, p.detectionData)
 }
 
@@ -125,11 +125,11 @@ func (p *detectionPage) change(id string) error {
 		return web.Missing("There is no such rule any more. Nothing was changed.")
 	}
 	p.Changed = &p.Rules[i]
-	p.Form = frame.EditForm(p.Changed.values())
+	p.Form = ui.EditForm(p.Changed.values())
 	return nil
 }
 
-func showDetection(v *frame.Visit, p *detectionPage) error {
+func showDetection(v *ui.Visit, p *detectionPage) error {
 	if err := p.change(v.R.URL.Query().Get("rule")); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func showDetection(v *frame.Visit, p *detectionPage) error {
 }
 
 // saveRule makes a rule, or changes one.
-func saveRule(v *frame.Visit, f *frame.Form, p *detectionPage) error {
+func saveRule(v *ui.Visit, f *ui.Form, p *detectionPage) error {
 	if err := p.change(f.Value("rule")); err != nil {
 		return err
 	}
@@ -156,18 +156,18 @@ func saveRule(v *frame.Visit, f *frame.Form, p *detectionPage) error {
 		at = p.index(p.Changed.ID)
 	}
 	rules[at] = ruleBody(f)
-	err := v.Do("PATCH "+detectionAPI, f, frame.Object{"rules": rules, "version": p.Version}, nil)
-	if x, ok := errors.AsType[*frame.APIError](err); ok {
+	err := v.Do("PATCH "+detectionAPI, f, ui.Object{"rules": rules, "version": p.Version}, nil)
+	if x, ok := errors.AsType[*ui.APIError](err); ok {
 		x.Param = strings.TrimPrefix(x.Param, fmt.Sprintf("rules[%d].", at))
 	}
 	return v.Answer(f, err, func() error { return v.Page("detection", p) },
-		frame.Opens(v, detectionPath, "Saved. It applies to what arrives from now on."))
+		ui.Opens(v, detectionPath, "Saved. It applies to what arrives from now on."))
 }
 
 // removeRule removes a rule. The findings that it has made stay.
-func removeRule(v *frame.Visit, f *frame.Form, p *detectionPage) error {
+func removeRule(v *ui.Visit, f *ui.Form, p *detectionPage) error {
 	if i := p.index(f.Value("rule")); i >= 0 {
-		body := frame.Object{"rules": slices.Delete(p.Rules, i, i+1), "version": p.Version}
+		body := ui.Object{"rules": slices.Delete(p.Rules, i, i+1), "version": p.Version}
 		if err := v.Do("PATCH "+detectionAPI, f, body, nil); err != nil {
 			return err
 		}
@@ -176,10 +176,10 @@ func removeRule(v *frame.Visit, f *frame.Form, p *detectionPage) error {
 }
 
 // tryLine shows what would be found in a text. The page has masks only, and nobody keeps the text.
-func tryLine(v *frame.Visit, f *frame.Form, p *detectionPage) error {
+func tryLine(v *ui.Visit, f *ui.Form, p *detectionPage) error {
 	tried := &routes.DetectionTry{}
-	err := v.Send("POST", detectionAPI+"/try", frame.Object{"text": frame.UnixLines(f.Value("text"))}, "", tried)
-	if x, ok := errors.AsType[*frame.APIError](err); ok {
+	err := v.Send("POST", detectionAPI+"/try", ui.Object{"text": ui.UnixLines(f.Value("text"))}, "", tried)
+	if x, ok := errors.AsType[*ui.APIError](err); ok {
 		v.Status = p.TryForm.SetError(x)
 	} else if err != nil {
 		return err

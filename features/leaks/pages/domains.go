@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/config/leak"
 )
@@ -22,7 +22,7 @@ const (
 // domainData is a domain of the API.
 type domainData struct{ wire.Domain }
 
-var readDomain = frame.ReadAt[domainData](domainAPI)
+var readDomain = ui.ReadAt[domainData](domainAPI)
 
 // Verified reports whether the host name is proven.
 func (d *domainData) Verified() bool { return d.Status == leak.DomainVerified }
@@ -41,23 +41,23 @@ func (d *domainData) Record() (record struct{ Name, Value string }) {
 }
 
 // ByHTTP reports whether the last check asked the website, ProvenByHTTP whether the proof is the file on it.
-func (d *domainData) ByHTTP() bool { return frame.TextOf(d.LastMethod) == leak.DomainByHTTP }
+func (d *domainData) ByHTTP() bool { return ui.TextOf(d.LastMethod) == leak.DomainByHTTP }
 
-func (d *domainData) ProvenByHTTP() bool { return frame.TextOf(d.Method) == leak.DomainByHTTP }
+func (d *domainData) ProvenByHTTP() bool { return ui.TextOf(d.Method) == leak.DomainByHTTP }
 
-var showDomains = frame.ListOf[*domainData]("domains", "/v1/domains", domainsPath)
+var showDomains = ui.ListOf[*domainData]("domains", "/v1/domains", domainsPath)
 
-func newDomain(_ *frame.Visit, f *frame.Form) frame.Object {
-	return frame.Object{"hostname": strings.TrimSpace(f.Value("hostname"))}
+func newDomain(_ *ui.Visit, f *ui.Form) ui.Object {
+	return ui.Object{"hostname": strings.TrimSpace(f.Value("hostname"))}
 }
 
 // showDomain shows how to prove a domain, what the last check found, and its tripwires.
-func showDomain(v *frame.Visit, d *domainData) error { return showDomainPage(v, d, newTripwireForm()) }
+func showDomain(v *ui.Visit, d *domainData) error { return showDomainPage(v, d, newTripwireForm()) }
 
 // verifyDomain looks for the proof and returns to the page, which shows the result.
-func verifyDomain(v *frame.Visit, f *frame.Form) error {
+func verifyDomain(v *ui.Visit, f *ui.Form) error {
 	var d domainData
-	if err := v.Do("POST "+domainAPI+"/verify", f, frame.Object{"method": f.Value("method")}, &d); err != nil {
+	if err := v.Do("POST "+domainAPI+"/verify", f, ui.Object{"method": f.Value("method")}, &d); err != nil {
 		return err
 	}
 	if d.LastError == nil {
@@ -66,8 +66,8 @@ func verifyDomain(v *frame.Visit, f *frame.Form) error {
 	return v.Redirect(v.Fill(domainPath), "No proof was found.")
 }
 
-func newScan(v *frame.Visit, _ *frame.Form) frame.Object {
-	return frame.Object{"domain_id": v.Vars["domain"]}
+func newScan(v *ui.Visit, _ *ui.Form) ui.Object {
+	return ui.Object{"domain_id": v.Vars["domain"]}
 }
 
 // scanData is a scan of the API.
@@ -95,7 +95,7 @@ func (s *scanData) SkippedGroups() (groups []SkippedGroup) {
 		if !known {
 			i = len(groups)
 			at[x.Reason] = i
-			groups = append(groups, SkippedGroup{Reason: frame.WordText("skipped", x.Reason)})
+			groups = append(groups, SkippedGroup{Reason: ui.WordText("skipped", x.Reason)})
 		}
 		groups[i].Paths = append(groups[i].Paths, x.Path)
 	}
@@ -104,13 +104,13 @@ func (s *scanData) SkippedGroups() (groups []SkippedGroup) {
 
 // scansPage is the data of the list of scans.
 type scansPage struct {
-	frame.ListPage[*scanData]
+	ui.ListPage[*scanData]
 	Domain string // whose scans these are; empty: of all
 }
 
-func listScans(v *frame.Visit) error {
-	query := frame.FiltersOf(v.R.URL.Query(), []string{"domain_id"})
-	list, err := frame.ReadList[*scanData](v, "/v1/scans", scansPath, query, query)
+func listScans(v *ui.Visit) error {
+	query := ui.FiltersOf(v.R.URL.Query(), []string{"domain_id"})
+	list, err := ui.ReadList[*scanData](v, "/v1/scans", scansPath, query, query)
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func listScans(v *frame.Visit) error {
 }
 
 // showScan shows the progress of a scan, then its report.
-func showScan(v *frame.Visit, s *scanData) error {
+func showScan(v *ui.Visit, s *scanData) error {
 	v.SelfReloading = s.Open()
 	return v.Page("scan", s)
 }
@@ -132,7 +132,7 @@ const (
 // tripwireData is a tripwire of the API.
 type tripwireData struct{ routes.Tripwire }
 
-var readTripwire = frame.ReadAt[tripwireData](tripwireAPI)
+var readTripwire = ui.ReadAt[tripwireData](tripwireAPI)
 
 // Tripped reports whether the present secrets were used, or seen where they should not be.
 func (t *tripwireData) Tripped() bool { return t.Status == leak.TripwireTripped }
@@ -140,18 +140,18 @@ func (t *tripwireData) Tripped() bool { return t.Status == leak.TripwireTripped 
 // KindName names what the tripwire is.
 func (t *tripwireData) KindName() string {
 	if t.Kind != leak.TripwireKey && t.Kind != leak.TripwireURL {
-		return strings.TrimSpace("File " + frame.TextOf(t.Path))
+		return strings.TrimSpace("File " + ui.TextOf(t.Path))
 	}
-	return frame.OptionText(tripwireKinds, t.Kind)
+	return ui.OptionText(tripwireKinds, t.Kind)
 }
 
 // domainPageData is the data of the page of a domain.
 type domainPageData struct {
 	*domainData
 	Tripwires []*tripwireData
-	Form      *frame.Form // of a new tripwire
-	Kinds     []frame.Option
-	Files     []frame.Option
+	Form      *ui.Form // of a new tripwire
+	Kinds     []ui.Option
+	Files     []ui.Option
 }
 
 // MayPlant reports whether the domain may have another tripwire.
@@ -159,7 +159,7 @@ func (p *domainPageData) MayPlant() bool {
 	return p.Verified() && len(p.Tripwires) < leak.MaxTripwires
 }
 
-var tripwireKinds = []frame.Option{
+var tripwireKinds = []ui.Option{
 	{Value: leak.TripwireKey, Text: "API key", Hint: "Put it beside other keys: a repository, a vault, a wiki."},
 	{Value: leak.TripwireURL, Text: "Ingest URL", Hint: "Put it into a configuration or a script."},
 	{Value: leak.TripwireFile, Text: "File", Hint: "Serve it at a path that thieves try. It has a key and a URL."},
@@ -167,10 +167,10 @@ var tripwireKinds = []frame.Option{
 
 // showDomainPage shows a domain with its tripwires; f holds the form of a new one. A domain that was never proven has
 // none.
-func showDomainPage(v *frame.Visit, d *domainData, f *frame.Form) error {
-	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: frame.PlainOptions(leak.FakeFiles...)}
+func showDomainPage(v *ui.Visit, d *domainData, f *ui.Form) error {
+	p := domainPageData{domainData: d, Form: f, Kinds: tripwireKinds, Files: ui.PlainOptions(leak.FakeFiles...)}
 	if !d.VerifiedAt.IsZero() {
-		list, err := frame.ReadRows[*tripwireData](v, "/v1/tripwires", url.Values{"domain_id": {d.ID}})
+		list, err := ui.ReadRows[*tripwireData](v, "/v1/tripwires", url.Values{"domain_id": {d.ID}})
 		if err != nil {
 			return err
 		}
@@ -179,12 +179,12 @@ func showDomainPage(v *frame.Visit, d *domainData, f *frame.Form) error {
 	return v.Page("domain", &p)
 }
 
-func newTripwireForm() *frame.Form {
-	return frame.NewForm(url.Values{"kind": {leak.TripwireKey}}, "")
+func newTripwireForm() *ui.Form {
+	return ui.NewForm(url.Values{"kind": {leak.TripwireKey}}, "")
 }
 
 // createTripwire makes a tripwire and shows its secrets, once: a second submission of the form shows none.
-func createTripwire(v *frame.Visit, f *frame.Form, d *domainData) error {
+func createTripwire(v *ui.Visit, f *ui.Form, d *domainData) error {
 	body := f.Entered("label")
 	body["domain_id"], body["kind"], body["placement"] = d.ID, f.Value("kind"), strings.TrimSpace(f.Value("placement"))
 	if f.Value("kind") == leak.TripwireFile {
@@ -195,19 +195,19 @@ func createTripwire(v *frame.Visit, f *frame.Form, d *domainData) error {
 		func() error { return showTripwire(v, &t) })
 }
 
-func showTripwire(v *frame.Visit, t *tripwireData) error { return v.Page("tripwire", t) }
+func showTripwire(v *ui.Visit, t *tripwireData) error { return v.Page("tripwire", t) }
 
 // rotateTripwire gives the tripwire new secrets and shows them, once.
-func rotateTripwire(v *frame.Visit, f *frame.Form, t *tripwireData) error {
+func rotateTripwire(v *ui.Visit, f *ui.Form, t *tripwireData) error {
 	if err := v.Do("POST "+tripwireAPI+"/rotate", f, nil, t); err != nil {
 		return err
 	}
 	return showTripwire(v, t)
 }
 
-func deleteTripwire(v *frame.Visit, f *frame.Form, t *tripwireData) error {
+func deleteTripwire(v *ui.Visit, f *ui.Form, t *tripwireData) error {
 	if err := v.Do("DELETE "+tripwireAPI, f, nil, nil); err != nil {
 		return err
 	}
-	return v.Redirect(frame.PageOf(t.DomainID), "Deleted. Its finding stays.")
+	return v.Redirect(ui.PageOf(t.DomainID), "Deleted. Its finding stays.")
 }

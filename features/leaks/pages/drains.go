@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/leak"
@@ -22,18 +22,18 @@ const (
 // drainData is a drain of the API.
 type drainData struct{ routes.Drain }
 
-var readDrain = frame.ReadAt[drainData](drainAPI)
+var readDrain = ui.ReadAt[drainData](drainAPI)
 
-var showDrains = frame.ListOf[*drainData]("drains", "/v1/drains", drainsPath)
+var showDrains = ui.ListOf[*drainData]("drains", "/v1/drains", drainsPath)
 
-func newDrain(_ *frame.Visit, f *frame.Form) frame.Object { return f.Entered("name") }
+func newDrain(_ *ui.Visit, f *ui.Form) ui.Object { return f.Entered("name") }
 
 // drainPageData is the data of the page of one drain.
 type drainPageData struct {
 	*drainData
-	Form      *frame.Form
+	Form      *ui.Form
 	TestKey   string // a key that opens nothing, to try the drain with; its finding is marked as a test
-	Platforms []frame.Option
+	Platforms []ui.Option
 	// URL in parts, for the settings of log shippers.
 	Host, Port, Path string
 	TLS              bool
@@ -43,8 +43,8 @@ type drainPageData struct {
 }
 
 // showDrain shows how to send lines to a drain, and what it has received.
-func showDrain(v *frame.Visit, d *drainData) error {
-	return showDrainForm(v, d, frame.NewForm(d.values(), strconv.Itoa(d.Version)))
+func showDrain(v *ui.Visit, d *drainData) error {
+	return showDrainForm(v, d, ui.NewForm(d.values(), strconv.Itoa(d.Version)))
 }
 
 func (d *drainData) values() url.Values {
@@ -52,7 +52,7 @@ func (d *drainData) values() url.Values {
 }
 
 // showDrainForm shows the page of a drain; f holds its settings.
-func showDrainForm(v *frame.Visit, d *drainData, f *frame.Form) error {
+func showDrainForm(v *ui.Visit, d *drainData, f *ui.Form) error {
 	p := &drainPageData{drainData: d, Form: f, TestKey: apikey.NewTestKey(), Platforms: drainPlatforms}
 	if u, err := url.Parse(d.URL); err == nil {
 		p.TLS = u.Scheme == "https"
@@ -65,7 +65,7 @@ func showDrainForm(v *frame.Visit, d *drainData, f *frame.Form) error {
 }
 
 // saveDrain changes the settings of a drain. An empty secret stays what it was.
-func saveDrain(v *frame.Visit, f *frame.Form, d *drainData) error {
+func saveDrain(v *ui.Visit, f *ui.Form, d *drainData) error {
 	body := f.Entered("platform", "signing_secret", "verify_code")
 	body["name"] = strings.TrimSpace(f.Value("name"))
 	for _, name := range []string{"signing_secret", "verify_code"} {
@@ -75,11 +75,11 @@ func saveDrain(v *frame.Visit, f *frame.Form, d *drainData) error {
 	}
 	f.AddVersion(body, d.Version, d.values())
 	return v.Ask("PATCH "+drainAPI, f, body, nil, func() error { return showDrainForm(v, d, f) },
-		frame.Opens(v, frame.PageOf(d.ID), "Saved"))
+		ui.Opens(v, ui.PageOf(d.ID), "Saved"))
 }
 
 // drainPlatforms are the platforms of drains, as people choose them.
-var drainPlatforms = []frame.Option{
+var drainPlatforms = []ui.Option{
 	{Value: leak.PlatformAuto, Text: "Recognise it from each request"},
 	{Value: leak.PlatformVercel, Text: "Vercel"},
 	{Value: leak.PlatformHeroku, Text: "Heroku"},
@@ -91,7 +91,7 @@ var drainPlatforms = []frame.Option{
 // DetectedName is the name of the platform that sent the newest request; empty if it is none that is known.
 func (d *drainData) DetectedName() string {
 	for _, p := range drainPlatforms[1:] {
-		if p.Value != leak.PlatformGeneric && p.Value == frame.TextOf(d.DetectedPlatform) {
+		if p.Value != leak.PlatformGeneric && p.Value == ui.TextOf(d.DetectedPlatform) {
 			return p.Text
 		}
 	}
@@ -100,7 +100,7 @@ func (d *drainData) DetectedName() string {
 
 // IsFor reports whether the drain is set to that platform, or if it is set to none, its newest request came from it.
 func (d *drainData) IsFor(platform string) bool {
-	return d.Platform == platform || d.Platform == leak.PlatformAuto && frame.TextOf(d.DetectedPlatform) == platform
+	return d.Platform == platform || d.Platform == leak.PlatformAuto && ui.TextOf(d.DetectedPlatform) == platform
 }
 
 // LogpushDestination is the destination for Cloudflare, which sends the token as a header.
@@ -120,22 +120,22 @@ type dsnData struct{ apiDSN }
 
 type apiDSN = routes.DSN // under another name than its member DSN
 
-var readDSN = frame.ReadAt[dsnData](dsnAPI)
+var readDSN = ui.ReadAt[dsnData](dsnAPI)
 
 // IsBrowser reports whether everybody who opens the application can read its DSN.
 func (d *dsnData) IsBrowser() bool { return d.Platform == leak.DSNBrowser }
 
 // PlatformText names the platform.
-func (d *dsnData) PlatformText() string { return frame.OptionText(dsnPlatforms, d.Platform) }
+func (d *dsnData) PlatformText() string { return ui.OptionText(dsnPlatforms, d.Platform) }
 
 // dsnPlatforms are the platforms of DSNs, as people choose them.
-var dsnPlatforms = []frame.Option{
+var dsnPlatforms = []ui.Option{
 	{Value: leak.DSNServer, Text: "A server"}, {Value: leak.DSNBrowser, Text: "Pages in browsers"},
 }
 
-var showApplications = frame.ListOf[*dsnData]("applications", "/v1/dsns", applicationsPath)
+var showApplications = ui.ListOf[*dsnData]("applications", "/v1/dsns", applicationsPath)
 
-func newApplication(_ *frame.Visit, f *frame.Form) frame.Object {
+func newApplication(_ *ui.Visit, f *ui.Form) ui.Object {
 	body := f.Entered("name")
 	body["platform"] = f.Value("platform")
 	return body
@@ -144,25 +144,25 @@ func newApplication(_ *frame.Visit, f *frame.Form) frame.Object {
 // applicationPageData is the data of the page of one application.
 type applicationPageData struct {
 	*dsnData
-	Form          *frame.Form
+	Form          *ui.Form
 	Package, File string // URL of the package of the SDK, and its name
 	Origin        string // of the DSN, which the Content-Security-Policy of a page has to allow
 }
 
 // showApplication shows how to connect an application, and what it has reported.
-func showApplication(v *frame.Visit, d *dsnData) error {
-	return showApplicationForm(v, d, frame.NewForm(d.values(), strconv.Itoa(d.Version)))
+func showApplication(v *ui.Visit, d *dsnData) error {
+	return showApplicationForm(v, d, ui.NewForm(d.values(), strconv.Itoa(d.Version)))
 }
 
 // dsnFields are the settings of an application.
-var dsnFields = frame.FieldTable{
-	{frame.TrimmedField, "name"}, {frame.OptionalNumber, "daily_quota"}, {frame.LineField, "allowed_origins"},
+var dsnFields = ui.FieldTable{
+	{ui.TrimmedField, "name"}, {ui.OptionalNumber, "daily_quota"}, {ui.LineField, "allowed_origins"},
 }
 
 func (d *dsnData) values() url.Values { return dsnFields.Values(d) }
 
 // showApplicationForm shows the page of an application; f holds its settings.
-func showApplicationForm(v *frame.Visit, d *dsnData, f *frame.Form) error {
+func showApplicationForm(v *ui.Visit, d *dsnData, f *ui.Form) error {
 	number, _, _ := strings.Cut(v.Config.Version, "+") // without the commit
 	p := &applicationPageData{dsnData: d, Form: f, File: "eventrelay-sdk-" + number + ".tgz"}
 	p.Package = v.Config.BaseURL + "/tools/" + p.File
@@ -173,16 +173,16 @@ func showApplicationForm(v *frame.Visit, d *dsnData, f *frame.Form) error {
 }
 
 // saveApplication changes the settings of an application.
-func saveApplication(v *frame.Visit, f *frame.Form, d *dsnData) error {
+func saveApplication(v *ui.Visit, f *ui.Form, d *dsnData) error {
 	body := dsnFields.All(f)
 	if !d.IsBrowser() {
 		delete(body, "allowed_origins")
 	}
 	f.AddVersion(body, d.Version, d.values())
 	err := v.Do("PATCH "+dsnAPI, f, body, nil)
-	if x, ok := frame.BadRequest(err); ok {
+	if x, ok := ui.BadRequest(err); ok {
 		x.Param, _, _ = strings.Cut(x.Param, "[") // of a list: its field
 	}
 	return v.Answer(f, err, func() error { return showApplicationForm(v, d, f) },
-		frame.Opens(v, frame.PageOf(d.ID), "Saved"))
+		ui.Opens(v, ui.PageOf(d.ID), "Saved"))
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/features/leaks/routes"
 	"github.com/eventrelay/relay/pkg/finding"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -16,7 +16,7 @@ import (
 
 // Paths of the pages of findings.
 const (
-	findingPath = frame.FindingsPath + "/{finding}"
+	findingPath = ui.FindingsPath + "/{finding}"
 	findingAPI  = "/v1/findings/{finding}"
 )
 
@@ -27,7 +27,7 @@ type findingData struct {
 }
 
 // ProviderName is the name of the provider; empty if any provider may have issued the secret.
-func (f *findingData) ProviderName() string { return secrets.ProviderName(frame.TextOf(f.Provider)) }
+func (f *findingData) ProviderName() string { return secrets.ProviderName(ui.TextOf(f.Provider)) }
 
 // findingSpot is a place where a secret was seen.
 type findingSpot struct{ wire.FindingLocation }
@@ -77,17 +77,17 @@ func (f *findingData) IsTripwire() bool { return f.Kind == finding.Tripwire }
 
 // findingsPage is the data of the list of findings.
 type findingsPage struct {
-	*frame.FilteredList[*findingData]
-	Sources []frame.Option
+	*ui.FilteredList[*findingData]
+	Sources []ui.Option
 }
 
 // outstanding is the filter of the list when none is chosen.
 const outstanding = "open,acknowledged"
 
-func findingSources() []frame.Option {
-	out := []frame.Option{{Value: "", Text: "Any"}}
+func findingSources() []ui.Option {
+	out := []ui.Option{{Value: "", Text: "Any"}}
 	for _, s := range finding.Sources {
-		out = append(out, frame.Option{Value: string(s), Text: frame.WordText("source", string(s))})
+		out = append(out, ui.Option{Value: string(s), Text: ui.WordText("source", string(s))})
 	}
 	return out
 }
@@ -95,8 +95,8 @@ func findingSources() []frame.Option {
 var findingFilters = []string{"status", "severity", "source", "since"}
 
 // listFindings shows the findings that match the filters, those that somebody has to act on if no status is chosen.
-func listFindings(v *frame.Visit) error {
-	shown := frame.FiltersOf(v.R.URL.Query(), findingFilters)
+func listFindings(v *ui.Visit) error {
+	shown := ui.FiltersOf(v.R.URL.Query(), findingFilters)
 	if shown.Get("status") == "" {
 		shown.Set("status", outstanding)
 	}
@@ -104,24 +104,24 @@ func listFindings(v *frame.Visit) error {
 	if query.Get("status") == "any" {
 		query.Del("status")
 	}
-	list, err := frame.ListFiltered[*findingData](v, "/v1/findings", frame.FindingsPath, findingFilters, query, shown)
+	list, err := ui.ListFiltered[*findingData](v, "/v1/findings", ui.FindingsPath, findingFilters, query, shown)
 	if err != nil {
 		return err
 	}
-	list.CSV, list.Filtered = frame.CSVLink("findings", query), len(shown) > 1 || !list.First
+	list.CSV, list.Filtered = ui.CSVLink("findings", query), len(shown) > 1 || !list.First
 	return v.Page("findings", findingsPage{list, findingSources()})
 }
 
 // findingPageData is the data of the page of one finding.
 type findingPageData struct {
 	*findingData
-	Form *frame.Form
+	Form *ui.Form
 	Seen occurrencesPart
 }
 
 // occurrencesPart is one page of the times at which a secret was seen.
 type occurrencesPart struct {
-	frame.ListPage[occurrenceData]
+	ui.ListPage[occurrenceData]
 	Unavailable string // why they could not be read
 }
 
@@ -133,12 +133,12 @@ type occurrenceData struct {
 
 // readOccurrences reads the page of occurrences that the address names. The page of a finding is shown without them:
 // people act on a finding while the store is unavailable.
-func readOccurrences(v *frame.Visit, f *findingData) (part occurrencesPart, err error) {
-	part.ListPage, err = frame.ReadList[occurrenceData](v, findingAPI+"/occurrences", frame.PageOf(f.ID),
+func readOccurrences(v *ui.Visit, f *findingData) (part occurrencesPart, err error) {
+	part.ListPage, err = ui.ReadList[occurrenceData](v, findingAPI+"/occurrences", ui.PageOf(f.ID),
 		url.Values{"limit": {"20"}},
 		nil)
-	if frame.IsUnavailable(err) {
-		part.Unavailable, err = frame.MessageOf(err), nil
+	if ui.IsUnavailable(err) {
+		part.Unavailable, err = ui.MessageOf(err), nil
 	}
 	if part.Next != "" {
 		part.Next += "#occurrences"
@@ -146,14 +146,14 @@ func readOccurrences(v *frame.Visit, f *findingData) (part occurrencesPart, err 
 	return part, err
 }
 
-var readFinding = frame.ReadAt[findingData](findingAPI)
+var readFinding = ui.ReadAt[findingData](findingAPI)
 
 // showFinding shows where a secret leaks, since when, whether it still does, and what to do.
-func showFinding(v *frame.Visit, f *findingData) error {
-	return renderFinding(v, f, frame.NewForm(url.Values{"ignore_reason": {"accepted_risk"}}, ""))
+func showFinding(v *ui.Visit, f *findingData) error {
+	return renderFinding(v, f, ui.NewForm(url.Values{"ignore_reason": {"accepted_risk"}}, ""))
 }
 
-func renderFinding(v *frame.Visit, f *findingData, filled *frame.Form) error {
+func renderFinding(v *ui.Visit, f *findingData, filled *ui.Form) error {
 	f.UpdatedBy = v.NameOfAny(f.UpdatedBy)
 	part, err := readOccurrences(v, f)
 	if err != nil {
@@ -164,22 +164,22 @@ func renderFinding(v *frame.Visit, f *findingData, filled *frame.Form) error {
 
 // findingMoves are the members of the call, by the value of the button, and the messages afterwards.
 var findingMoves = map[string]struct {
-	members frame.Object
+	members ui.Object
 	message string
 }{
-	"acknowledged": {frame.Object{"status": "acknowledged"}, "Acknowledged"},
-	"open":         {frame.Object{"status": "open"}, "Reopened"},
-	"revoked": {frame.Object{"status": "resolved", "resolution": "revoked"},
+	"acknowledged": {ui.Object{"status": "acknowledged"}, "Acknowledged"},
+	"open":         {ui.Object{"status": "open"}, "Reopened"},
+	"revoked": {ui.Object{"status": "resolved", "resolution": "revoked"},
 		"Resolved. It reopens by itself if the secret is seen again."},
-	"removed": {frame.Object{"status": "resolved", "resolution": "removed"},
+	"removed": {ui.Object{"status": "resolved", "resolution": "removed"},
 		"Resolved. It reopens by itself if the secret is seen again."},
-	"false_positive": {frame.Object{"status": "resolved", "resolution": "false_positive"}, "Resolved"},
-	"ignored":        {frame.Object{"status": "ignored"}, "Ignored. Its hits are only counted."},
-	"note":           {frame.Object{}, "Saved"},
+	"false_positive": {ui.Object{"status": "resolved", "resolution": "false_positive"}, "Resolved"},
+	"ignored":        {ui.Object{"status": "ignored"}, "Ignored. Its hits are only counted."},
+	"note":           {ui.Object{}, "Saved"},
 }
 
 // setStatus changes the status of a finding, or its note.
-func setStatus(v *frame.Visit, sent *frame.Form) error {
+func setStatus(v *ui.Visit, sent *ui.Form) error {
 	move, known := findingMoves[sent.Value("move")]
 	if !known {
 		return web.Invalid("", "The form is incomplete. Open the page again and send it once more.")
@@ -199,9 +199,9 @@ func setStatus(v *frame.Visit, sent *frame.Form) error {
 	maps.Copy(body, move.members)
 	sent.AddVersion(body, f.Version, nil)
 	err = v.Do("PATCH "+findingAPI, sent, body, nil)
-	if x, ok := frame.BadRequest(err); ok && x.Type == web.Conflict {
+	if x, ok := ui.BadRequest(err); ok && x.Type == web.Conflict {
 		x.Message, x.Param = "somebody changed this finding after you opened it; the page shows it as it is now", ""
 	}
 	return v.Answer(sent, err, func() error { return renderFinding(v, f, sent) },
-		frame.Opens(v, frame.PageOf(f.ID), move.message))
+		ui.Opens(v, ui.PageOf(f.ID), move.message))
 }

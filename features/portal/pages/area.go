@@ -1,20 +1,20 @@
 // Package pages has the pages for people of a tenant: the destinations of the tenant's endpoints, and what was
 // delivered to them. They come by a link that the owner of the account has made; see
-// frame.Control for the session, and config.PortalSession for what it may do.
+// ui.Control for the session, and config.PortalSession for what it may do.
 package pages
 
 import (
 	"embed"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 )
 
 // Paths of the portal.
 const (
-	linkPath        = frame.PortalPath + "/link/{token}"
-	newPath         = frame.PortalPath + "/destinations/new"
-	destinationPath = frame.PortalPath + "/endpoints/{endpoint}/destinations/{destination}"
-	eventsPath      = frame.PortalPath + "/events"
+	linkPath        = ui.PortalPath + "/link/{token}"
+	newPath         = ui.PortalPath + "/destinations/new"
+	destinationPath = ui.PortalPath + "/endpoints/{endpoint}/destinations/{destination}"
+	eventsPath      = ui.PortalPath + "/events"
 	eventPath       = eventsPath + "/{event}"
 )
 
@@ -25,29 +25,29 @@ const (
 )
 
 // Area returns the pages of this package.
-func Area() frame.Area {
-	const view, change, replay = frame.PortalView, frame.PortalDestinations, frame.PortalReplay
-	const secrets = frame.PortalSecrets
-	return frame.Area{Pages: files, Routes: []frame.Route{
-		{"GET", linkPath, frame.Public, linkForm},
-		{"POST", linkPath, frame.Public, openLink},
-		{"POST", frame.PortalPath + "/leave", view, leave},
-		{"GET", frame.PortalPath + "/look.css", view, look},
-		{"GET", frame.PortalPath, view, listDestinations},
+func Area() ui.Area {
+	const view, change, replay = ui.PortalView, ui.PortalDestinations, ui.PortalReplay
+	const secrets = ui.PortalSecrets
+	return ui.Area{Pages: files, Routes: []ui.Route{
+		{"GET", linkPath, ui.Public, linkForm},
+		{"POST", linkPath, ui.Public, openLink},
+		{"POST", ui.PortalPath + "/leave", view, leave},
+		{"GET", ui.PortalPath + "/look.css", view, look},
+		{"GET", ui.PortalPath, view, listDestinations},
 		{"GET", newPath, change, newForm},
-		{"POST", newPath, change, frame.Submit(create)},
-		{"GET", destinationPath, view, frame.Show(read, show)},
-		{"POST", destinationPath, change, frame.Change(read, save)},
-		{"POST", destinationPath + "/remove", change, frame.Button("DELETE "+destinationAPI, nil, frame.PortalPath,
+		{"POST", newPath, change, ui.Submit(create)},
+		{"GET", destinationPath, view, ui.Show(read, show)},
+		{"POST", destinationPath, change, ui.Change(read, save)},
+		{"POST", destinationPath + "/remove", change, ui.Button("DELETE "+destinationAPI, nil, ui.PortalPath,
 			"Removed. Nothing more is sent to it.")},
-		{"POST", destinationPath + "/enable", change, frame.Button("PATCH "+destinationAPI,
-			frame.Object{"enabled": true, "paused": false}, destinationPath, "Enabled. Events are delivered to it.")},
-		{"POST", destinationPath + "/secret", secrets, frame.Change(read, showSecret)},
-		{"POST", destinationPath + "/rotate", secrets, frame.Change(read, rotateSecret)},
-		{"POST", destinationPath + "/test", frame.PortalTest, frame.Change(read, sendTest)},
+		{"POST", destinationPath + "/enable", change, ui.Button("PATCH "+destinationAPI,
+			ui.Object{"enabled": true, "paused": false}, destinationPath, "Enabled. Events are delivered to it.")},
+		{"POST", destinationPath + "/secret", secrets, ui.Change(read, showSecret)},
+		{"POST", destinationPath + "/rotate", secrets, ui.Change(read, rotateSecret)},
+		{"POST", destinationPath + "/test", ui.PortalTest, ui.Change(read, sendTest)},
 		{"GET", eventsPath, view, listEvents},
 		{"GET", eventPath, view, showEvent},
-		{"POST", eventPath + "/replay", replay, frame.Submit(replayEvent)},
+		{"POST", eventPath + "/replay", replay, ui.Submit(replayEvent)},
 	}}
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -16,8 +16,8 @@ import (
 const maxEndpoints = "100"
 
 // endpointsOf reads the endpoints of the tenant.
-func endpointsOf(v *frame.Visit) ([]*model.Endpoint, error) {
-	list, err := frame.ReadRows[*model.Endpoint](v, "/v1/endpoints", url.Values{"limit": {maxEndpoints}})
+func endpointsOf(v *ui.Visit) ([]*model.Endpoint, error) {
+	list, err := ui.ReadRows[*model.Endpoint](v, "/v1/endpoints", url.Values{"limit": {maxEndpoints}})
 	return list.Data, err
 }
 
@@ -35,11 +35,11 @@ func (destinationsPage) Path(e *model.Endpoint, d model.Destination) string {
 }
 
 func pathOf(endpoint, destination string) string {
-	return frame.PortalPath + "/endpoints/" + url.PathEscape(endpoint) + "/destinations/" + url.PathEscape(destination)
+	return ui.PortalPath + "/endpoints/" + url.PathEscape(endpoint) + "/destinations/" + url.PathEscape(destination)
 }
 
 // failures reads the newest events of which a delivery has failed.
-func failures(v *frame.Visit, of url.Values) (rows []*model.EventRow, unavailable string, err error) {
+func failures(v *ui.Visit, of url.Values) (rows []*model.EventRow, unavailable string, err error) {
 	query := url.Values{"status": {"failed,retrying"}, "limit": {"5"}}
 	maps.Copy(query, of)
 	var list wire.List[*model.EventRow]
@@ -49,14 +49,14 @@ func failures(v *frame.Visit, of url.Values) (rows []*model.EventRow, unavailabl
 }
 
 // named gives events the names of their destinations, for what those answered.
-func named(v *frame.Visit, rows []*model.EventRow) {
+func named(v *ui.Visit, rows []*model.EventRow) {
 	for _, e := range rows {
 		e.SetNames(v)
 	}
 }
 
 // listDestinations shows the destinations of all endpoints of the tenant, and what has failed last.
-func listDestinations(v *frame.Visit) error {
+func listDestinations(v *ui.Visit) error {
 	all, err := endpointsOf(v)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ type place struct {
 }
 
 // read reads the destination in the path.
-func read(v *frame.Visit) (place, error) {
+func read(v *ui.Visit) (place, error) {
 	e := &model.Endpoint{}
 	if err := v.Get("/v1/endpoints/{endpoint}", nil, e); err != nil {
 		return place{}, err
@@ -91,11 +91,11 @@ func read(v *frame.Visit) (place, error) {
 
 // destinationPage is the data of the page of a destination.
 type destinationPage struct {
-	Form        *frame.Form
+	Form        *ui.Form
 	Endpoint    *model.Endpoint
 	Destination *model.Destination // nil: a new one
-	Endpoints   []frame.Option     // to choose from, if there are several
-	Types       []frame.Option     // that events had lately, and those that are chosen
+	Endpoints   []ui.Option        // to choose from, if there are several
+	Types       []ui.Option        // that events had lately, and those that are chosen
 	Failures    []*model.EventRow
 	Secret      string // shown now
 	Fresh       bool   // Secret was just made
@@ -106,15 +106,15 @@ type destinationPage struct {
 func (p *destinationPage) Self() string { return pathOf(p.Endpoint.ID, p.Destination.ID) }
 
 // fields of a destination in the portal.
-var fields = frame.FieldTable{{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"},
-	{frame.LineField, "filter.types"}}
+var fields = ui.FieldTable{{ui.OptionalText, "name"}, {ui.TrimmedField, "url"}, {ui.Checkbox, "enabled"},
+	{ui.LineField, "filter.types"}}
 
 // valuesOf returns what the fields show. The types that the page offers as boxes are values of the field type, the
 // others lines of more.
-func valuesOf(d *model.Destination, offered []frame.Option) url.Values {
+func valuesOf(d *model.Destination, offered []ui.Option) url.Values {
 	values, more := fields.Values(d), []string{}
-	for _, text := range frame.AsLines(values.Get("filter.types")) {
-		if slices.ContainsFunc(offered, func(o frame.Option) bool { return o.Value == text }) {
+	for _, text := range ui.AsLines(values.Get("filter.types")) {
+		if slices.ContainsFunc(offered, func(o ui.Option) bool { return o.Value == text }) {
 			values.Add("type", text)
 		} else {
 			more = append(more, text)
@@ -125,28 +125,28 @@ func valuesOf(d *model.Destination, offered []frame.Option) url.Values {
 }
 
 // typesSeen are the types of the catalogue and of the newest events, in the order of their names.
-func typesSeen(v *frame.Visit) (all []frame.Option) {
+func typesSeen(v *ui.Visit) (all []ui.Option) {
 	var list wire.List[*model.EventRow]
 	if v.GetSoon("/v1/events", url.Values{"limit": {"200"}}, &list) != nil {
 		return nil // the page offers no types then
 	}
 	names := v.EventTypes()
 	for _, e := range list.Data {
-		if name := frame.TextOf(e.Type); name != "" {
+		if name := ui.TextOf(e.Type); name != "" {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	const most = 40
-	return frame.PlainOptions(names[:min(len(names), most)]...)
+	return ui.PlainOptions(names[:min(len(names), most)]...)
 }
 
 // bodyOf returns the members of a destination that a form sets.
-func bodyOf(f *frame.Form, d *model.Destination) map[string]any {
-	body := frame.FieldTable{{frame.OptionalText, "name"}, {frame.TrimmedField, "url"}, {frame.Checkbox, "enabled"}}.All(f)
-	types := slices.Concat(f.Values["type"], frame.AsLines(f.Value("filter.types")))
-	filter := frame.Object{"types": types}
+func bodyOf(f *ui.Form, d *model.Destination) map[string]any {
+	body := ui.FieldTable{{ui.OptionalText, "name"}, {ui.TrimmedField, "url"}, {ui.Checkbox, "enabled"}}.All(f)
+	types := slices.Concat(f.Values["type"], ui.AsLines(f.Value("filter.types")))
+	filter := ui.Object{"types": types}
 	if d != nil && d.Filter != nil && len(d.Filter.Body) > 0 { // set by the owner of the account
 		filter["body"] = d.Filter.Body
 	}
@@ -157,36 +157,36 @@ func bodyOf(f *frame.Form, d *model.Destination) map[string]any {
 }
 
 // newPage returns the data of the page of a new destination.
-func newPage(v *frame.Visit) (*destinationPage, error) {
+func newPage(v *ui.Visit) (*destinationPage, error) {
 	all, err := endpointsOf(v)
 	if err != nil {
 		return nil, err
 	}
 	p := &destinationPage{Types: typesSeen(v)}
 	for _, e := range all {
-		p.Endpoints = append(p.Endpoints, frame.Option{Value: e.ID, Text: e.Name})
+		p.Endpoints = append(p.Endpoints, ui.Option{Value: e.ID, Text: e.Name})
 	}
 	return p, nil
 }
 
-func newForm(v *frame.Visit) error {
+func newForm(v *ui.Visit) error {
 	p, err := newPage(v)
 	if err != nil {
 		return err
 	}
-	p.Form = frame.NewForm(url.Values{"enabled": {"true"}, "endpoint": v.R.URL.Query()["endpoint"]}, "")
+	p.Form = ui.NewForm(url.Values{"enabled": {"true"}, "endpoint": v.R.URL.Query()["endpoint"]}, "")
 	return v.Page("portal-destination", p)
 }
 
 // create adds a destination and shows its signing secret, once.
-func create(v *frame.Visit, f *frame.Form) error {
+func create(v *ui.Visit, f *ui.Form) error {
 	p, err := newPage(v)
 	if err != nil {
 		return err
 	}
 	p.Form = f
 	endpoint := f.Value("endpoint")
-	if !slices.ContainsFunc(p.Endpoints, func(o frame.Option) bool { return o.Value == endpoint }) {
+	if !slices.ContainsFunc(p.Endpoints, func(o ui.Option) bool { return o.Value == endpoint }) {
 		return web.Missing("There is no such endpoint any more.")
 	}
 	v.Vars["endpoint"] = url.PathEscape(endpoint)
@@ -199,7 +199,7 @@ func create(v *frame.Visit, f *frame.Form) error {
 }
 
 // showMade shows a destination with the signing secret that was just made.
-func showMade(v *frame.Visit, made *model.Destination) error {
+func showMade(v *ui.Visit, made *model.Destination) error {
 	at, err := read(v)
 	if err != nil {
 		return err
@@ -215,15 +215,15 @@ func showMade(v *frame.Visit, made *model.Destination) error {
 	return v.Page("portal-destination", p)
 }
 
-func pageOf(v *frame.Visit, at place) (*destinationPage, error) {
+func pageOf(v *ui.Visit, at place) (*destinationPage, error) {
 	p := &destinationPage{Endpoint: at.e, Destination: at.d, Types: typesSeen(v)}
-	p.Form = frame.EditForm(valuesOf(at.d, p.Types))
+	p.Form = ui.EditForm(valuesOf(at.d, p.Types))
 	var err error
 	p.Failures, _, err = failures(v, url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}})
 	return p, err
 }
 
-func show(v *frame.Visit, at place) error {
+func show(v *ui.Visit, at place) error {
 	p, err := pageOf(v, at)
 	if err != nil {
 		return err
@@ -232,18 +232,18 @@ func show(v *frame.Visit, at place) error {
 }
 
 // save saves the settings of a destination.
-func save(v *frame.Visit, f *frame.Form, at place) error {
+func save(v *ui.Visit, f *ui.Form, at place) error {
 	p, err := pageOf(v, at)
 	if err != nil {
 		return err
 	}
 	p.Form = f
 	return v.Ask("PATCH "+destinationAPI, f, bodyOf(f, at.d), nil,
-		func() error { return v.Page("portal-destination", p) }, frame.Opens(v, p.Self(), "Saved"))
+		func() error { return v.Page("portal-destination", p) }, ui.Opens(v, p.Self(), "Saved"))
 }
 
 // showSecret shows the signing secret again. The audit log has it before the person has.
-func showSecret(v *frame.Visit, _ *frame.Form, at place) error {
+func showSecret(v *ui.Visit, _ *ui.Form, at place) error {
 	secret, err := v.Deps.Control.PortalSecret(v.R.Context(), v.Portal.PortalSession, at.e.ID, at.d.ID)
 	if err != nil {
 		return err
@@ -257,10 +257,10 @@ func showSecret(v *frame.Visit, _ *frame.Form, at place) error {
 }
 
 // rotateSecret gives the destination another secret and shows it. Both sign for a day.
-func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
+func rotateSecret(v *ui.Visit, f *ui.Form, at place) error {
 	const day = 86400
 	after := &model.Destination{}
-	body := frame.Object{"overlap_seconds": day}
+	body := ui.Object{"overlap_seconds": day}
 	if f.Value("overlap") == "none" {
 		body["overlap_seconds"] = 0
 	}
@@ -271,10 +271,10 @@ func rotateSecret(v *frame.Visit, f *frame.Form, at place) error {
 }
 
 // sendTest sends a test event to the destination alone.
-func sendTest(v *frame.Visit, f *frame.Form, at place) error {
+func sendTest(v *ui.Visit, f *ui.Form, at place) error {
 	var sent struct{ ID string }
-	err := v.Do("POST /v1/endpoints/{endpoint}/test", f, frame.Object{"destination_id": at.d.ID}, &sent)
-	if x, refused := frame.BadRequest(err); refused {
+	err := v.Do("POST /v1/endpoints/{endpoint}/test", f, ui.Object{"destination_id": at.d.ID}, &sent)
+	if x, refused := ui.BadRequest(err); refused {
 		return v.Redirect(pathOf(at.e.ID, at.d.ID), "Nothing was sent: "+x.Message)
 	}
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/eventrelay/relay/api/wire"
-	"github.com/eventrelay/relay/dashboard/frame"
 	"github.com/eventrelay/relay/dashboard/model"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/event"
 )
 
@@ -14,14 +14,14 @@ var eventFilters = []string{"status", "destination_id", "type", "since"}
 
 // eventsPage is the data of the list of events.
 type eventsPage struct {
-	*frame.FilteredList[*model.EventRow]
-	Destinations []frame.Option
-	Spans        []frame.Option
+	*ui.FilteredList[*model.EventRow]
+	Destinations []ui.Option
+	Spans        []ui.Option
 }
 
 // listEvents shows what was sent to the tenant, newest first.
-func listEvents(v *frame.Visit) error {
-	list, err := frame.ListRows[*model.EventRow](v, "/v1/events", eventsPath, eventFilters)
+func listEvents(v *ui.Visit) error {
+	list, err := ui.ListRows[*model.EventRow](v, "/v1/events", eventsPath, eventFilters)
 	if err != nil {
 		return err
 	}
@@ -31,10 +31,10 @@ func listEvents(v *frame.Visit) error {
 		return err
 	}
 	p := eventsPage{FilteredList: list,
-		Spans: frame.NewOptions("1h=the last hour", "24h=the last day", "7d=the last week")}
+		Spans: ui.NewOptions("1h=the last hour", "24h=the last day", "7d=the last week")}
 	for _, e := range all {
 		for i := range e.Destinations {
-			p.Destinations = append(p.Destinations, frame.Option{Value: e.Destinations[i].ID, Text: e.Destinations[i].Title()})
+			p.Destinations = append(p.Destinations, ui.Option{Value: e.Destinations[i].ID, Text: e.Destinations[i].Title()})
 		}
 	}
 	return v.Page("portal-events", p)
@@ -56,7 +56,7 @@ type eventPage struct {
 	wire.Event
 	Attempts   []*model.Attempt `json:"attempts"`
 	Deliveries []*delivery      `json:"deliveries"`
-	Targets    []frame.Option   `json:"-"` // destinations that a replay can go to
+	Targets    []ui.Option      `json:"-"` // destinations that a replay can go to
 	Text       string           `json:"-"` // of the body, as far as it is shown
 	Cut        bool             `json:"-"`
 }
@@ -65,7 +65,7 @@ type eventPage struct {
 const maxBody = 64 << 10
 
 // showEvent shows one event with its attempts.
-func showEvent(v *frame.Visit) error {
+func showEvent(v *ui.Visit) error {
 	p := &eventPage{}
 	if err := v.Get(eventAPI, nil, p); err != nil {
 		return err
@@ -91,27 +91,27 @@ func showEvent(v *frame.Visit) error {
 	for i := range at.Destinations {
 		d := &at.Destinations[i]
 		if d.Enabled && p.PayloadErasedAt.IsZero() {
-			p.Targets = append(p.Targets, frame.Option{Value: d.ID, Text: d.Title(), Chosen: !has[d.ID]})
+			p.Targets = append(p.Targets, ui.Option{Value: d.ID, Text: d.Title(), Chosen: !has[d.ID]})
 		}
 	}
 	if len(p.Targets) == 1 {
 		p.Targets[0].Chosen = true
 	}
 	if p.BodyEncoding != "base64" {
-		p.Text, p.Cut = frame.Indented([]byte(p.Body)), len(p.Body) > maxBody
+		p.Text, p.Cut = ui.Indented([]byte(p.Body)), len(p.Body) > maxBody
 		p.Text = p.Text[:min(len(p.Text), maxBody)]
 	}
 	return v.Page("portal-event", p)
 }
 
 // replayEvent delivers the event again, to the destinations that are chosen.
-func replayEvent(v *frame.Visit, f *frame.Form) error {
+func replayEvent(v *ui.Visit, f *ui.Form) error {
 	chosen := slices.Clone(f.Values["destination_id"])
 	if len(chosen) == 0 {
 		return v.Redirect(v.Fill(eventPath), "Nothing was sent: choose at least one destination.")
 	}
 	var queued wire.ReplayResult
-	if err := v.Do("POST "+eventAPI+"/replay", f, frame.Object{"destination_id": chosen}, &queued); err != nil {
+	if err := v.Do("POST "+eventAPI+"/replay", f, ui.Object{"destination_id": chosen}, &queued); err != nil {
 		return err
 	}
 	message := "Nothing was queued: no destination is enabled."

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/eventrelay/relay/dashboard/frame"
+	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -21,7 +21,7 @@ type linkPage struct {
 }
 
 // linkForm shows the page of a link. Opening it uses nothing up.
-func linkForm(v *frame.Visit) error {
+func linkForm(v *ui.Visit) error {
 	v.W.Header().Set("Referrer-Policy", "strict-origin") // the path has the token
 	fromOwner := v.R.Header.Get("Sec-Fetch-Dest") == "iframe" || v.MayLeadTo(v.R.Referer())
 	v.Person = nil // the page has no navigation of an open session
@@ -29,11 +29,11 @@ func linkForm(v *frame.Visit) error {
 }
 
 // openLink uses the link up and begins a session.
-func openLink(v *frame.Visit) error {
+func openLink(v *ui.Visit) error {
 	v.W.Header().Set("Referrer-Policy", "strict-origin")
 	s, err := v.Deps.Control.OpenPortalLink(v.R.Context(), v.Vars["token"])
 	if errors.Is(err, config.ErrLink) {
-		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: frame.CodeLink,
+		return &web.Error{Status: http.StatusNotFound, Type: web.NotFound, Code: ui.CodeLink,
 			Message: "This link is unknown, was used before, or has ended."}
 	}
 	if err != nil {
@@ -42,11 +42,11 @@ func openLink(v *frame.Visit) error {
 	if err := v.BeginPortal(s); err != nil {
 		return err
 	}
-	return v.Redirect(frame.PortalPath, "")
+	return v.Redirect(ui.PortalPath, "")
 }
 
 // leave ends the session and leads back to the application.
-func leave(v *frame.Visit) error {
+func leave(v *ui.Visit) error {
 	err := v.Deps.Control.EndPortalSession(v.R.Context(), v.Person.ID)
 	if err != nil && !errors.Is(err, config.ErrNotFound) {
 		return err
@@ -61,7 +61,7 @@ func leave(v *frame.Visit) error {
 }
 
 // look is the style sheet with the colour of the tenant's portal.
-func look(v *frame.Visit) error {
+func look(v *ui.Visit) error {
 	text := ""
 	if rgb, err := strconv.ParseUint(cmp.Or(v.Portal.Look.Color, "#")[1:], 16, 32); err == nil {
 		text = fmt.Sprintf(":root{--solid:#%06x;--on-solid:%s}", rgb, readableOn(rgb))

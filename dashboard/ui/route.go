@@ -1,4 +1,4 @@
-package frame
+package ui
 
 import (
 	"bytes"
@@ -337,8 +337,8 @@ func (v *Visit) webError(err error) error {
 			return NoDestination(e.Name)
 		}
 	}
-	for i := range kinds {
-		k := &kinds[i]
+	for i := range resources {
+		k := &resources[i]
 		if v.Vars[k.variable] == "" {
 			continue
 		}

@@ -1,4 +1,4 @@
-package frame
+package ui
 
 import (
 	"net/url"
@@ -27,15 +27,15 @@ const (
 	PasswordPath     = "/app/password" // for people who come by a one-time link
 )
 
-// kind is a kind of resource of the API that has a page of its own.
-type kind struct {
+// resource is a kind of resource of the API that has a page of its own.
+type resource struct {
 	variable  string // in the routes of its pages; empty: the API has no such resource
 	prefix    string // of its ids
 	Page, api string // parent paths of its pages, and in the API; api is empty if variable is
 	missing   string // what pages say if it does not exist
 }
 
-var kinds = []kind{
+var resources = []resource{
 	{"endpoint", "ep_", EndpointsPath, "/v1/endpoints", "There is no such endpoint. If it was deleted, in another tab " +
 		"or by somebody else, nothing was changed now, and its events stay listed until their retention ends."},
 	{"event", "evt_", EventsPath, "/v1/events", "There is no such event, or its retention has ended."},
@@ -56,11 +56,11 @@ var kinds = []kind{
 	{"", "act_", "/app/confirm", "", ""},
 }
 
-// KindOf returns the kind of the resource with that id; nil if it has no page of its own.
-func KindOf(id string) *kind {
-	for i := range kinds {
-		if strings.HasPrefix(id, kinds[i].prefix) {
-			return &kinds[i]
+// ResourceOf returns the kind of the resource with that id; nil if it has no page of its own.
+func ResourceOf(id string) *resource {
+	for i := range resources {
+		if strings.HasPrefix(id, resources[i].prefix) {
+			return &resources[i]
 		}
 	}
 	return nil
@@ -68,7 +68,7 @@ func KindOf(id string) *kind {
 
 // PageOf returns the page of the resource with that id; empty without an id, or if it has no page.
 func PageOf(id string) string {
-	if k := KindOf(id); k != nil {
+	if k := ResourceOf(id); k != nil {
 		return k.Page + "/" + url.PathEscape(id)
 	}
 	return ""
@@ -81,7 +81,7 @@ func DestinationPageOf(endpoint, destination string) string {
 
 // APIOf returns the path in the API of the resource with that id.
 func APIOf(id string) string {
-	if k := KindOf(id); k != nil {
+	if k := ResourceOf(id); k != nil {
 		return k.api + "/" + url.PathEscape(id)
 	}
 	return ""

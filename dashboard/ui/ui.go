@@ -1,8 +1,8 @@
-// Package frame is what every page of the dashboard needs: the checks before a page, sessions, calls of the API, forms,
+// Package ui is what every page of the dashboard needs: the checks before a page, sessions, calls of the API, forms,
 // lists, templates, charts and CSV. It knows no page: those come as areas, see [Area].
 //
 // Begin reading at Dashboard.serve in route.go.
-package frame
+package ui
 
 import (
 	"cmp"
