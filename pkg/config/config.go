@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -40,6 +39,9 @@ type Config struct {
 	// DefaultRunProgressTimeout.
 	RunProgressTimeout time.Duration
 }
+
+// Node is a node whose last heartbeat is younger than 5 s.
+type Node = conflog.Node
 
 // Deps are the dependencies of a Control.
 type Deps struct {
@@ -75,15 +77,4 @@ func printable(s string) bool {
 		}
 	}
 	return true
-}
-
-func (c Config) bootstrapScopes() map[[conflog.HashLen]byte]Scope {
-	m := make(map[[conflog.HashLen]byte]Scope)
-	if c.BootstrapReadKey != "" {
-		m[entity.HashOf(c.BootstrapReadKey)] = Read
-	}
-	if c.BootstrapKey != "" {
-		m[entity.HashOf(c.BootstrapKey)] = ReadWrite
-	}
-	return m
 }

@@ -13,8 +13,8 @@
 //   - a node that changes an entity keeps the members that a newer version has written (TestUnknownMembersSurvive…);
 //   - a node loads 200,000 endpoints in 5 s and keeps them in less than 300 MB (TestCeiling).
 //
-// Begin with Control and with kindTable in kinds.go, which lists all kinds. Package entity has what all kinds share,
-// package seal the secrets, import.go relay config export and import.
+// Begin with Control and with kindTable in kind_table.go, which lists all kinds. Package entity has what all kinds
+// share, package seal the secrets, import.go relay config export and import.
 package config
 
 import (
@@ -23,8 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -40,33 +38,6 @@ import (
 	"github.com/eventrelay/relay/pkg/verify"
 	"github.com/eventrelay/relay/pkg/wait"
 )
-
-// Errors that callers branch on.
-var (
-	ErrNotFound       = conflog.ErrNotFound
-	ErrConflict       = conflog.ErrConflict
-	ErrLease          = conflog.ErrLease
-	ErrUnavailable    = conflog.ErrUnavailable
-	ErrLevel          = conflog.ErrLevel
-	ErrEntityTooLarge = conflog.ErrEntityTooLarge
-	ErrStateFull      = conflog.ErrStateFull
-
-	ErrInvalidKey = errors.New("unknown, expired or revoked API key")
-)
-
-// Node is a node whose last heartbeat is younger than 5 s.
-type Node = conflog.Node
-
-// Origin is the caller of a change and its request; see conflog.Origin.
-type Origin = conflog.Origin
-
-// WithOrigin returns a context with the origin of the changes that are made with it, for the audit log.
-func WithOrigin(ctx context.Context, from Origin) context.Context {
-	return conflog.WithOrigin(ctx, from)
-}
-
-// OriginOf returns the origin of the changes that are made with a context; zero for none.
-func OriginOf(ctx context.Context) Origin { return conflog.OriginOf(ctx) }
 
 // Control is this node's copy of the configuration, with methods to read and change each kind of entity. Create it with
 // New and call Run, or with Inspect.
@@ -84,31 +55,6 @@ type Control struct {
 	alerting.Store
 	notices
 	documents
-}
-
-// Methods, grouped by subject.
-type (
-	endpoints struct{ *core } // endpoints, fixtures and erasures of their events, and settings
-	callers   struct{ *core } // API keys, users, and the service secret
-	requests  struct{ *core } // actions of agents, and remembered answers
-	notices   struct{ *core } // findings with their alerts
-	documents struct{ *core } // export, import and rewrap
-)
-
-// core is what the groups of methods share.
-type core struct {
-	*entity.Core
-	cfg             Config
-	log             *slog.Logger
-	bootstrapScopes map[[conflog.HashLen]byte]Scope // of the bootstrap keys in the environment, by the hash of the key
-	sweepInterval   time.Duration                   // between two removals of expired entities
-	passwords       *argon.Hasher
-	keyIndex        atomic.Pointer[keyIndex]
-	erasures        erasureCounts
-	actionMu        sync.Mutex   // held from counting actions until one is created
-	usedKeys        chan usedKey // keys whose fingerprints recordKeyUses has to check
-	// by id of a key: the entity of the service secret under which this node has checked its fingerprint
-	fingerprintedKeys sync.Map
 }
 
 // New validates cfg and deps. It starts nothing and opens no connection.
@@ -255,9 +201,6 @@ func compressionDict() []byte {
 	}
 	return b
 }
-
-func (c *core) endpoint(e *conflog.Entity) *Endpoint { return c.Decoded(e).(*Endpoint) }
-func (c *core) key(e *conflog.Entity) *Key           { return c.Decoded(e).(*Key) }
 
 // sweep removes expired entities, on the owner of partition 0 of events, until ctx ends.
 func (c *Control) sweep(ctx context.Context) error {

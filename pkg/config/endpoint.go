@@ -2,10 +2,7 @@ package config
 
 import (
 	"bytes"
-	"cmp"
-	"context"
-	"errors"
-	"fmt"
+	"encoding/binary"
 	"regexp"
 	"slices"
 	"time"
@@ -14,14 +11,11 @@ import (
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/config/kinds"
-	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
-	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
 	leaks "github.com/eventrelay/relay/pkg/secrets"
-	"github.com/eventrelay/relay/pkg/verify"
+	"github.com/eventrelay/relay/pkg/transform"
 )
 
 // Endpoint is the configuration of one endpoint, as stored in the log. Values that Control returns are shared: treat
@@ -166,6 +160,26 @@ type Verification struct {
 	SignedContent    string        `json:"signed_content,omitempty"`
 }
 
+// Transformation changes the bodies of an endpoint's deliveries. The endpoint keeps it when it has no operations any
+// more, so that versions are never counted twice.
+type Transformation struct {
+	Version int            `json:"version"`       // counts changes
+	Ops     []transform.Op `json:"ops,omitempty"` // none: bodies are delivered as they are stored
+	// Versions has the newest MaxTransformationVersions, newest first.
+	Versions []TransformationVersion `json:"versions,omitempty"`
+}
+
+// TransformationVersion says when and by whom a version was made, and which operations it had.
+type TransformationVersion struct {
+	Version    int       `json:"version"`
+	At         time.Time `json:"at"`
+	By         string    `json:"by"`             // id of the key or user
+	Name       string    `json:"name,omitempty"` // of the key or user, then
+	Operations int       `json:"operations"`
+	// Ops are those of an earlier version, as long as there is room for them. The newest has them in Transformation.
+	Ops []transform.Op `json:"ops,omitempty"`
+}
+
 // Destination is a URL that the events of an endpoint are delivered to, or what [kinds.Settings] name.
 type Destination struct {
 	ID   string  `json:"id"`
@@ -233,79 +247,6 @@ type SigningSecret struct {
 	RotatedBy string `json:"by,omitempty"`
 }
 
-// Response is the answer to the provider, sent when its event is durable.
-type Response struct {
-	Status      int    `json:"status" in:"" minimum:"200" maximum:"299" description:"Default 200."`
-	ContentType string `json:"content_type" in:"" enum:"application/json,text/plain,text/xml,application/xml" description:"Default application/json."`
-	Body        string `json:"body" in:"" maxLength:"16384" pattern:"^[^\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f]*$"`
-}
-
-// Key is an API key. Only the SHA-256 of its text is stored.
-type Key struct {
-	entity.Plain
-	ID      string `json:"id"`
-	Account string `json:"account"`
-	Name    string `json:"name"`
-	Scope   Scope  `json:"scope"`
-	Agent   bool   `json:"agent"`
-	Hash    []byte `json:"hash"`
-	Last4   string `json:"last4"`
-	// Fingerprint is that of the text; see KeyFingerprint. Empty: the key was stored without one, or is a bootstrap key.
-	Fingerprint string    `json:"fingerprint,omitempty"`
-	CreatedAt   time.Time `json:"created_at"`
-	ExpiresAt   time.Time `json:"expires_at,omitzero"`
-	RevokedAt   time.Time `json:"revoked_at,omitzero"`
-	// Tenant restricts the key to the endpoints of a tenant; empty: it is for the whole account.
-	Tenant string `json:"tenant,omitempty"`
-	// Bootstrap marks a key that is valid only while the environment of the node names it.
-	Bootstrap bool `json:"bootstrap"`
-	// UsedFromBrowser: a page has called the API with it, so its text is in client code.
-	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
-
-	// Seq is the sequence of the record that created it; set on reading, never written.
-	Seq int64 `json:"-"`
-}
-
-// CreationSeq returns the position of the key in lists, which are in the order of creation.
-func (k *Key) CreationSeq() int64 { return k.Seq }
-
-func (k *Key) Common() entity.CommonFields {
-	return entity.CommonFields{ID: &k.ID, Account: &k.Account, CreatedAt: &k.CreatedAt, Seq: &k.Seq}
-}
-
-func (k *Key) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &k.Hash} }
-func (k *Key) MadeAtStart() bool           { return k.Bootstrap }
-
-// OnlyRestricts: the key was revoked.
-func (k *Key) OnlyRestricts(next entity.Value) bool {
-	return k.RevokedAt.IsZero() && !next.(*Key).RevokedAt.IsZero()
-}
-
-// Scope is what an API key or a user may do.
-type Scope string
-
-// Scopes.
-const (
-	Read      Scope = "read"
-	ReadWrite Scope = "read_write"
-)
-
-// DefaultResponse is what a provider is answered unless the endpoint sets a response.
-func DefaultResponse(provider string) Response {
-	if a := verify.ByName(provider).Answer; a != nil {
-		return Response{Status: cmp.Or(a.Status, 200), ContentType: a.ContentType, Body: a.Body}
-	}
-	return Response{Status: 200, ContentType: "application/json", Body: `{"received":true}`}
-}
-
-// FakeEndpoint returns an endpoint that answers at the URL of a tripwire as a new one does. It is not stored.
-func (c endpoints) FakeEndpoint(t *leak.Tripwire) *Endpoint {
-	return &Endpoint{
-		ID: t.ID, Account: t.Account, Partition: partitionOf(t.ID, c.Partitions), Provider: verify.Generic,
-		EndpointSettings: EndpointSettings{Enabled: true, Response: DefaultResponse(verify.Generic)}, Rev: t.Rev,
-	}
-}
-
 // AlertsOrDefault returns the endpoint's alert settings, or the defaults when Alerts is nil.
 func (e *Endpoint) AlertsOrDefault() alerting.EndpointAlerts {
 	if e.Alerts == nil {
@@ -327,106 +268,11 @@ func (e *Endpoint) BodyFilters() *filter.BodyFilters {
 	return filter.NewBodyFilters(filters)
 }
 
-// Endpoint returns the endpoint with that id; nil unless it is Present.
-func (c endpoints) Endpoint(id string) (*Endpoint, entity.Presence) {
-	return entity.Get[Endpoint](c, id)
-}
-
-// HasHadEndpoints reports whether there is an endpoint, or was one in the last 60 days. False before Ready.
-func (c endpoints) HasHadEndpoints() bool {
-	v := c.View()
-	return v.Len(entity.KindEndpoint)+v.Tombstones(entity.KindEndpoint) > 0
-}
-
-// EndpointsWithInbound returns the enabled endpoints that read events from a source or from their provider.
-func (c endpoints) EndpointsWithInbound() []*Endpoint {
-	found, _ := c.EndpointsWhere(c.Account().ID, 0, 2*MaxSources, func(e *Endpoint) (yes, stop bool) {
-		return e.HasInbound() && e.Enabled, false
-	})
-	return found
-}
-
-// EndpointsChanged returns a channel that is closed when an endpoint is created, changed or deleted after the call.
-func (c endpoints) EndpointsChanged() <-chan struct{} { return c.Changed(entity.KindEndpoint) }
-
-// Endpoints returns at most limit endpoints of an account, newest first: those created before the one with beforeSeq (0
-// = from the newest). more reports whether there are more.
-func (c endpoints) Endpoints(account string, beforeSeq int64, limit int) (page []*Endpoint, more bool) {
-	return c.EndpointsWhere(account, beforeSeq, limit, func(*Endpoint) (yes, stop bool) { return true, false })
-}
-
-// EndpointsWhere is Endpoints for the endpoints that match. If match says stop, it returns what it has found so far,
-// and more is false although more may match.
-func (c endpoints) EndpointsWhere(account string, beforeSeq int64, limit int,
-	match func(*Endpoint) (yes, stop bool)) (page []*Endpoint, more bool) {
-	for e := range c.View().NewestFirst(entity.KindEndpoint, beforeSeq) {
-		ep := c.Peek(e).(*Endpoint)
-		if ep.Account != account {
-			continue
-		}
-		yes, stop := match(ep)
-		if stop {
-			break
-		}
-		if !yes {
-			continue
-		}
-		if len(page) == limit {
-			return page, true
-		}
-		page = append(page, ep)
+// Upgrade sets the lists that earlier versions left out.
+func (e *Endpoint) Upgrade() {
+	if e.AllowHeaders == nil {
+		e.AllowHeaders = []string{}
 	}
-	return page, false
-}
-
-// CreateEndpoint creates an endpoint; see Create.
-func (c endpoints) CreateEndpoint(ctx context.Context, e *Endpoint) (*Endpoint, error) {
-	if e.Tenant == "" {
-		return entity.Create(ctx, c, e)
-	}
-	of := tenants(c)
-	if err := of.addEndpoint(ctx, e); err != nil {
-		return nil, err
-	}
-	created, err := entity.Create(ctx, c, e)
-	if errors.Is(err, ErrStateFull) || errors.Is(err, ErrTooManyEndpoints) || errors.Is(err, ErrEntityTooLarge) {
-		return nil, errors.Join(err, of.dropEndpoint(ctx, e))
-	}
-	return created, err
-}
-
-// CheckCreate returns the error of the bound that CreateEndpoint would exceed, or nil. It writes nothing.
-func (c endpoints) CheckCreate(e *Endpoint) error {
-	v, err := entity.Complete(c.Core, e)
-	if err != nil {
-		return fmt.Errorf("check endpoint: %w", err)
-	}
-	return c.checkPut(v, false)
-}
-
-func (c endpoints) checkPut(e *Endpoint, exempt bool) error {
-	raw, err := entity.EncodeValue(e)
-	if err != nil {
-		return err
-	}
-	return conflog.CheckPut(c.Log, entity.KindEndpoint, e.ID, raw, exempt)
-}
-
-// UpdateEndpoint changes an endpoint; see Update. The partition stays as it is.
-func (c endpoints) UpdateEndpoint(ctx context.Context, endpoint string, change func(*Endpoint) error) (
-	*Endpoint, error) {
-	return entity.Update(ctx, c, endpoint, change)
-}
-
-// CheckUpdate returns what UpdateEndpoint would make of an endpoint: e itself if change modifies nothing. It returns
-// the error of the bound that this would exceed, and writes nothing.
-func (c endpoints) CheckUpdate(e *Endpoint, change func(*Endpoint) error) (*Endpoint, error) {
-	after, err := entity.Altered(c.Core, e, change)
-	if err != nil || after == nil {
-		return e, err
-	}
-	after.UpdatedAt = e.UpdatedAt
-	return after, c.checkPut(after, e.OnlyRestricts(after))
 }
 
 // Derive sets the partition, which only MoveEndpoint changes.
@@ -437,6 +283,38 @@ func (e *Endpoint) Derive(c *entity.Core, was entity.Value) error {
 		e.Partition = partitionOf(e.ID, c.Partitions)
 	}
 	return nil
+}
+
+// partitionOf returns the partition of a key among n, like Kafka's default partitioner (murmur2). It is computed once,
+// when an endpoint is created, and stored, so n may grow.
+func partitionOf(key string, n int32) int32 {
+	return int32(murmur2([]byte(key))&0x7fffffff) % n
+}
+
+// murmur2 is MurmurHash2 (Austin Appleby, public domain) with the seed that Kafka uses.
+func murmur2(b []byte) uint32 {
+	const (
+		seed = 0x9747b28c
+		m    = 0x5bd1e995
+	)
+	h := seed ^ uint32(len(b))
+	for ; len(b) >= 4; b = b[4:] {
+		k := binary.LittleEndian.Uint32(b) * m
+		k = (k ^ k>>24) * m
+		h = h*m ^ k
+	}
+	switch len(b) {
+	case 3:
+		h ^= uint32(b[2]) << 16
+		fallthrough
+	case 2:
+		h ^= uint32(b[1]) << 8
+		fallthrough
+	case 1:
+		h = (h ^ uint32(b[0])) * m
+	}
+	h = (h ^ h>>13) * m
+	return h ^ h>>15
 }
 
 // Restricts: the endpoint or a destination was disabled or paused, a destination was purged or removed, or the ingest
@@ -456,21 +334,30 @@ func (e *Endpoint) Restricts(next entity.Value) bool {
 	return false
 }
 
-// DeleteEndpoint deletes an endpoint and leaves a tombstone. It returns when no node acts on the endpoint. Unless rev
-// is 0, it returns ErrConflict when the endpoint has another revision.
-func (c endpoints) DeleteEndpoint(ctx context.Context, endpoint string, rev int64) error {
-	return c.Remove(ctx, entity.KindEndpoint, endpoint, rev)
-}
-
-func (c *core) ensureAccount(ctx context.Context) error {
-	if c.Account() != nil {
-		return nil
+// OnlyRestricts: something was disabled, paused, purged or removed, or tokens and signing secrets were replaced.
+func (e *Endpoint) OnlyRestricts(next entity.Value) bool {
+	want, after := *e, next.(*Endpoint)
+	want.UpdatedAt = after.UpdatedAt
+	want.Enabled, want.Paused = e.Enabled && after.Enabled, e.Paused || after.Paused
+	want.Token, want.TokenHash, want.FormerToken, want.TokenRotatedBy = after.Token, after.TokenHash, after.FormerToken,
+		after.TokenRotatedBy
+	want.Destinations = nil
+	for _, d := range e.Destinations {
+		now := after.Destination(d.ID)
+		if now == nil {
+			continue
+		}
+		d.Enabled, d.Paused = d.Enabled && now.Enabled, d.Paused || now.Paused
+		if now.PurgeBefore.After(d.PurgeBefore) {
+			d.PurgeBefore = now.PurgeBefore
+		}
+		if !now.Enabled {
+			d.StateReason, d.GoneAt = now.StateReason, now.GoneAt
+		}
+		d.Secrets = now.Secrets
+		want.Destinations = append(want.Destinations, d)
 	}
-	_, err := c.Insert(ctx, &entity.Account{ID: id.Random(id.Account), CreatedAt: c.Clock().UTC()})
-	if errors.Is(err, ErrConflict) {
-		return nil // another node created it
-	}
-	return err
+	return entity.SameJSON(&want, after)
 }
 
 // FormerToken is the ingest token before the last rotation. It is accepted, together with the current one, until Until.
@@ -490,21 +377,6 @@ func (e *Endpoint) RotateToken(token seal.Secret, by string, until time.Time) {
 		e.FormerToken = &FormerToken{Hash: e.TokenHash, Token: e.Token, Until: until, RotatedBy: e.TokenRotatedBy}
 	}
 	e.Token, e.TokenRotatedBy = token, by
-}
-
-// EndpointByToken returns the endpoint with that ingest token, or nil. A former token counts until FormerToken.Until.
-// It finds the endpoint by the SHA-256 of the token and compares the whole hash in constant time.
-func (c endpoints) EndpointByToken(token string) *Endpoint {
-	hash := entity.HashOf(token)
-	e := c.View().FindByHash(entity.KindEndpoint, hash)
-	if e == nil {
-		return nil
-	}
-	ep := c.endpoint(e)
-	if e.Hash != hash && !c.Now().Before(ep.FormerToken.Until) {
-		return nil
-	}
-	return ep
 }
 
 func (e *Endpoint) FormerHash() []byte {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -55,15 +54,6 @@ func (c endpoints) ErasePayload(ctx context.Context, event id.ID, tenant string)
 		return time.Time{}, err
 	}
 	return c.ErasedAt(event), nil
-}
-
-// erasureCounts are the numbers of erasures that keys of tenants asked for.
-type erasureCounts struct {
-	mu       sync.Mutex // guards what follows
-	since    time.Time  // when all were counted
-	seq      int64      // Seq of the newest that is counted
-	all      int
-	byTenant map[uint64]int // by Erasure.Attributes
 }
 
 // mayErase reports whether a tenant has a share of the erasures left. It counts new erasures only, and all of them once

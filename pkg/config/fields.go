@@ -55,10 +55,3 @@ func NewDestinationSettings() (s DestinationSettings) {
 	require.Preset(&s)
 	return s
 }
-
-// Upgrade sets the lists that earlier versions left out.
-func (e *Endpoint) Upgrade() {
-	if e.AllowHeaders == nil {
-		e.AllowHeaders = []string{}
-	}
-}

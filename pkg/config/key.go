@@ -11,10 +11,52 @@ import (
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/require"
+	"github.com/eventrelay/relay/pkg/conflog"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 )
+
+// Key is an API key. Only the SHA-256 of its text is stored.
+type Key struct {
+	entity.Plain
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Name    string `json:"name"`
+	Scope   Scope  `json:"scope"`
+	Agent   bool   `json:"agent"`
+	Hash    []byte `json:"hash"`
+	Last4   string `json:"last4"`
+	// Fingerprint is that of the text; see KeyFingerprint. Empty: the key was stored without one, or is a bootstrap key.
+	Fingerprint string    `json:"fingerprint,omitempty"`
+	CreatedAt   time.Time `json:"created_at"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	RevokedAt   time.Time `json:"revoked_at,omitzero"`
+	// Tenant restricts the key to the endpoints of a tenant; empty: it is for the whole account.
+	Tenant string `json:"tenant,omitempty"`
+	// Bootstrap marks a key that is valid only while the environment of the node names it.
+	Bootstrap bool `json:"bootstrap"`
+	// UsedFromBrowser: a page has called the API with it, so its text is in client code.
+	UsedFromBrowser bool `json:"used_from_browser,omitempty"`
+
+	// Seq is the sequence of the record that created it; set on reading, never written.
+	Seq int64 `json:"-"`
+}
+
+// CreationSeq returns the position of the key in lists, which are in the order of creation.
+func (k *Key) CreationSeq() int64 { return k.Seq }
+
+func (k *Key) Common() entity.CommonFields {
+	return entity.CommonFields{ID: &k.ID, Account: &k.Account, CreatedAt: &k.CreatedAt, Seq: &k.Seq}
+}
+
+func (k *Key) Hashed() entity.HashedSecret { return entity.HashedSecret{Hash: &k.Hash} }
+func (k *Key) MadeAtStart() bool           { return k.Bootstrap }
+
+// OnlyRestricts: the key was revoked.
+func (k *Key) OnlyRestricts(next entity.Value) bool {
+	return k.RevokedAt.IsZero() && !next.(*Key).RevokedAt.IsZero()
+}
 
 // NewKey describes an API key that CreateKey creates.
 type NewKey struct {
@@ -85,6 +127,8 @@ func (c callers) CreateKey(ctx context.Context, n NewKey) (text string, k *Key, 
 	}
 	return text, created, nil
 }
+
+func (c *core) key(e *conflog.Entity) *Key { return c.Decoded(e).(*Key) }
 
 // Keys returns the API keys of an account, newest first, revoked and expired keys included.
 func (c callers) Keys(account string) []*Key {
@@ -163,6 +207,17 @@ func (c callers) RevokeKey(ctx context.Context, key string) error {
 	return nil
 }
 
+func (c Config) bootstrapScopes() map[[conflog.HashLen]byte]Scope {
+	m := make(map[[conflog.HashLen]byte]Scope)
+	if c.BootstrapReadKey != "" {
+		m[entity.HashOf(c.BootstrapReadKey)] = Read
+	}
+	if c.BootstrapKey != "" {
+		m[entity.HashOf(c.BootstrapKey)] = ReadWrite
+	}
+	return m
+}
+
 // ensureBootstrapKeys creates the keys of the environment that have no entity yet. A revoked key keeps its entity, so
 // it stays revoked. The ids derive from the hashes, so nodes that start together do not create a key twice.
 func (c *core) ensureBootstrapKeys(ctx context.Context) error {
@@ -187,12 +242,6 @@ func (c *core) ensureBootstrapKeys(ctx context.Context) error {
 
 // The fingerprint of an API key recognises the key where its text has leaked. Keys get it when they are created. Those
 // that were created without one, and bootstrap keys, whose text only the environment has, get it at their next use.
-
-// keyIndex finds API keys by their fingerprint.
-type keyIndex struct {
-	changed       <-chan struct{} // closed when a key was changed since
-	byFingerprint map[string]string
-}
 
 // KeyByFingerprint returns the API key whose text has that fingerprint, revoked and expired ones included; nil if there
 // is none.
@@ -222,12 +271,6 @@ func isClosed(ch <-chan struct{}) bool {
 
 // keyUsePause is the pause after a fingerprint could not be stored: uses ask again and again.
 const keyUsePause = time.Second
-
-// usedKey is an API key that was used: its text, or that a browser has sent it.
-type usedKey struct {
-	id, text    string
-	fromBrowser bool
-}
 
 // MarkUsedFromBrowser records that a browser has sent a key, with an entry in the audit log for the first time. It does
 // not wait; if it cannot record it now, the next use does.

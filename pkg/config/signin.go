@@ -266,9 +266,6 @@ func (i Identity) UserID() string { return derivedID(id.User, "identity "+i.Issu
 // identity returns who a user is to the issuer; empty for a user whom a person has added.
 func (u *User) identity() Identity { return Identity{Issuer: u.Issuer, Subject: u.Subject} }
 
-// ErrIssued means that an OpenID Connect issuer decides what the user may do and how the user signs in.
-var ErrIssued = errors.New("the user comes from an OpenID Connect issuer, which decides this")
-
 // SignInIdentity returns the user of an identity that its issuer has confirmed now, with that address and scope. It
 // creates the user at the first sign-in. renews: the issuer has confirmed an open session, which is no sign-in. When
 // the scope was ReadWrite, it returns after no node lets the user change anything.

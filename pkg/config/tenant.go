@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"unicode/utf8"
 
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -123,28 +122,10 @@ func (t *Tenant) Restricts(next entity.Value) bool { return next == nil }
 // TenantID returns the id of a tenant's entity.
 func TenantID(account, name string) string { return derivedID(id.Tenant, "tenant "+account+" "+name) }
 
-// tenants are the methods about tenants.
-type tenants struct{ *core }
-
 // Tenant returns the tenant with a name, or nil.
 func (c tenants) Tenant(account, name string) *Tenant {
 	t, _ := entity.Get[Tenant](c, TenantID(account, name))
 	return t
-}
-
-// TenantEndpoints returns the endpoints of a tenant that exist, oldest first.
-func (c tenants) TenantEndpoints(account, name string) (all []*Endpoint) {
-	t := c.Tenant(account, name)
-	if t == nil {
-		return nil
-	}
-	all = make([]*Endpoint, 0, len(t.Endpoints))
-	for _, name := range t.Endpoints {
-		if e, presence := entity.Get[Endpoint](c, name); presence == entity.Present && e.Tenant == t.Tenant {
-			all = append(all, e)
-		}
-	}
-	return all
 }
 
 // PutTenant creates a tenant, or changes it. change may be called several times; its error is returned as it is.
@@ -164,73 +145,4 @@ func (c tenants) PutTenant(ctx context.Context, account, name string, change fun
 			return t, err
 		}
 	}
-}
-
-// DeleteTenant revokes the keys of a tenant and deletes its endpoints, then the tenant itself. A repeat continues what
-// a crash has interrupted.
-func (c tenants) DeleteTenant(ctx context.Context, t *Tenant) error {
-	t, err := entity.Update(ctx, c, t.ID, func(t *Tenant) error {
-		t.Deleting = true // no endpoint is added any more
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for _, k := range callers(c).Keys(t.Account) {
-		if k.Tenant == t.Tenant && k.RevokedAt.IsZero() {
-			if err := callers(c).RevokeKey(ctx, k.ID); err != nil {
-				return err
-			}
-		}
-	}
-	for s := range c.View().NewestFirst(entity.KindPortalSession, 0) {
-		if x := c.Decoded(s).(*PortalSession); x.Account == t.Account && x.Tenant == t.Tenant {
-			if err := c.EndPortalSession(ctx, x.ID); err != nil && !errors.Is(err, ErrNotFound) {
-				return err
-			}
-		}
-	}
-	for _, name := range t.Endpoints {
-		if _, presence := entity.Get[Endpoint](c, name); presence == entity.Present {
-			if err := endpoints(c).DeleteEndpoint(ctx, name, 0); err != nil && !errors.Is(err, ErrNotFound) {
-				return err
-			}
-		}
-	}
-	return entity.Delete[Tenant](ctx, c, t.ID)
-}
-
-// addEndpoint puts an endpoint that is about to be created on the list of its tenant.
-func (c tenants) addEndpoint(ctx context.Context, e *Endpoint) error {
-	_, err := entity.Update(ctx, c, TenantID(e.Account, e.Tenant), func(t *Tenant) error {
-		if slices.Contains(t.Endpoints, e.ID) {
-			return nil // by an earlier call
-		}
-		t.Endpoints = slices.DeleteFunc(slices.Clone(t.Endpoints), func(name string) bool {
-			_, presence := entity.Get[Endpoint](c, name)
-			return presence == entity.Deleted
-		})
-		if t.Deleting {
-			return ErrNotFound
-		}
-		most := min(MaxTenantEndpoints, *cmp.Or(t.Limits.Endpoints, new(DefaultTenantEndpoints)))
-		if len(t.Endpoints) >= most {
-			return &LimitError{"limits.endpoints", most}
-		}
-		t.Endpoints = append(t.Endpoints, e.ID)
-		return nil
-	})
-	if errors.Is(err, ErrNotFound) {
-		return errNoTenant(e.Tenant)
-	}
-	return err
-}
-
-// dropEndpoint takes an endpoint that was not created off the list of its tenant.
-func (c tenants) dropEndpoint(ctx context.Context, e *Endpoint) error {
-	_, err := entity.Update(ctx, c, TenantID(e.Account, e.Tenant), func(t *Tenant) error {
-		t.Endpoints = slices.DeleteFunc(slices.Clone(t.Endpoints), func(name string) bool { return name == e.ID })
-		return nil
-	})
-	return err
 }

@@ -17,26 +17,6 @@ const (
 	MaxEarlierOpsBytes = transform.MaxOpsBytes
 )
 
-// Transformation changes the bodies of an endpoint's deliveries. The endpoint keeps it when it has no operations any
-// more, so that versions are never counted twice.
-type Transformation struct {
-	Version int            `json:"version"`       // counts changes
-	Ops     []transform.Op `json:"ops,omitempty"` // none: bodies are delivered as they are stored
-	// Versions has the newest MaxTransformationVersions, newest first.
-	Versions []TransformationVersion `json:"versions,omitempty"`
-}
-
-// TransformationVersion says when and by whom a version was made, and which operations it had.
-type TransformationVersion struct {
-	Version    int       `json:"version"`
-	At         time.Time `json:"at"`
-	By         string    `json:"by"`             // id of the key or user
-	Name       string    `json:"name,omitempty"` // of the key or user, then
-	Operations int       `json:"operations"`
-	// Ops are those of an earlier version, as long as there is room for them. The newest has them in Transformation.
-	Ops []transform.Op `json:"ops,omitempty"`
-}
-
 // Transforms reports whether deliveries of the endpoint have another body than the stored one.
 func (e *Endpoint) Transforms() bool { return e.Transformation != nil && len(e.Transformation.Ops) > 0 }
 

@@ -88,6 +88,33 @@ func (u *User) Restricts(next entity.Value) bool {
 	return next == nil || u.Scope == ReadWrite && next.(*User).Scope == Read
 }
 
+// OnlyRestricts: a password was removed, sessions were ended, or the scope is now read. With a password a new link may
+// take its place.
+func (u *User) OnlyRestricts(next entity.Value) bool {
+	want, now := *u, next.(*User)
+	want.UpdatedAt = now.UpdatedAt
+	if now.Password == "" {
+		want.Password, want.Link, want.ChoosePassword = "", now.Link, false
+	}
+	if now.Epoch > u.Epoch {
+		want.Epoch, want.EndedSessions = now.Epoch, now.EndedSessions
+	}
+	if keepsEnded(u.EndedSessions, now.EndedSessions, now.UpdatedAt) {
+		want.EndedSessions = now.EndedSessions
+	}
+	if now.Scope == Read {
+		want.Scope = Read
+	}
+	return entity.SameJSON(&want, now)
+}
+
+// keepsEnded reports whether after has the ended sessions of before that had not ended by their age at now.
+func keepsEnded(before, after []EndedSession, now time.Time) bool {
+	return !slices.ContainsFunc(before, func(s EndedSession) bool {
+		return !s.Until.Before(now) && !slices.Contains(after, s)
+	})
+}
+
 func (u *User) MadeAtStart() bool { return u.FromEnvironment }
 
 func (u *User) hasEnded(session string) bool {
@@ -105,6 +132,9 @@ const linkLife = 10 * time.Minute
 
 // ErrLastWriter means that after the change no local user would have the scope ReadWrite.
 var ErrLastWriter = errors.New("no other local user has the scope read_write")
+
+// ErrIssued means that an OpenID Connect issuer decides what the user may do and how the user signs in.
+var ErrIssued = errors.New("the user comes from an OpenID Connect issuer, which decides this")
 
 // NormalizeEmail returns the normalized form of an email address, or an error that says what is wrong. It converts to
 // lower case, the local part too: two users whose addresses differ only in case would be confused.
@@ -125,12 +155,6 @@ func NormalizeEmail(text string) (string, error) {
 // UserID returns the id of the user with that normalized email address.
 func UserID(email string) string { return derivedID(id.User, "user "+email) }
 
-// derivedID returns the id that follows from a text: nodes that create an entity together do not create it twice.
-func derivedID(prefix, text string) string {
-	sum := entity.HashOf(text)
-	return id.ID(sum[:16]).Text(prefix)
-}
-
 // newUser returns a user with a random first epoch below 2^48, which every JSON parser reads exactly.
 func newUser(email string, scope Scope) *User {
 	return &User{Meta: entity.Meta{ID: UserID(email)}, Email: email, Scope: scope, Epoch: 1 + rand.IntN(1<<48)}
@@ -141,10 +165,6 @@ func (c callers) newLink() (token string, l *Link) {
 	token = base64.RawURLEncoding.EncodeToString(entity.RandomBytes(32))
 	hash := entity.HashOf(token)
 	return token, &Link{Hash: hash[:], Expires: c.Now().UTC().Add(linkLife)}
-}
-
-func errScope() error {
-	return &entity.InvalidError{Param: "scope", Message: "must be read or read_write"}
 }
 
 // Users returns the users of the account, newest first.

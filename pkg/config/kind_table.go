@@ -1,12 +1,17 @@
 package config
 
 import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
 	"github.com/eventrelay/relay/pkg/config/jobs"
 	"github.com/eventrelay/relay/pkg/config/leak"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/conflog"
+	"github.com/eventrelay/relay/pkg/metric"
 )
 
 // The traits of the table.
@@ -111,4 +116,58 @@ func (l *LogSecret) Common() entity.CommonFields { return entity.CommonFields{ID
 
 func (l *LogSecret) EachSealed(f func(entity, field string, s *seal.Secret)) {
 	f(l.ID, FieldLogSecret, &l.Secret)
+}
+
+// BoundUsage is how much of a bound is used.
+type BoundUsage struct {
+	Name        string
+	Used, Limit int64
+}
+
+// Names of the bounds without which no finding is opened.
+const (
+	boundState       = "bytes of configuration"
+	boundFindings    = "findings"
+	boundOutstanding = "findings neither resolved nor ignored"
+)
+
+// StopsFindings reports whether the bound is reached and keeps new findings from being opened.
+func (u BoundUsage) StopsFindings() bool {
+	return u.Used >= u.Limit && slices.Contains([]string{boundState, boundFindings, boundOutstanding}, u.Name)
+}
+
+// BoundsUsage returns the usage of the bounds that callers of the API can reach.
+func (c *core) BoundsUsage() []BoundUsage {
+	v := c.View()
+	return []BoundUsage{
+		{boundState, v.TotalBytes(), conflog.MaxStateBytes},
+		{"endpoints", int64(v.Len(entity.KindEndpoint)), MaxEndpoints},
+		{"bytes of remembered answers", v.Bytes(entity.KindAnswer), MaxAnswersBytes},
+		{"recovery jobs of 30 days", int64(v.Len(entity.KindRecovery)), MaxRecoveries},
+		{"erased payloads", int64(v.Len(entity.KindErasure)), MaxErasures},
+		{boundFindings, int64(v.Len(entity.KindFinding)), leak.MaxFindings},
+		{"fixtures", int64(v.Len(entity.KindFixture)), MaxFixtures},
+		{"bytes of fixtures", v.Bytes(entity.KindFixture), MaxFixturesBytes},
+		{boundOutstanding, int64(v.PendingLen(entity.KindFinding)), leak.MaxOutstandingFindings},
+	}
+}
+
+func (c *core) registerMetrics(reg prometheus.Registerer) {
+	gauge := func(name, help string, read func() float64) { metric.GaugeOf(reg, name, help, read) }
+	count := func(k entity.Kind) func() float64 { return func() float64 { return float64(c.View().Len(k)) } }
+	bound := func(n float64) func() float64 { return func() float64 { return n } }
+	gauge("relay_control_endpoints", "Number of endpoints.", count(entity.KindEndpoint))
+	gauge("relay_control_endpoints_limit", "Maximum number of endpoints.", bound(MaxEndpoints))
+	gauge("relay_control_idempotency_bytes", "Size of the answers remembered for Idempotency-Keys.",
+		func() float64 { return float64(c.View().Bytes(entity.KindAnswer)) })
+	gauge("relay_control_idempotency_limit_bytes", "Maximum size of the answers remembered for Idempotency-Keys.",
+		bound(MaxAnswersBytes))
+	gauge("relay_control_recoveries", "Recovery jobs created in the last 30 days.", count(entity.KindRecovery))
+	gauge("relay_control_findings", "Number of findings.", count(entity.KindFinding))
+	gauge("relay_control_findings_limit", "Maximum number of findings.", bound(leak.MaxFindings))
+	gauge("relay_control_findings_outstanding", "Number of findings that are neither resolved nor ignored.",
+		func() float64 { return float64(c.View().PendingLen(entity.KindFinding)) })
+	gauge("relay_control_findings_outstanding_limit",
+		"Maximum number of findings that are neither resolved nor ignored.", bound(leak.MaxOutstandingFindings))
+	gauge("relay_control_recoveries_limit", "Maximum number of recovery jobs created in 30 days.", bound(MaxRecoveries))
 }
