@@ -44,6 +44,7 @@ parts=(
 	"limits ./pkg/limit MinuteOfTraffic"
 	"ledger ./features/ledger RandomHistories"
 	"model test/model/check.sh"
+	"sim test/sim/run.sh"
 	"kinds test/kinds/moto.sh"
 	"secrets ./pkg/secrets PackagesOfNPM|ScriptFinds"
 	"clickhouse ./pkg/embedded/clickhouse KillsLoseNothing"
@@ -95,6 +96,10 @@ run_part() {
 	test/model/check.sh)
 		"$1" 2>&1 | tee "$output.log"
 		sed -n 's/^model: //p' "$output.log" >"$output.figures"
+		;;
+	test/sim/run.sh)
+		"$1" "$RELAY_SEED" $((RELAY_SEED + ${RELAY_SIM_SEEDS:-400})) 2>&1 | tee "$output.log"
+		sed -n 's/^sim: //p' "$output.log" >"$output.figures"
 		;;
 	test/kinds/moto.sh)
 		"$1" 2>&1 | tee "$output.log"

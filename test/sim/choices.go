@@ -1,0 +1,11 @@
+//go:build sim
+
+package sim
+
+import _ "unsafe" // for linkname
+
+// seedChoices makes the runtime's choices follow from a seed: which case of a select is taken, in which order timers of
+// one moment fire and maps are read, and which goroutine runs next. overlay.go has how.
+//
+//go:linkname seedChoices runtime.simSeed
+func seedChoices(seed uint64)

@@ -1,0 +1,350 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventrelay/relay/api"
+	"github.com/eventrelay/relay/api/feed"
+	"github.com/eventrelay/relay/api/frame"
+	"github.com/eventrelay/relay/dispatcher"
+	"github.com/eventrelay/relay/ingest"
+	"github.com/eventrelay/relay/pkg/audit"
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/limit"
+	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Node is one relay: the real stages between engines and destinations of the world. The package node wires the same
+// stages to real engines.
+type Node struct {
+	w    *World
+	name string
+
+	mu     sync.Mutex // guards the fields below
+	life   *life      // nil: it is down
+	lives  int
+	paused chan struct{} // closed when it runs again; nil: it runs
+	skew   atomic.Int64  // of its clock
+}
+
+// life is one process of a node.
+type life struct {
+	node         *Node
+	number       int
+	kafka, redis *link
+	ctx          context.Context
+	end          context.CancelCauseFunc
+	running      sync.WaitGroup
+	dead         atomic.Bool
+	ready        atomic.Bool
+
+	control  *config.Control
+	producer *stream.Producer
+	handler  http.Handler
+}
+
+// gate returns when the node is not paused: a process that is stopped does nothing until it goes on. Everything that
+// it sends, receives or asks of its clock passes here.
+func (n *Node) gate() {
+	n.mu.Lock()
+	paused := n.paused
+	n.mu.Unlock()
+	if paused != nil {
+		<-paused
+	}
+}
+
+// now is the clock of the node.
+func (n *Node) now() time.Time {
+	n.gate()
+	return time.Now().Add(time.Duration(n.skew.Load()))
+}
+
+func (n *Node) current() *life {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.life
+}
+
+// Start starts a process of the node, which becomes ready later.
+func (n *Node) Start() {
+	n.mu.Lock()
+	n.lives++
+	ctx, end := context.WithCancelCause(context.Background())
+	l := &life{node: n, number: n.lives, kafka: newLink(n.w, n.gate), redis: newLink(n.w, n.gate), ctx: ctx, end: end}
+	n.life = l
+	n.mu.Unlock()
+	n.w.trace("%s starts (life %d)", n.name, l.number)
+	n.w.lives.Go(func() {
+		err := l.run()
+		l.running.Wait()
+		if cause := context.Cause(ctx); !errors.Is(cause, errKilled) && !errors.Is(cause, errStopped) {
+			n.w.trace("%s ends by itself: %v, %v", n.name, cause, err)
+			n.w.crashed(n, l, errors.Join(cause, err))
+		}
+	})
+}
+
+var (
+	errKilled  = errors.New("killed")
+	errStopped = errors.New("stopped")
+)
+
+// Kill ends the process at once: nothing that it does from now on reaches anyone.
+func (n *Node) Kill() {
+	n.mu.Lock()
+	l := n.life
+	n.life = nil
+	n.mu.Unlock()
+	if l == nil {
+		return
+	}
+	n.w.trace("%s is killed", n.name)
+	l.kill()
+	n.resume()
+}
+
+func (l *life) kill() {
+	l.dead.Store(true)
+	for _, link := range []*link{l.kafka, l.redis} {
+		link.change(func() { link.cut = true })
+		link.reset()
+	}
+	l.end(errKilled)
+}
+
+// Stop ends the process as a deploy does.
+func (n *Node) Stop() {
+	n.mu.Lock()
+	l := n.life
+	n.life = nil
+	n.mu.Unlock()
+	if l != nil {
+		n.w.trace("%s stops", n.name)
+		l.end(errStopped)
+	}
+}
+
+// Pause stops the process, as SIGSTOP or a frozen virtual machine does.
+func (n *Node) Pause() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused == nil && n.life != nil {
+		n.w.trace("%s is paused", n.name)
+		n.paused = make(chan struct{})
+	}
+}
+
+func (n *Node) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.paused != nil {
+		n.w.trace("%s goes on", n.name)
+		close(n.paused)
+		n.paused = nil
+	}
+}
+
+// start runs a component; the first that ends by itself ends the process.
+func (l *life) start(name string, run func(context.Context) error) {
+	l.running.Go(func() {
+		err := run(l.ctx)
+		if l.ctx.Err() == nil {
+			l.end(fmt.Errorf("%s ended: %w", name, errors.Join(err, errEnded)))
+		}
+	})
+}
+
+var errEnded = errors.New("by itself")
+
+func (l *life) await(ready <-chan struct{}) bool {
+	select {
+	case <-ready:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+// run starts the stages in the order of the package node.
+func (l *life) run() (err error) {
+	w, n := l.node.w, l.node
+	registry := prometheus.NewRegistry()
+	conf := stream.Config{Brokers: []string{kafkaAddr}, Prefix: "relay.", Log: w.log,
+		DialFunc: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.brokers.connect(ctx, l.kafka) }}
+	fail := func(err error) error { l.end(err); return err }
+
+	l.control, err = config.New(config.Config{Node: n.name, Version: "sim", Partitions: w.partitions,
+		BootstrapKey: bootstrapKey, RetentionDays: 30},
+		config.Deps{Log: w.log, Stream: conf, Keyring: w.keyring, Now: n.now, Metrics: registry})
+	if err != nil {
+		return fail(err)
+	}
+	l.start("configuration", l.control.Run)
+	if !l.await(l.control.Ready()) {
+		return nil
+	}
+	limits := limit.DefaultConfig()
+	limits.URL = "redis://redis.test:6379"
+	limits.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dialRedis(ctx, l.redis) }
+	limiter, err := limit.New(limits, limit.Deps{Log: w.log, Metrics: registry, Now: n.now})
+	if err != nil {
+		return fail(err)
+	}
+	l.start("limiter", limiter.Run)
+	if l.producer, err = stream.NewProducer(conf, "producer"); err != nil {
+		return fail(err)
+	}
+	l.start("producer", func(ctx context.Context) error {
+		<-ctx.Done()
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		defer l.producer.Close()
+		return l.producer.Flush(flush)
+	})
+	if !l.await(l.control.ClockKnown()) {
+		return nil
+	}
+	ids := id.NewGenerator(n.now)
+	dc := dispatcher.DefaultConfig()
+	dc.InstanceID, dc.RetentionDays, dc.Version, dc.Drain = fmt.Sprint(n.name, "-", l.number), 30, "sim", 16*time.Second
+	d, err := dispatcher.New(dc, dispatcher.Deps{
+		Log: w.log, Stream: conf, Producer: l.producer, Config: l.control, Updater: l.control, Keyring: w.keyring,
+		Transport: outbound{l}, IDs: ids, Now: l.control.Now, Metrics: registry,
+		Limiter: limiter, Held: limiter, Erased: l.control.Erased,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	l.start("dispatcher", d.Run)
+	front := &web.Front{Log: w.log, BaseURL: baseURL}
+	in := ingest.New(ingest.Config{BaseURL: baseURL, MaxBody: 1 << 20}, ingest.Deps{
+		Metrics: registry, Endpoints: l.control, Keyring: w.keyring, Producer: l.producer, IDs: ids, Now: n.now,
+		ClockSkew: l.control.ClockSkew, Claims: limiter, Limits: limiter, HasEvent: w.store.has(l),
+		Rejected: limiter.NewWindow("rejected-bytes", time.Minute), Front: front, Transport: outbound{l},
+	})
+	topic, err := stream.NewReader(conf, "feed")
+	if err != nil {
+		return fail(err)
+	}
+	watched, err := feed.New(feed.Deps{Log: w.log, Topic: topic, Store: unread{}, Now: n.now, Retention: 24 * time.Hour,
+		Erased: l.control.Erased})
+	if err != nil {
+		return fail(err)
+	}
+	l.start("feed", func(ctx context.Context) error {
+		defer topic.Close()
+		return watched.Run(ctx)
+	})
+	uses, err := audit.NewUses(n.name, audit.UsesDeps{Log: w.log, Producer: l.producer, Now: n.now})
+	if err != nil {
+		return fail(err)
+	}
+	l.start("uses of keys", uses.Run)
+	not := unused{}
+	a, err := api.New(api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "sim"}, api.Deps{
+		Services: frame.Services{Log: w.log, Config: l.control, Keyring: w.keyring, Events: w.store.reader(l),
+			Erasures: l.control, Limits: limiter, LimiterStore: limiterStore{limiter}, Answers: l.control, IDs: ids},
+		EventsDeps: api.EventsDeps{Accept: in.Acceptor(), Receipts: not, Feed: watched, Explain: in.Explain,
+			Sample: in.Sample},
+		JobsDeps: api.JobsDeps{Runs: l.control, Selection: noSelection{}, Commands: not, Reverify: in.Reverify,
+			Recovery: noRecovery{}},
+		AccountDeps:   api.AccountDeps{Notifier: not, Usage: noUsage{}, Audit: not},
+		EndpointsDeps: api.EndpointsDeps{Traffic: not, Pulls: not, ValidateVerification: ingest.CheckVerification},
+		KeyUses:       uses, Now: n.now, Metrics: registry,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	ingestHandler, apiHandler := in.Handler(), a.Handler()
+	l.handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, ingest.PathPrefix) {
+			ingestHandler.ServeHTTP(rw, r)
+			return
+		}
+		apiHandler.ServeHTTP(rw, r)
+	})
+	l.ready.Store(true)
+	w.trace("%s is ready", n.name)
+	<-l.ctx.Done()
+	return nil
+}
+
+// Do makes a request to the node. The answer is lost if the node is killed meanwhile, or is paused for longer than the
+// client waits.
+func (n *Node) Do(ctx context.Context, method, path string, header http.Header, body []byte) (int, []byte, error) {
+	l := n.current()
+	if l == nil || !l.ready.Load() {
+		return 0, nil, errRefused
+	}
+	type answer struct {
+		code int
+		body []byte
+	}
+	answered := make(chan answer, 1)
+	l.node.w.calls.Go(func() {
+		n.gate()
+		r := httptest.NewRequestWithContext(ctx, method, baseURL+path, strings.NewReader(string(body)))
+		for k, v := range header {
+			r.Header[k] = v
+		}
+		r.Header.Set("Content-Type", "application/json")
+		rec := httptest.NewRecorder()
+		l.handler.ServeHTTP(rec, r)
+		n.gate()
+		if !l.dead.Load() {
+			answered <- answer{rec.Code, rec.Body.Bytes()}
+		}
+	})
+	select {
+	case a := <-answered:
+		return a.code, a.body, nil
+	case <-ctx.Done():
+		return 0, nil, ctx.Err()
+	case <-l.ctx.Done():
+		if errors.Is(context.Cause(l.ctx), errKilled) {
+			return 0, nil, errReset
+		}
+		select { // a stop lets requests end
+		case a := <-answered:
+			return a.code, a.body, nil
+		case <-ctx.Done():
+			return 0, nil, ctx.Err()
+		}
+	}
+}
+
+var errRefused = errors.New("connection refused")
+
+// outbound sends requests of a node to destinations.
+type outbound struct{ *life }
+
+// RoundTrip implements http.RoundTripper.
+func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {
+	o.node.gate()
+	if o.dead.Load() {
+		return nil, errCut
+	}
+	resp, err := o.node.w.deliver(o.life, r)
+	o.node.gate()
+	if o.dead.Load() {
+		return nil, errCut
+	}
+	return resp, err
+}
+
+// limiterStore is what the API keeps in Redis.
+type limiterStore struct{ *limit.Limiter }

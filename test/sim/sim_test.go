@@ -1,0 +1,47 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"testing/cryptotest"
+	"time"
+)
+
+var (
+	seed    = flag.Uint64("seed", 1, "the seed of the world")
+	nodes   = flag.Int("nodes", 3, "nodes")
+	minutes = flag.Int("minutes", 30, "minutes with faults")
+	quiet   = flag.Bool("quiet", false, "no faults")
+	full    = flag.Bool("trace", false, "print the trace")
+	logs    = flag.Bool("logs", false, "print what the nodes log")
+)
+
+// TestSeed runs the world of one seed.
+func TestSeed(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, *seed)
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(-1)
+	runtime.GC() // ends a collection that has begun, and its sweep
+	seedChoices(*seed)
+	began := time.Now()
+	cfg := Config{Seed: *seed, Nodes: *nodes, Minutes: *minutes, Quiet: *quiet}
+	if *logs {
+		cfg.Verbose = os.Stderr
+	}
+	r := Run(t, cfg)
+	if *full || len(r.Broken) > 0 {
+		for _, line := range r.Trace {
+			fmt.Println(line)
+		}
+	}
+	for _, b := range r.Broken {
+		t.Error(b)
+	}
+	took := time.Since(began)
+	fmt.Printf("seed %d: trace %s, %d faults, %d accepted, %d requests, %.0f minutes in %.1f s\n", *seed, r.Hash, r.Faults,
+		r.Accepted, r.Requests, r.Fake.Minutes(), took.Seconds())
+}
