@@ -12,10 +12,11 @@ cd "$(dirname "$0")/../.."
 out=$PWD/bin/sim
 export CGO_ENABLED=0 GOFLAGS=-trimpath
 
+# build makes the program. No package of the project is in a folder whose name begins with _.
 build() {
 	mkdir -p "$out"
-	go run ./test/sim/overlay "$out/overlay"
-	go test -tags sim -overlay "$out/overlay/overlay.json" -vet=off -c -o "$out/relay-sim" ./test/sim
+	go run ./test/sim/overlay "$out/_overlay"
+	go test -tags sim -overlay "$out/_overlay/overlay.json" -vet=off -c -o "$out/relay-sim" ./test/sim
 }
 
 # one SEED [flags] runs one world. One processor and no collections: see overlay/main.go.

@@ -95,7 +95,7 @@ func main() {
 
 // hunt runs seeds on a program with the mutant, and returns the first that finds it; 0: none does.
 func hunt(m mutant, seeds, minutes int) (seed int, why string, err error) {
-	dir, err := filepath.Abs("bin/sim/mutant")
+	dir, err := filepath.Abs("bin/sim/_mutant")
 	if err != nil {
 		return 0, "", err
 	}

@@ -3,7 +3,7 @@
 //
 // Without it a seed decides little. The runtime takes a random case of a select, lets timers of one moment fire in
 // random order, reads maps in random order and takes the processor from a goroutine after 10 ms of real time. Here
-// these come from one generator, and nothing depends on real time: a build has no sysmon, as on WebAssembly, and a
+// these come from one generator, and nothing depends on real time: a build has no sysmon, as on wasm, and a
 // mutex measures the time of the bubble. Which goroutine runs next is a choice of the generator too, so that seeds try
 // many orders. Time also passes while a goroutine waits for a mutex, as a paused process may hold it. The caller sets
 // GOMAXPROCS=1 and GOGC=off.
