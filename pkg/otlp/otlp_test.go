@@ -140,7 +140,7 @@ func TestLogsToACollectorThatHangs(t *testing.T) {
 	stop := run(t, l.Run)
 	log := slog.New(l.Handler())
 	const n = 5000 // more than the queue and a batch
-	for range n { // if a line waited, this would not end
+	for range n {  // if a line waited, this would not end
 		log.Info("line")
 	}
 	is.Equal(t, strings.Count(out.String(), "\n"), n, "lines on stderr")
