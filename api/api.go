@@ -218,11 +218,14 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (x *areas, err error) {
 	return x, nil
 }
 
-// What single areas ask.
 type (
-	EventsDeps    = events.Deps
-	JobsDeps      = jobs.Deps
-	AccountDeps   = account.Deps
+	// EventsDeps are those of the events.
+	EventsDeps = events.Deps
+	// JobsDeps are those of replays and recovery jobs.
+	JobsDeps = jobs.Deps
+	// AccountDeps are those of the account.
+	AccountDeps = account.Deps
+	// EndpointsDeps are those of endpoints.
 	EndpointsDeps = endpoints.Deps
 )
 

@@ -131,9 +131,9 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 	})
 }
 
-// While a request runs, a second record of its delivery ends as a copy, then a third record is delivered. The node loses
-// the partition. If it comes back, only the third record needs nothing more: the owner in between may have ended the
-// first record as a copy of the second.
+// While a request runs, a second record of its delivery ends as a copy, then a third record is delivered. The node
+// loses the partition. If it comes back, only the third record needs nothing more: the owner in between may have ended
+// the first record as a copy of the second.
 func TestCopyOfALostPartitionIsReadAgain(t *testing.T) {
 	kafkaBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{answer: func(_ int, r received) int {

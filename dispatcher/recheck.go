@@ -27,8 +27,8 @@ const (
 )
 
 // recheck re-checks what lanes have parked for long while they hung or were paused, once they have recovered and
-// whenever it is due: at most RecoveredPace deliveries a second, each once. While a tier partition has records that were
-// not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses it.
+// whenever it is due: at most RecoveredPace deliveries a second, each once. While a tier partition has records that
+// were not read, what other lanes have parked there is re-checked too, to make room for them. Only the timer uses it.
 type recheck struct {
 	*deliveries
 	assignment *assignment

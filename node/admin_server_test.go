@@ -103,7 +103,8 @@ func TestAdminServerStartsBeforeRequests(t *testing.T) {
 
 // A damaged store fails a check that takes no node out of the load balancer.
 func TestDamageFailsItsCheck(t *testing.T) {
-	n := &Node{settings: nodeconfig.Config{Roles: []string{nodeconfig.RoleAPI}}, Host: features.Host{Reader: new(read.Reader)}}
+	n := &Node{settings: nodeconfig.Config{Roles: []string{nodeconfig.RoleAPI}},
+		Host: features.Host{Reader: new(read.Reader)}}
 	checks := n.checks()
 	i := slices.IndexFunc(checks, func(c api.Check) bool { return c.Name == "stored data" })
 	must.Equal(t, i >= 0 && checks[i].Optional, true, "stored data")

@@ -64,7 +64,8 @@ func TestUnavailableIsLoggedOnceASecond(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
-	if warned, all := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "\n"); warned != 3 || all != 3 {
+	warned, all := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "\n")
+	if warned != 3 || all != 3 {
 		t.Errorf("%d warnings in %d lines: %s", warned, all, log.String())
 	}
 }

@@ -142,8 +142,8 @@ func isNameRune(r rune) bool {
 // lengths.
 const maxName = 64
 
-// Nearest returns the known name with the smallest Levenshtein distance from name, if that is at most maxDistance; "" if
-// there is none, or if name is longer than 64 bytes. Of equally near names it returns the first in the alphabet.
+// Nearest returns the known name with the smallest Levenshtein distance from name, if that is at most maxDistance; ""
+// if there is none, or if name is longer than 64 bytes. Of equally near names it returns the first in the alphabet.
 func Nearest(name string, known []string, maxDistance int) (best string) {
 	if len(name) > maxName {
 		return ""

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -123,7 +124,7 @@ func (w *World) send(ep *endpoint, key string, once bool) {
 			w.oracle.unexpected("a send was answered with %d %s", code, raw)
 			return
 		}
-		if !once && err != errRefused {
+		if !once && !errors.Is(err, errRefused) {
 			break // it may be stored
 		}
 		time.Sleep(w.between(500*time.Millisecond, 8*time.Second))

@@ -178,9 +178,9 @@ func (c *conn) Read(b []byte) (int, error) {
 		if cut {
 			return 0, errCut
 		}
-		n, err, wait := 0, error(nil), time.Duration(-1)
+		n, wait, err := 0, time.Duration(-1), error(nil)
 		if !blocked {
-			n, err, wait = c.in.take(b, now)
+			n, wait, err = c.in.take(b, now)
 		}
 		if n > 0 || err != nil {
 			if c.gate != nil {
@@ -209,21 +209,21 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // take returns what has arrived, or how long the next chunk takes; -1: none is on its way.
-func (h *half) take(b []byte, now time.Time) (n int, err error, wait time.Duration) {
+func (h *half) take(b []byte, now time.Time) (n int, wait time.Duration, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.chunks) == 0 {
-		return 0, h.err, -1
+		return 0, -1, h.err
 	}
 	if wait := h.chunks[0].at.Sub(now); wait > 0 {
-		return 0, nil, wait
+		return 0, wait, nil
 	}
 	first := &h.chunks[0]
 	n = copy(b, first.data)
 	if first.data = first.data[n:]; len(first.data) == 0 {
 		h.chunks = h.chunks[1:]
 	}
-	return n, nil, 0
+	return n, 0, nil
 }
 
 // Write implements net.Conn. It never waits for the reader.

@@ -51,7 +51,11 @@ type life struct {
 	dead         atomic.Bool
 	ready        atomic.Bool
 
+	metrics  *prometheus.Registry
+	ids      *id.Generator
+	stream   stream.Config
 	control  *config.Control
+	limiter  *limit.Limiter
 	producer *stream.Producer
 	handler  http.Handler
 }
@@ -179,34 +183,49 @@ func (l *life) await(ready <-chan struct{}) bool {
 	}
 }
 
-// run starts the stages in the order of the package node.
-func (l *life) run() (err error) {
-	w, n := l.node.w, l.node
-	registry := prometheus.NewRegistry()
-	conf := stream.Config{Brokers: []string{kafkaAddr}, Prefix: "relay.", Log: w.log,
-		DialFunc: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.brokers.connect(ctx, l.kafka) }}
-	fail := func(err error) error { l.end(err); return err }
+// run starts the stages in the order of the package node, and returns when the process ends.
+func (l *life) run() error {
+	ok, err := l.startLog()
+	if err == nil && ok {
+		err = errors.Join(l.startDelivery(), l.startServing())
+	}
+	if err != nil {
+		l.end(err)
+		return err
+	}
+	if ok {
+		l.ready.Store(true)
+		l.node.w.trace("%s is ready", l.node.name)
+	}
+	<-l.ctx.Done()
+	return nil
+}
 
+// startLog starts the configuration, the limiter and the producer. It returns false if the process ends meanwhile.
+func (l *life) startLog() (ok bool, err error) {
+	w, n := l.node.w, l.node
+	l.metrics, l.ids = prometheus.NewRegistry(), id.NewGenerator(n.now)
+	l.stream = stream.Config{Brokers: []string{kafkaAddr}, Prefix: "relay.", Log: w.log,
+		DialFunc: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.brokers.connect(ctx, l.kafka) }}
 	l.control, err = config.New(config.Config{Node: n.name, Version: "sim", Partitions: w.partitions,
 		BootstrapKey: bootstrapKey, RetentionDays: 30},
-		config.Deps{Log: w.log, Stream: conf, Keyring: w.keyring, Now: n.now, Metrics: registry})
+		config.Deps{Log: w.log, Stream: l.stream, Keyring: w.keyring, Now: n.now, Metrics: l.metrics})
 	if err != nil {
-		return fail(err)
+		return false, err
 	}
 	l.start("configuration", l.control.Run)
 	if !l.await(l.control.Ready()) {
-		return nil
+		return false, nil
 	}
 	limits := limit.DefaultConfig()
 	limits.URL = "redis://redis.test:6379"
 	limits.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return w.dialRedis(ctx, l.redis) }
-	limiter, err := limit.New(limits, limit.Deps{Log: w.log, Metrics: registry, Now: n.now})
-	if err != nil {
-		return fail(err)
+	if l.limiter, err = limit.New(limits, limit.Deps{Log: w.log, Metrics: l.metrics, Now: n.now}); err != nil {
+		return false, err
 	}
-	l.start("limiter", limiter.Run)
-	if l.producer, err = stream.NewProducer(conf, "producer"); err != nil {
-		return fail(err)
+	l.start("limiter", l.limiter.Run)
+	if l.producer, err = stream.NewProducer(l.stream, "producer"); err != nil {
+		return false, err
 	}
 	l.start("producer", func(ctx context.Context) error {
 		<-ctx.Done()
@@ -215,35 +234,41 @@ func (l *life) run() (err error) {
 		defer l.producer.Close()
 		return l.producer.Flush(flush)
 	})
-	if !l.await(l.control.ClockKnown()) {
-		return nil
-	}
-	ids := id.NewGenerator(n.now)
-	dc := dispatcher.DefaultConfig()
-	dc.InstanceID, dc.RetentionDays, dc.Version, dc.Drain = fmt.Sprint(n.name, "-", l.number), 30, "sim", 16*time.Second
-	d, err := dispatcher.New(dc, dispatcher.Deps{
-		Log: w.log, Stream: conf, Producer: l.producer, Config: l.control, Updater: l.control, Keyring: w.keyring,
-		Transport: outbound{l}, IDs: ids, Now: l.control.Now, Metrics: registry,
-		Limiter: limiter, Held: limiter, Erased: l.control.Erased,
+	return l.await(l.control.ClockKnown()), nil
+}
+
+func (l *life) startDelivery() error {
+	cfg := dispatcher.DefaultConfig()
+	cfg.InstanceID, cfg.RetentionDays, cfg.Version = fmt.Sprint(l.node.name, "-", l.number), 30, "sim"
+	cfg.Drain = 16 * time.Second
+	d, err := dispatcher.New(cfg, dispatcher.Deps{
+		Log: l.node.w.log, Stream: l.stream, Producer: l.producer, Config: l.control, Updater: l.control,
+		Keyring: l.node.w.keyring, Transport: outbound{l}, IDs: l.ids, Now: l.control.Now, Metrics: l.metrics,
+		Limiter: l.limiter, Held: l.limiter, Erased: l.control.Erased,
 	})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	l.start("dispatcher", d.Run)
-	front := &web.Front{Log: w.log, BaseURL: baseURL}
+	return nil
+}
+
+func (l *life) startServing() error {
+	w, n := l.node.w, l.node
 	in := ingest.New(ingest.Config{BaseURL: baseURL, MaxBody: 1 << 20}, ingest.Deps{
-		Metrics: registry, Endpoints: l.control, Keyring: w.keyring, Producer: l.producer, IDs: ids, Now: n.now,
-		ClockSkew: l.control.ClockSkew, Claims: limiter, Limits: limiter, HasEvent: w.store.has(l),
-		Rejected: limiter.NewWindow("rejected-bytes", time.Minute), Front: front, Transport: outbound{l},
+		Metrics: l.metrics, Endpoints: l.control, Keyring: w.keyring, Producer: l.producer, IDs: l.ids, Now: n.now,
+		ClockSkew: l.control.ClockSkew, Claims: l.limiter, Limits: l.limiter, HasEvent: w.store.has(l),
+		Rejected: l.limiter.NewWindow("rejected-bytes", time.Minute),
+		Front:    &web.Front{Log: w.log, BaseURL: baseURL}, Transport: outbound{l},
 	})
-	topic, err := stream.NewReader(conf, "feed")
+	topic, err := stream.NewReader(l.stream, "feed")
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	watched, err := feed.New(feed.Deps{Log: w.log, Topic: topic, Store: unread{}, Now: n.now, Retention: 24 * time.Hour,
 		Erased: l.control.Erased})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	l.start("feed", func(ctx context.Context) error {
 		defer topic.Close()
@@ -251,23 +276,23 @@ func (l *life) run() (err error) {
 	})
 	uses, err := audit.NewUses(n.name, audit.UsesDeps{Log: w.log, Producer: l.producer, Now: n.now})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	l.start("uses of keys", uses.Run)
 	not := unused{}
 	a, err := api.New(api.Config{BaseURL: baseURL, MaxBody: 1 << 20, RetentionDays: 30, Version: "sim"}, api.Deps{
 		Services: frame.Services{Log: w.log, Config: l.control, Keyring: w.keyring, Events: w.store.reader(l),
-			Erasures: l.control, Limits: limiter, LimiterStore: limiterStore{limiter}, Answers: l.control, IDs: ids},
+			Erasures: l.control, Limits: l.limiter, LimiterStore: l.limiter, Answers: l.control, IDs: l.ids},
 		EventsDeps: api.EventsDeps{Accept: in.Acceptor(), Receipts: not, Feed: watched, Explain: in.Explain,
 			Sample: in.Sample},
 		JobsDeps: api.JobsDeps{Runs: l.control, Selection: noSelection{}, Commands: not, Reverify: in.Reverify,
 			Recovery: noRecovery{}},
 		AccountDeps:   api.AccountDeps{Notifier: not, Usage: noUsage{}, Audit: not},
 		EndpointsDeps: api.EndpointsDeps{Traffic: not, Pulls: not, ValidateVerification: ingest.CheckVerification},
-		KeyUses:       uses, Now: n.now, Metrics: registry,
+		KeyUses:       uses, Now: n.now, Metrics: l.metrics,
 	})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	ingestHandler, apiHandler := in.Handler(), a.Handler()
 	l.handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -277,9 +302,6 @@ func (l *life) run() (err error) {
 		}
 		apiHandler.ServeHTTP(rw, r)
 	})
-	l.ready.Store(true)
-	w.trace("%s is ready", n.name)
-	<-l.ctx.Done()
 	return nil
 }
 
@@ -345,6 +367,3 @@ func (o outbound) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return resp, err
 }
-
-// limiterStore is what the API keeps in Redis.
-type limiterStore struct{ *limit.Limiter }

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,10 +14,12 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -71,13 +74,15 @@ func main() {
 	seeds := flag.Int("seeds", 40, "seeds that try to find each")
 	minutes := flag.Int("minutes", 10, "minutes of each world with faults")
 	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	missed := 0
 	for _, m := range mutants {
 		if flag.NArg() > 0 && !slices.Contains(flag.Args(), m.name) {
 			continue
 		}
 		began := time.Now()
-		seed, why, err := hunt(m, *seeds, *minutes)
+		seed, why, err := hunt(ctx, m, *seeds, *minutes)
 		switch {
 		case err != nil:
 			log.Fatalf("%s: %v", m.name, err)
@@ -94,7 +99,7 @@ func main() {
 }
 
 // hunt runs seeds on a program with the mutant, and returns the first that finds it; 0: none does.
-func hunt(m mutant, seeds, minutes int) (seed int, why string, err error) {
+func hunt(ctx context.Context, m mutant, seeds, minutes int) (seed int, why string, err error) {
 	dir, err := filepath.Abs("bin/sim/_mutant")
 	if err != nil {
 		return 0, "", err
@@ -113,13 +118,13 @@ func hunt(m mutant, seeds, minutes int) (seed int, why string, err error) {
 	if err := os.WriteFile(changed, []byte(strings.Replace(string(text), m.from, m.to, 1)), 0o644); err != nil {
 		return 0, "", err
 	}
-	program, err := build(dir, m.file, changed)
+	program, err := build(ctx, dir, m.file, changed)
 	if err != nil {
 		return 0, "", err
 	}
 	for seed := 1; seed <= seeds; seed++ {
-		c := exec.Command(program, "-test.run", "TestSeed", "-test.timeout", "10m", "-seed", strconv.Itoa(seed), "-minutes",
-			strconv.Itoa(minutes))
+		c := exec.CommandContext(ctx, program, "-test.run", "TestSeed", "-test.timeout", "10m",
+			"-seed", strconv.Itoa(seed), "-minutes", strconv.Itoa(minutes))
 		c.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
 		if out, err := c.CombinedOutput(); err != nil {
 			return seed, reason(string(out)), nil
@@ -129,8 +134,8 @@ func hunt(m mutant, seeds, minutes int) (seed int, why string, err error) {
 }
 
 // build makes the program of the simulation with one file replaced.
-func build(dir, file, by string) (program string, err error) {
-	if out, err := exec.Command("go", "run", "./test/sim/overlay", dir).CombinedOutput(); err != nil {
+func build(ctx context.Context, dir, file, by string) (program string, err error) {
+	if out, err := exec.CommandContext(ctx, "go", "run", "./test/sim/overlay", dir).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
 	list := filepath.Join(dir, "overlay.json")
@@ -155,7 +160,8 @@ func build(dir, file, by string) (program string, err error) {
 		return "", err
 	}
 	program = filepath.Join(dir, "relay-sim")
-	c := exec.Command("go", "test", "-tags", "sim", "-overlay", list, "-vet=off", "-c", "-o", program, "./test/sim")
+	c := exec.CommandContext(ctx, "go", "test", "-tags", "sim", "-overlay", list, "-vet=off", "-c",
+		"-o", program, "./test/sim")
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)

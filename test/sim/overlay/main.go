@@ -13,6 +13,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log"
@@ -109,7 +110,7 @@ func main() {
 }
 
 func write(dir string) error {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+	root, err := exec.CommandContext(context.Background(), "go", "env", "GOROOT").Output()
 	if err != nil {
 		return fmt.Errorf("go env GOROOT: %w", err)
 	}
