@@ -117,6 +117,7 @@ func (o *oracle) attempt(l *life, host, eventID string, body []byte, status int)
 
 // check compares what was promised with what came, when all faults are over and all waits should have ended.
 func (o *oracle) check() {
+	uncommitted := o.uncommitted()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(o.acks)) {
@@ -149,7 +150,9 @@ func (o *oracle) check() {
 		}
 	}
 	o.checkStore()
-	o.checkCommits()
+	for _, fault := range uncommitted {
+		o.breach("%s", fault)
+	}
 }
 
 // accepts is how often a destination has accepted an event.
@@ -236,12 +239,11 @@ func (o *oracle) checkStore() {
 	}
 }
 
-// checkCommits finds records that no node has finished, or whose end was never committed.
-func (o *oracle) checkCommits() {
+// uncommitted names records that no node has finished, or whose end was never committed.
+func (o *oracle) uncommitted() (faults []string) {
 	reader, err := stream.NewReader(o.w.stream(), "oracle")
 	if err != nil {
-		o.breach("%v", err)
-		return
+		return []string{err.Error()}
 	}
 	defer reader.Close()
 	topics := []string{stream.Events, stream.Commands}
@@ -252,20 +254,19 @@ func (o *oracle) checkCommits() {
 	defer cancel()
 	ends, err := reader.Ends(ctx, topics...)
 	if err != nil {
-		o.breach("%v", err)
-		return
+		return []string{err.Error()}
 	}
 	committed, err := reader.Committed(ctx, stream.DispatchGroup, topics...)
 	if err != nil {
-		o.breach("%v", err)
-		return
+		return []string{err.Error()}
 	}
 	for _, topic := range topics {
 		for i := range o.w.partitions {
 			p := stream.Partition{Topic: topic, Index: i}
 			if ends[p] != committed[p] {
-				o.breach("%d of %d records of %s are committed", committed[p], ends[p], p.Topic)
+				faults = append(faults, fmt.Sprintf("%d of %d records of %s are committed", committed[p], ends[p], topic))
 			}
 		}
 	}
+	return faults
 }

@@ -119,11 +119,12 @@ func TestEnds(t *testing.T) {}`,
 func TestTestsThatNoStepRanAreFound(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
-		"go.mod":          goMod,
-		"DESIGN.md":       "",
-		"a/a_test.go":     testFile("a", "TestRan:", "TestSkipped:", "Testimony:", "TestMain:"),
-		"a/f_test.go":     testFile("a", "TestAlso:"),
-		"a/other_test.go": "//go:build plan9\n\n" + testFile("a", "TestElsewhere:"),
+		"go.mod":             goMod,
+		"DESIGN.md":          "",
+		"test/invariants.md": "",
+		"a/a_test.go":        testFile("a", "TestRan:", "TestSkipped:", "Testimony:", "TestMain:"),
+		"a/f_test.go":        testFile("a", "TestAlso:"),
+		"a/other_test.go":    "//go:build plan9\n\n" + testFile("a", "TestElsewhere:"),
 	}
 	const header, record = "| invariant | test |\n|---|---|\n", "0.10\tpass\texample.test/m/a\tTestRan\ts\n" +
 		"0.10\tskip\texample.test/m/a\tTestSkipped\ts\n" + "0.10\tpass\texample.test/m/a\tTestAlso\ts\n"
