@@ -108,14 +108,7 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 		url, _ := w.serve(80, s)
 		w.endpoint(url).Destinations[0].TimeoutSeconds = 900
 		d, stop := w.start(testConfig())
-		work := &event.Work{Event: w.newEvent("hangs once"), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
-			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)}
-		w.command(work)
-		w.command(work)
-		third := *work
-		third.Event = w.newEvent(`{}`)
-		w.command(&third)
-		w.outcomes(count(1, event.Delivered)) // of the third record
+		w.copyBeforeAnother("hangs once")
 		time.Sleep(2 * time.Second)
 		if n := w.committed(stream.Partition{Topic: stream.Commands}); n != 0 || len(s.all()) != 2 {
 			t.Errorf("committed %d, want 0: the first record is not finished; %d requests", n, len(s.all()))
@@ -129,6 +122,18 @@ func TestCopyIsNotTheLastRecord(t *testing.T) {
 			t.Errorf("committed %d of 3, %d requests, want 3", n, len(s.all()))
 		}
 	})
+}
+
+// copyBeforeAnother appends a delivery twice, and another one, whose outcome it waits for.
+func (w *bubbleWorld) copyBeforeAnother(body string) {
+	work := &event.Work{Event: w.newEvent(body), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
+		Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)}
+	another := *work
+	another.Event = w.newEvent(`{}`)
+	w.command(work)
+	w.command(work)
+	w.command(&another)
+	w.outcomes(count(1, event.Delivered))
 }
 
 // While a request runs, a second record of its delivery ends as a copy, then a third record is delivered. The node
@@ -145,14 +150,7 @@ func TestCopyOfALostPartitionIsReadAgain(t *testing.T) {
 		url, _ := w.serve(80, s)
 		w.endpoint(url).Destinations[0].TimeoutSeconds = 90
 		d, _ := w.start(testConfig())
-		work := &event.Work{Event: w.newEvent("hangs"), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
-			Run: id.NewGenerator(nil).NewUnbounded(0).Text(id.Run)}
-		w.command(work)
-		w.command(work)
-		third := *work
-		third.Event = w.newEvent(`{}`)
-		w.command(&third)
-		w.outcomes(count(1, event.Delivered)) // of the third record
+		w.copyBeforeAnother("hangs")
 		time.Sleep(time.Second)
 		p := d.assignment.partition(stream.Partition{Topic: stream.Commands})
 		epoch := p.tracker.epochs[0].epoch

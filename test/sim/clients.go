@@ -6,21 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 )
 
 // endpoint is an endpoint of the world with its destinations.
 type endpoint struct {
-	id, ingest string
-	hosts      []string
+	id    string
+	hosts []string
 }
 
 // created is what a client needs of the answer to a new endpoint.
 type created struct {
 	ID           string `json:"id"`
-	IngestURL    string `json:"ingest_url"`
 	Destinations []struct {
 		ID  string `json:"id"`
 		URL string `json:"url"`
@@ -67,11 +65,7 @@ func (w *World) newEndpoint(ctx context.Context, hosts []string, settings map[st
 			for i, d := range c.Destinations {
 				w.oracle.host[d.ID] = hosts[i]
 			}
-			u, err := url.Parse(c.IngestURL)
-			if err != nil {
-				panic(err)
-			}
-			return &endpoint{c.ID, u.Path, hosts}
+			return &endpoint{c.ID, hosts}
 		}
 		if err == nil && code < 500 {
 			panic(fmt.Sprintf("create an endpoint: %d %s", code, raw))
@@ -115,12 +109,9 @@ func (w *World) send(ep *endpoint, key string, once bool) {
 			if err := json.Unmarshal(raw, &a); err != nil {
 				panic(err)
 			}
-			w.oracle.acknowledged(key, a.ID, ep.id, ep.hosts)
+			w.oracle.acknowledged(key, a.ID, ep.hosts)
 			return
-		case err == nil && code < 500 && code != 429 && code != 409 && code != 400:
-			w.oracle.unexpected("a send was answered with %d %s", code, raw)
-			return
-		case err == nil && code == 400:
+		case err == nil && code < 500 && code != http.StatusTooManyRequests && code != http.StatusConflict:
 			w.oracle.unexpected("a send was answered with %d %s", code, raw)
 			return
 		}
@@ -129,7 +120,6 @@ func (w *World) send(ep *endpoint, key string, once bool) {
 		}
 		time.Sleep(w.between(500*time.Millisecond, 8*time.Second))
 	}
-	w.oracle.doubtful(key)
 }
 
 // scenario is the story of a world: endpoints, clients, faults, and the time in which all waits end.

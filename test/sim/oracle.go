@@ -21,7 +21,6 @@ type oracle struct {
 
 	mu        sync.Mutex // guards the fields below
 	acks      map[string]ack
-	unsure    map[string]bool // keys of events for which no client was answered
 	got       map[receipt][]attempt
 	byKey     map[string]map[string]bool // ids of events that came under a key
 	requests  int
@@ -32,11 +31,9 @@ type oracle struct {
 
 // ack is an acknowledged event.
 type ack struct {
-	id       string
-	endpoint string
-	dests    []string // hosts
-	at       time.Time
-	repeats  int // answers with the same id
+	id    string
+	dests []string // hosts
+	at    time.Time
 }
 
 type receipt struct{ event, host string }
@@ -48,7 +45,7 @@ type attempt struct {
 }
 
 func newOracle(w *World) *oracle {
-	return &oracle{w: w, acks: make(map[string]ack), unsure: make(map[string]bool), got: make(map[receipt][]attempt),
+	return &oracle{w: w, acks: make(map[string]ack), got: make(map[receipt][]attempt),
 		byKey: make(map[string]map[string]bool), host: make(map[string]string)}
 }
 
@@ -66,29 +63,17 @@ func (o *oracle) breach(format string, args ...any) {
 }
 
 // acknowledged records that a client was answered 202.
-func (o *oracle) acknowledged(key, eventID, endpoint string, dests []string) {
+func (o *oracle) acknowledged(key, eventID string, dests []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.unsure, key)
 	if before, ok := o.acks[key]; ok {
 		if before.id != eventID {
 			o.breach("the key %s was answered with %s and with %s", key, before.id, eventID)
 		}
-		before.repeats++
-		o.acks[key] = before
 		return
 	}
-	o.acks[key] = ack{id: eventID, endpoint: endpoint, dests: dests, at: time.Now()}
+	o.acks[key] = ack{id: eventID, dests: dests, at: time.Now()}
 	o.w.trace("%s acknowledged as %s", key, eventID)
-}
-
-// doubtful records that a client gave up without an answer: its event may exist.
-func (o *oracle) doubtful(key string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if _, ok := o.acks[key]; !ok {
-		o.unsure[key] = true
-	}
 }
 
 // attempt records a request that reached a destination.

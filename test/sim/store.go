@@ -16,13 +16,11 @@ import (
 type storeModel struct {
 	w *World
 
-	mu        sync.Mutex // guards the fields below
-	events    map[id.ID]*event.Event
-	latest    map[delivery]latest
-	copies    map[id.ID]int // records of an event
-	read      map[stream.Partition]int64
-	advanced  chan struct{}
-	delivered map[delivery]int // outcomes that say so
+	mu       sync.Mutex // guards the fields below
+	events   map[id.ID]*event.Event
+	latest   map[delivery]latest
+	read     map[stream.Partition]int64
+	advanced chan struct{}
 }
 
 type delivery struct {
@@ -37,8 +35,7 @@ type latest struct {
 
 func newStoreModel(w *World) *storeModel {
 	return &storeModel{w: w, events: make(map[id.ID]*event.Event), latest: make(map[delivery]latest),
-		copies: make(map[id.ID]int), read: make(map[stream.Partition]int64), advanced: make(chan struct{}),
-		delivered: make(map[delivery]int)}
+		read: make(map[stream.Partition]int64), advanced: make(chan struct{})}
 }
 
 // run reads the log until ctx ends.
@@ -67,7 +64,6 @@ func (s *storeModel) follow(ctx context.Context, p stream.Partition) {
 				return err
 			}
 			s.events[e.ID] = e
-			s.copies[e.ID]++
 		} else {
 			o, err := event.DecodeOutcome(r)
 			if err != nil {
@@ -78,9 +74,6 @@ func (s *storeModel) follow(ctx context.Context, p stream.Partition) {
 				return err
 			}
 			key := delivery{o.Event, o.Dest}
-			if o.Status == event.Delivered {
-				s.delivered[key]++
-			}
 			if now := s.latest[key]; now.outcome == nil || v.Compare(now.version) > 0 {
 				s.latest[key] = latest{o, v}
 			}
