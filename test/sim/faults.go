@@ -1,11 +1,11 @@
 package sim
 
 import (
+	"math"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // fault is something that goes wrong, and for how long.
@@ -21,6 +21,20 @@ var faults = []fault{
 		n := w.nodes[w.intn(len(w.nodes))]
 		n.Kill()
 		return func() {
+			if n.current() == nil {
+				n.Start()
+			}
+		}
+	}},
+	{"kill at a call", true, func(w *World) func() {
+		n := w.nodes[w.intn(len(w.nodes))]
+		if l := n.current(); l != nil {
+			l.fuse.Store(int64(1 + w.intn(300)))
+		}
+		return func() {
+			if l := n.current(); l != nil {
+				l.fuse.Store(0)
+			}
 			if n.current() == nil {
 				n.Start()
 			}
@@ -45,6 +59,10 @@ var faults = []fault{
 	}},
 	{"Redis unreachable", false, func(w *World) func() {
 		return w.block(func(l *life) *link { return l.redis }, "Redis")
+	}},
+	{"store unreachable", false, func(w *World) func() {
+		w.store.down.Store(true)
+		return func() { w.store.down.Store(false) }
 	}},
 	{"log connections break", true, func(w *World) func() {
 		n := w.nodes[w.intn(len(w.nodes))]
@@ -79,20 +97,35 @@ var faults = []fault{
 			}
 		}
 	}},
+	{"slow configuration", true, func(w *World) func() {
+		n := w.nodes[w.intn(len(w.nodes))]
+		l := n.current()
+		if l == nil {
+			return nil
+		}
+		by := w.between(100*time.Millisecond, 2*time.Second)
+		w.trace("changes reach %s %v later", n.name, by)
+		l.kafka.change(func() { l.kafka.lag = by })
+		return func() { l.kafka.change(func() { l.kafka.lag = 0 }) }
+	}},
 	{"log refuses", true, func(w *World) func() {
-		why := []*kerr.Error{kerr.NotEnoughReplicas, kerr.RequestTimedOut, kerr.NotLeaderForPartition}[w.intn(3)]
+		why := []*kerr.Error{kerr.NotEnoughReplicas, kerr.RequestTimedOut, kerr.NotLeaderForPartition,
+			kerr.TopicAuthorizationFailed, kerr.UnknownServerError}[w.intn(5)]
 		w.trace("the log refuses to append: %v", why.Message)
-		h := w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: why, Count: -1})
-		return h.Remove
+		return w.kafka.refuse(why)
+	}},
+	{"leader moves", true, func(w *World) func() {
+		index := int32(w.intn(int(w.partitions)))
+		w.trace("partitions %d get other leaders", index)
+		return w.kafka.move(index)
 	}},
 	{"commits refused", true, func(w *World) func() {
 		w.trace("the log refuses commits")
-		h := w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.CoordinatorNotAvailable, Count: -1})
-		return h.Remove
+		return w.kafka.dropCoordinators()
 	}},
 	{"rebalance", true, func(w *World) func() {
 		w.trace("the group forgets a member")
-		w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.UnknownMemberID})
+		w.kafka.forgetMember()
 		return nil
 	}},
 	{"clock", true, func(w *World) func() {
@@ -100,23 +133,30 @@ var faults = []fault{
 		by := w.between(-2*time.Minute, 2*time.Minute)
 		w.trace("the clock of %s is set by %v", n.name, by)
 		n.skew.Store(int64(by))
-		return func() { n.skew.Store(0) }
-	}},
-	{"destination down", false, func(w *World) func() {
-		hosts := []string{"d1.example.com", "d2.example.com", "d3.example.com"}
-		d := w.dests[hosts[w.intn(len(hosts))]]
-		mode, status := w.intn(modes), []int{500, 503, 429, 404, 400}[w.intn(3)]
-		w.trace("%s is down in mode %d, with %d", d.host, mode, status)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.down, d.mode, d.status = time.Now().Add(24*time.Hour), mode, status
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.skewing++
 		return func() {
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			d.down = time.Time{}
+			n.skew.Store(0)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.skewing--
+			w.skewEnded = time.Now()
 		}
 	}},
+	{"destination down", false, func(w *World) func() {
+		d := w.dest(receivers[w.intn(len(receivers))])
+		mode, status := w.intn(modes), []int{500, 503, 429, 404, 400}[w.intn(5)]
+		w.trace("%s is down in mode %d, with %d", d.host, mode, status)
+		d.set(time.Now().Add(24*time.Hour), mode, status)
+		return func() { d.set(time.Time{}, mode, status) }
+	}},
 }
+
+// receivers are destinations that fail at times.
+var receivers = []string{"d1.example.com", "d2.example.com", "d3.example.com", "ordered.example.com",
+	"batch.example.com",
+	"strict.example.com", "rated.example.com", "timed.example.com"}
 
 // block stops the traffic of a node to an engine; bytes on their way arrive later, or never.
 func (w *World) block(of func(*life) *link, engine string) func() {
@@ -143,8 +183,19 @@ func (w *World) misfortune(lasts time.Duration) {
 		name  string
 	}
 	var now []running
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
-		time.Sleep(w.between(time.Second, 40*time.Second))
+	pace := []time.Duration{3 * time.Second, 12 * time.Second, 40 * time.Second}[w.intn(3)] // between faults, at most
+	kinds := faults
+	if w.machine != nil { // most of them end its only process
+		kinds, pace = machineFaults, max(pace, 12*time.Second)
+	}
+	end := time.Now().Add(lasts)
+	for k := range math.MaxInt {
+		if !time.Now().Before(end) {
+			break
+		}
+		w.reseed(k, 0) // so that a fault is the same one without others
+		f, length := kinds[w.intn(len(kinds))], w.between(100*time.Millisecond, max(2*pace, 45*time.Second))
+		time.Sleep(w.between(500*time.Millisecond, pace))
 		keep := now[:0]
 		for _, r := range now {
 			if time.Now().Before(r.until) {
@@ -155,19 +206,28 @@ func (w *World) misfortune(lasts time.Duration) {
 			r.end()
 		}
 		now = keep
-		if w.cfg.Quiet {
+		if w.cfg.Quiet || slices.Contains(w.cfg.Skip, k) {
 			continue
 		}
-		f := faults[w.intn(len(faults))]
+		w.reseed(k, 1)
 		w.mu.Lock()
 		w.faults++
 		w.mu.Unlock()
+		w.trace("fault %d: %s", k, f.name)
+		calm := func() {}
 		if f.repeats {
-			w.oracle.disturb()
+			calm = w.oracle.disturb()
 		}
-		if stop := f.begin(w); stop != nil {
-			now = append(now, running{time.Now().Add(w.between(100*time.Millisecond, 90*time.Second)), stop, f.name})
+		stop := f.begin(w)
+		if stop == nil {
+			calm()
+			continue
 		}
+		end := func() {
+			stop()
+			calm()
+		}
+		now = append(now, running{time.Now().Add(length), end, f.name})
 	}
 	for _, r := range now {
 		w.trace("end of %s", r.name)

@@ -16,19 +16,29 @@ import (
 type link struct {
 	w    *World
 	gate func() // returns when the node runs: bytes wait for a paused one; nil: it always does
+	step func() // called whenever the node sends or receives; nil: nobody counts that
 
 	mu      sync.Mutex
 	blocked bool
 	slow    time.Duration // more latency for each chunk
+	lag     time.Duration // more latency for records of the configuration
 	cut     bool
 	changed chan struct{} // closed when one of these changes
 	conns   []*conn       // of the node
+	resets  int
+	session context.Context // ends with the next reset
+	end     context.CancelFunc
 }
 
-var errCut = errors.New("the network of this node is gone")
+var (
+	errCut     = errors.New("the network of this node is gone")
+	errNotSent = errors.New("there is no connection")
+)
 
 func newLink(w *World, gate func()) *link {
-	return &link{w: w, gate: gate, changed: make(chan struct{})}
+	l := &link{w: w, gate: gate, changed: make(chan struct{})}
+	l.session, l.end = context.WithCancel(context.Background())
+	return l
 }
 
 // change applies f and wakes all who wait for the link.
@@ -38,6 +48,12 @@ func (l *link) change(f func()) {
 	close(l.changed)
 	l.changed = make(chan struct{})
 	l.mu.Unlock()
+}
+
+func (l *link) configurationLag() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lag
 }
 
 func (l *link) state() (blocked, cut bool, changed chan struct{}) {
@@ -51,6 +67,11 @@ func (l *link) reset() {
 	l.mu.Lock()
 	conns := l.conns
 	l.conns = nil
+	l.resets++
+	l.end()
+	l.session, l.end = context.WithCancel(context.Background())
+	close(l.changed)
+	l.changed = make(chan struct{})
 	l.mu.Unlock()
 	for _, c := range conns {
 		c.in.fail(errReset)
@@ -59,6 +80,93 @@ func (l *link) reset() {
 }
 
 var errReset = errors.New("connection reset")
+
+// pass waits while the process is paused.
+func (l *link) pass() {
+	if l.gate != nil {
+		l.gate()
+	}
+	if l.step != nil {
+		l.step()
+	}
+}
+
+// call makes a request and waits for its answer. After an error other than errNotSent it may have been made: a
+// connection that breaks loses the request or its answer. The context of do ends when nobody waits for the answer.
+func (l *link) call(ctx context.Context, do func(context.Context)) error {
+	l.pass()
+	l.mu.Lock()
+	blocked, cut, resets, session := l.blocked, l.cut, l.resets, l.session
+	l.mu.Unlock()
+	if cut { // a process that has ended sends nothing
+		return errCut
+	}
+	if err := l.travel(ctx, resets); err != nil {
+		if blocked && !errors.Is(err, errCut) {
+			return errors.Join(errNotSent, err)
+		}
+		if l.w.intn(2) == 0 { // the request had left
+			gone, cancel := context.WithCancel(context.Background())
+			cancel()
+			do(gone)
+		}
+		return err
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(session, cancel)()
+	do(waiting)
+	if err := l.travel(ctx, resets); err != nil {
+		return err
+	}
+	l.pass()
+	return nil
+}
+
+func (l *link) broken(cut bool) error {
+	if cut {
+		return errCut
+	}
+	return errReset
+}
+
+// travel returns when what is sent now arrives.
+func (l *link) travel(ctx context.Context, resets int) error {
+	arrives := time.Now().Add(l.w.latency())
+	l.mu.Lock()
+	arrives = arrives.Add(l.slow)
+	l.mu.Unlock()
+	for {
+		l.mu.Lock()
+		cut, broken, blocked, changed := l.cut, l.resets != resets, l.blocked, l.changed
+		l.mu.Unlock()
+		left := time.Until(arrives)
+		switch {
+		case cut || broken:
+			return l.broken(cut)
+		case !blocked && left <= 0:
+			return nil
+		}
+		var timer *time.Timer
+		var fires <-chan time.Time
+		if !blocked {
+			timer = time.NewTimer(left)
+			fires = timer.C
+		}
+		select {
+		case <-fires:
+		case <-changed:
+		case <-ctx.Done():
+			if timer != nil {
+				timer.Stop()
+			}
+			return ctx.Err()
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+}
 
 // dial returns the two ends of a new connection.
 func (l *link) dial(ctx context.Context) (ours, theirs net.Conn, err error) {
@@ -77,7 +185,7 @@ func (l *link) dial(ctx context.Context) (ours, theirs net.Conn, err error) {
 		}
 	}
 	up, down := newHalf(), newHalf()
-	a := &conn{link: l, in: down, out: up, gate: l.gate}
+	a := &conn{link: l, in: down, out: up, gate: l.pass}
 	b := &conn{link: l, in: up, out: down}
 	l.mu.Lock()
 	l.conns = append(l.conns, a)
@@ -155,6 +263,7 @@ type conn struct {
 	link    *link
 	in, out *half
 	gate    func()
+	before  func() // a write; nil: nothing
 
 	mu     sync.Mutex
 	until  time.Time // deadline of reads; zero: none
@@ -242,6 +351,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.link.mu.Unlock()
 	if cut {
 		return 0, errCut
+	}
+	if c.before != nil {
+		c.before()
 	}
 	if err := c.out.write(b, time.Now().Add(c.link.w.latency()+slow)); err != nil {
 		return 0, err

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the simulation: worlds of seeds, each in a process of its own, one for each core.
 #
-#   test/sim/run.sh FROM TO [flags]   the seeds from FROM to TO; a flag is one of: -nodes N, -minutes N, -quiet
+#   test/sim/run.sh FROM TO [flags]   the seeds from FROM to TO; a flag is one of: -nodes N, -minutes N, -quiet,
+#                                     -machine (one node without Kafka, on a disk in memory)
 #   test/sim/run.sh SEED -trace       one seed, with its trace; it is the same each time
 #
 # A world whose promises did not hold prints its trace below bin/sim and ends the run with an error. The program is
@@ -19,8 +20,10 @@ build() {
 	go test -tags sim -overlay "$out/_overlay/overlay.json" -vet=off -c -o "$out/relay-sim" ./test/sim
 }
 
-# one SEED [flags] runs one world. One processor and no collections: see overlay/main.go.
+# one SEED [flags] runs one world. One processor and no collections: see overlay/main.go. A world of half an hour takes 1
+# GB; the bound is for one that runs wild.
 one() {
+	ulimit -v 12000000
 	GOMAXPROCS=1 GOGC=off "$out/relay-sim" -test.run TestSeed -test.timeout 10m -seed "$@"
 }
 
@@ -43,7 +46,7 @@ if [[ ${2:-} =~ ^[0-9]+$ ]]; then
 	export out
 	lines=$(mktemp)
 	trap 'rm "$lines"' EXIT
-	seq "$1" "$2" | xargs -P "$(nproc)" -I{} bash -c 'world "$@"' - {} "${@:3}" | tee "$lines" || failed=1
+	seq "$1" "$2" | xargs -P "${RELAY_SIM_PROCESSES:-$(nproc)}" -I{} bash -c 'world "$@"' - {} "${@:3}" | tee "$lines" || failed=1
 	awk '/^seed [0-9]+: / { n++; f += $5; a += $7; r += $9; m += $11; s += $14 }
 		END { printf "sim: %d worlds, %d faults, %d accepted, %d requests, %.1f hours in %d s of a core\n", n, f, a, r, m / 60, s }' "$lines"
 	[ -z "${failed:-}" ]

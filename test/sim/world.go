@@ -9,6 +9,7 @@ package sim
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -26,7 +27,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -34,7 +34,6 @@ import (
 
 const (
 	baseURL      = "https://relay.test"
-	kafkaAddr    = "localhost:9092"
 	bootstrapKey = "rly_live_simulation_0123456789"
 )
 
@@ -44,6 +43,10 @@ type Config struct {
 	Nodes   int
 	Minutes int // with faults
 	Quiet   bool
+	Skip    []int     // numbers of faults that do not happen
+	Machine bool      // one node with its log on a disk, without Kafka
+	First   bool      // the program ends when a promise does not hold
+	Kfake   bool      // the client of Kafka speaks its protocol with kfake, instead of a model of both
 	Verbose io.Writer // gets the log of the nodes; nil: nobody does
 }
 
@@ -54,24 +57,33 @@ type World struct {
 	partitions int32
 	keyring    *seal.Keyring
 	log        *slog.Logger
-	brokers    *listener
-	kafka      *kfake.Cluster
+	kafka      kafka
+	machine    *machine // nil: the nodes share a Kafka
 	redis      *miniredis.Miniredis
 	redisDown  atomic.Bool
 	direct     *link // of the world itself, without faults
 	nodes      []*Node
 	store      *storeModel
 	oracle     *oracle
-	dests      map[string]*destination // by host
-	lives      sync.WaitGroup          // processes of nodes
-	calls      sync.WaitGroup          // requests to nodes
+	ledger     *ledger
+	calm       atomic.Bool    // the faults are over
+	quiet      atomic.Bool    // and all that they have held up has ended
+	strict     *endpoint      // with few attempts
+	lives      sync.WaitGroup // processes of nodes
+	calls      sync.WaitGroup // requests to nodes
 
-	mu     sync.Mutex // guards the fields below
-	rand   *rand.Rand
-	lines  []string
-	hash   hash.Hash
-	faults int
-	ending bool
+	mu        sync.Mutex // guards the fields below
+	rand      *rand.Rand
+	lines     []string
+	hash      hash.Hash
+	faults    int
+	made      int       // endpoints that are deleted again
+	skewing   int       // clocks that are wrong
+	skewEnded time.Time // when the last one was set right
+	ending    bool
+	dests     map[string]*destination // by host
+	running   map[string]int          // requests that nodes work on, by path
+	redisAt   time.Time               // up to when keys of Redis have expired
 }
 
 // Result is what came of a world.
@@ -87,12 +99,16 @@ type Result struct {
 
 // Run runs the world of a seed.
 func Run(t *testing.T, cfg Config) (result Result) {
+	if cfg.Machine {
+		enterDir(t)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w := &World{cfg: cfg, began: time.Now(), partitions: 4, hash: sha256.New(),
-			rand: rand.New(rand.NewPCG(cfg.Seed, 0x5eed)), dests: make(map[string]*destination)}
+			rand: rand.New(rand.NewPCG(cfg.Seed, 0x5eed)), dests: make(map[string]*destination),
+			running: make(map[string]int)}
 		w.log = slog.New(slog.DiscardHandler)
 		if cfg.Verbose != nil {
-			w.log = slog.New(slog.NewTextHandler(cfg.Verbose, &slog.HandlerOptions{Level: slog.LevelInfo}))
+			w.log = slog.New(slog.NewTextHandler(cfg.Verbose, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		}
 		result = w.run(t)
 	})
@@ -105,15 +121,22 @@ func (w *World) run(t *testing.T) Result {
 		t.Fatal(err)
 	}
 	w.direct = newLink(w, nil)
-	w.brokers = newListener(kafkaAddr)
-	w.kafka, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092),
-		kfake.ListenFn(func(string, string) (net.Listener, error) { return w.brokers, nil }))
-	if err != nil {
-		t.Fatal(err)
+	if w.cfg.Machine {
+		w.machine = newMachine(w)
+		w.kafka, w.cfg.Nodes = w.machine, 1
+	} else {
+		w.kafka = newBrokers(w)
 	}
-	defer w.kafka.Close()
-	w.redis = miniredis.NewMiniRedis()
-	w.redis.ClockTTL(true)
+	if w.cfg.Kfake {
+		if w.kafka, err = newKfake(w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !w.cfg.Kfake && !w.cfg.Machine {
+		w.ledger = newLedger(w)
+	}
+	defer w.kafka.close()
+	w.redis, w.redisAt = miniredis.NewMiniRedis(), time.Now()
 	w.redis.Seed(int(w.cfg.Seed))
 	first, err := w.redis.Dial() // starts it without a listener
 	if err != nil {
@@ -121,14 +144,13 @@ func (w *World) run(t *testing.T) Result {
 	}
 	first.Close()
 	defer w.redis.Close()
-	if _, err := stream.Migrate(t.Context(), w.stream(), w.partitions, 1); err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	w.oracle = newOracle(w)
 	w.store = newStoreModel(w)
 	var reading sync.WaitGroup
-	reading.Go(func() { w.store.run(ctx) })
+	if w.machine == nil {
+		reading.Go(func() { w.store.run(ctx) })
+	}
 	for i := range w.cfg.Nodes {
 		n := &Node{w: w, name: string(rune('a' + i))}
 		w.nodes = append(w.nodes, n)
@@ -150,10 +172,7 @@ func (w *World) run(t *testing.T) Result {
 }
 
 // stream is how the world itself reaches the log.
-func (w *World) stream() stream.Config {
-	return stream.Config{Brokers: []string{kafkaAddr}, Prefix: "relay.", Log: w.log,
-		DialFunc: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.brokers.connect(ctx, w.direct) }}
-}
+func (w *World) stream() stream.Config { return w.kafka.config(w.direct, "world", time.Now) }
 
 var errRedisDown = errors.New("connection refused")
 
@@ -166,7 +185,24 @@ func (w *World) dialRedis(ctx context.Context, over *link) (net.Conn, error) {
 		return nil, err
 	}
 	w.redis.Server().ServeConn(theirs)
+	ours.(*conn).before = w.expireKeys
 	return ours, nil
+}
+
+// expiry is how late keys of Redis expire: with its own clock it looks at all of them before each command.
+const expiry = 20 * time.Millisecond
+
+// expireKeys is called before a command.
+func (w *World) expireKeys() {
+	w.mu.Lock()
+	passed := time.Since(w.redisAt)
+	if passed >= expiry {
+		w.redisAt = time.Now()
+	}
+	w.mu.Unlock()
+	if passed >= expiry {
+		w.redis.FastForward(passed)
+	}
 }
 
 // trace adds a line to the trace, which the same seed gives again.
@@ -183,6 +219,13 @@ func (w *World) intn(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rand.IntN(n)
+}
+
+// reseed lets what is random from now on follow from the number of a fault.
+func (w *World) reseed(fault, part int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rand = rand.New(rand.NewPCG(w.cfg.Seed, uint64(2*fault+part+1)<<16))
 }
 
 func (w *World) latency() time.Duration {
@@ -209,7 +252,11 @@ func (w *World) crashed(n *Node, l *life, err error) {
 	}
 	n.life = nil
 	n.mu.Unlock()
-	time.Sleep(2 * time.Second)
+	again := 2 * time.Second
+	if n.lives > 300 { // it may never start; GOGC is off
+		again = 10 * time.Minute
+	}
+	time.Sleep(again)
 	n.Start()
 }
 
@@ -229,8 +276,21 @@ const (
 	refuses
 	hangs
 	answersLate // it accepts, and answers after the time-out
+	refusesSome // it refuses some events, and requests with one of them
 	modes
 )
+
+// askToWait returns the header of an answer.
+func (w *World) askToWait(t *target, sent []sentEvent, status int) http.Header {
+	header := http.Header{}
+	if status == http.StatusTooManyRequests {
+		header.Set("Retry-After", "30")
+		for _, e := range sent {
+			w.oracle.asked(t, e, 30*time.Second)
+		}
+	}
+	return header
+}
 
 // deliver is what a request to a destination comes to.
 func (w *World) deliver(l *life, r *http.Request) (*http.Response, error) {
@@ -238,9 +298,17 @@ func (w *World) deliver(l *life, r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := w.dests[r.URL.Host]
-	if d == nil {
-		return nil, fmt.Errorf("no such host %s", r.URL.Host)
+	d, t := w.dest(r.URL.Host), w.oracle.host(r.URL.Host)
+	sent := eventsOf(r.Header.Get("Webhook-Id"), body)
+	for i := range sent {
+		sent[i].parse(r.Header.Get("Relay-Attempt"), r.Header.Get("Relay-Trigger"))
+		w.oracle.begins(l, t, sent[i].ID)
+		w.oracle.attempted(t, sent[i])
+	}
+	record := func(status int) {
+		for _, e := range sent {
+			w.oracle.attempt(l, t, e.ID, e.Body, status)
+		}
 	}
 	pause := func(p time.Duration) error {
 		select {
@@ -259,12 +327,11 @@ func (w *World) deliver(l *life, r *http.Request) (*http.Response, error) {
 	d.mu.Lock()
 	down, mode, status := time.Now().Before(d.down), d.mode, d.status
 	d.mu.Unlock()
-	event := r.Header.Get("Webhook-Id")
 	if down && mode == refuses {
 		return nil, errRefused
 	}
 	if down && mode == hangs {
-		w.oracle.attempt(l, d.host, event, body, 0)
+		record(0)
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
@@ -274,19 +341,64 @@ func (w *World) deliver(l *life, r *http.Request) (*http.Response, error) {
 	if down && mode == answersLate {
 		status = http.StatusOK
 	}
-	w.oracle.attempt(l, d.host, event, body, status)
+	if down && mode == refusesSome {
+		status = http.StatusOK
+		if slices.ContainsFunc(sent, func(e sentEvent) bool { return e.refused() }) {
+			status = http.StatusUnprocessableEntity
+		}
+	}
+	header := w.askToWait(t, sent, status)
+	record(status)
 	took := w.latency()
 	if w.intn(20) == 0 {
 		took = w.between(time.Millisecond, 3*time.Second)
 	}
 	if down && mode == answersLate {
 		took = 10 * time.Minute
+		for _, e := range sent {
+			w.oracle.answersLate(t, e.ID)
+		}
 	}
 	if err := pause(took); err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("")),
+	return &http.Response{StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader("")),
 		Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
+}
+
+// set lets a destination fail until a time.
+func (d *destination) set(until time.Time, mode, status int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down, d.mode, d.status = until, mode, status
+}
+
+// dest returns the destination of a host.
+func (w *World) dest(host string) *destination {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.dests[host] == nil {
+		w.dests[host] = &destination{host: host}
+	}
+	return w.dests[host]
+}
+
+// sentEvent is an event in a request.
+type sentEvent struct {
+	ID       string            `json:"id"`
+	Body     json.RawMessage   `json:"body"`
+	Attempt  int               `json:"attempt"`
+	Headers  map[string]string `json:"headers"`
+	isReplay bool              // or a delivery of a recovery job
+	isJob    bool
+}
+
+// eventsOf returns the events of a request: of a batch, or the one that the header names.
+func eventsOf(webhookID string, body []byte) []sentEvent {
+	if all := []sentEvent(nil); len(body) > 0 && body[0] == '[' && json.Unmarshal(body, &all) == nil {
+		return all
+	}
+	return []sentEvent{{ID: webhookID, Body: body}}
 }
 
 // alive are the nodes that run.
