@@ -4,8 +4,8 @@
 //
 // A request calls Begin, stores the event, and calls Finish. A claim whose event is in doubt, after a crash in between
 // or while the log does not answer, is held for the whole window. Begin checks for a claim older than StaleAfter if
-// its event is stored. If it is not after TakeOverAfter, a repeat stores the event under the same id. So a key never
-// names two events, even if the record of the first request arrives late.
+// its event is stored. If it is not after TakeOverAfter, or if the process that was storing it ended, a repeat stores
+// the event under the same id. So a key never names two events, even if the record of the first request arrives late.
 package claim
 
 import (
@@ -43,6 +43,8 @@ type Claim struct {
 	State State
 	Event id.ID
 	Note  string
+	// Orphaned means that the claim is pending and the process of its request ended: a repeat need not wait for it.
+	Orphaned bool
 }
 
 // Kept is a claim in a Store whose event is stored.
@@ -68,6 +70,9 @@ const (
 	// TakeOverAfter is the age of a pending claim at which a repeat may store its event: longer than any request takes to
 	// store it, and shorter than the time to most senders' next attempt.
 	TakeOverAfter = 30 * time.Second
+	// TakeOverNote is the note of the claim of a request that stores the event of an earlier one. It ends with its
+	// process.
+	TakeOverNote = "take over"
 	// lookupTimeout limits this check.
 	lookupTimeout = 2 * time.Second
 )
@@ -125,6 +130,9 @@ func (c *Claims) Begin(ctx context.Context, r *Request) (held Claim) {
 			return true
 		}
 		age := c.Now().Sub(held.Event.Time())
+		if held.Orphaned {
+			age = c.takeOverAfter()
+		}
 		if isSearched || age < StaleAfter {
 			return false
 		}
@@ -136,7 +144,7 @@ func (c *Claims) Begin(ctx context.Context, r *Request) (held Claim) {
 			// If this fails, the next request looks for the event again.
 			_ = c.Store.MarkStored(lasting, r.Key, held.Event, held.Note, r.Window)
 		case err == nil && age >= c.takeOverAfter() && c.takesOver(lasting, r):
-			held.State, held.Note = New, r.Note
+			held.State, held.Note, held.Orphaned = New, r.Note, false
 			r.own, r.Event = r.Event, held.Event
 		}
 		return held.State != Pending
@@ -146,7 +154,7 @@ func (c *Claims) Begin(ctx context.Context, r *Request) (held Claim) {
 
 // takesOver reports whether the caller may store the event of an earlier request: one caller at a time.
 func (c *Claims) takesOver(ctx context.Context, r *Request) bool {
-	return c.Store.Claim(ctx, r.takeOverKey(), r.Event, "", c.takeOverAfter()).State == New
+	return c.Store.Claim(ctx, r.takeOverKey(), r.Event, TakeOverNote, c.takeOverAfter()).State == New
 }
 
 func (c *Claims) takeOverAfter() time.Duration { return cmp.Or(c.TakeOver, TakeOverAfter) }

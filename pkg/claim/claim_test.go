@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,6 +83,9 @@ func TestBegin(t *testing.T) {
 		"take over":               {states: "D", room: 1, takeOver: claim.New, want: claim.New, lookups: 1},
 		"another takes over": {states: "Ds", room: wide, takeOver: claim.Pending, want: claim.Stored, waits: briefly,
 			lookups: 1},
+		"the process of the first ended": {states: "X", room: 1, takeOver: claim.New, want: claim.New, lookups: 1},
+		"another repeat was faster": {states: "Xs", room: wide, takeOver: claim.Pending, want: claim.Stored, waits: briefly,
+			lookups: 1},
 		"no take-over without look-up": {states: "D", room: 1, takeOver: claim.New, away: true, want: claim.Pending,
 			lookups: 1},
 		"the node of the first failed": {states: "P", room: 1, isStored: true, want: claim.Stored, lookups: 1},
@@ -98,6 +102,7 @@ func TestBegin(t *testing.T) {
 					'P': {State: claim.Pending, Event: old, Note: "mine"}, 'o': {State: claim.Pending, Event: fresh, Note: "other"},
 					's': {State: claim.Stored, Event: fresh, Note: "mine"}, 'u': {},
 					'D': {State: claim.Pending, Event: dead, Note: "mine"},
+					'X': {State: claim.Pending, Event: old, Note: "mine", Orphaned: true},
 				}
 				s := &script{takeOver: x.takeOver}
 				for _, state := range x.states {
@@ -124,8 +129,9 @@ func TestBegin(t *testing.T) {
 					Differs: func(note string) bool { return note != "mine" },
 				}
 				got := c.Begin(ctx, r)
-				tookOver := r.Event == dead
-				if tookOver != (x.states == "D" && !x.away) || got.State == claim.New && got.Event != r.Event {
+				tookOver := r.Event != fresh
+				if tookOver != (strings.ContainsAny(x.states, "DX") && x.want == claim.New) ||
+					got.State == claim.New && got.Event != r.Event {
 					t.Errorf("stores %s", r.Event)
 				}
 				if got.State != x.want || lookups != x.lookups || c.Room.Used() != 0 {

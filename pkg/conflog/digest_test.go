@@ -2,6 +2,7 @@ package conflog
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -179,6 +181,33 @@ func TestAggregatorIsReplaced(t *testing.T) {
 				t.Errorf("thawed, the node knows %+v", n.Nodes())
 			}
 		}
+	})
+}
+
+// slowOffsets takes a second for each question for the end of a topic.
+type slowOffsets struct{ net.Conn }
+
+func (c slowOffsets) Write(b []byte) (int, error) {
+	if len(b) > 6 && binary.BigEndian.Uint16(b[4:]) == uint16(kmsg.ListOffsets) {
+		time.Sleep(time.Second)
+	}
+	return c.Conn.Write(b)
+}
+
+// TestSlowNodeKnowsTheOthers: the aggregator answers the first heartbeat of a node with all nodes, once. A node that
+// learns slowly from where on to read reads that answer too.
+func TestSlowNodeKnowsTheOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, conf stream.Config) {
+		node(t, conf, Config{Node: "a"})
+		time.Sleep(3 * time.Second)
+		slow := conf
+		slow.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := conf.DialFunc(ctx, network, address)
+			return slowOffsets{c}, err
+		}
+		b := node(t, slow, Config{Node: "b"})
+		time.Sleep(10 * time.Second)
+		must.Equal(t, len(b.Nodes()), 2, "nodes %+v", b.Nodes())
 	})
 }
 

@@ -27,13 +27,13 @@ type heartbeat struct {
 	Level      int       `json:"level"`   // the newest level that the program supports
 }
 
-// lease decides until when this node may accept API keys.
+// lease decides until when this node may accept API keys and deliver.
 //
 // A cycle starts at time t. First a heartbeat is acknowledged, then the end of the log is requested. When this node has
 // applied everything before that end, the cycle is confirmed and the lease runs for 5 s from t. So while a node holds a
 // lease, the others received a heartbeat from it within the last 5 s, and it has applied everything that was
 // acknowledged before t. A writer that waits for all nodes with recent heartbeats, or for 5.5 s, therefore knows that
-// no node accepts a key that it has revoked.
+// no node accepts a key that it has revoked, or delivers to a destination that it has paused.
 type lease struct {
 	confirmedFrom atomic.Pointer[time.Time] // start of the newest confirmed cycle; every authentication reads it
 
@@ -93,12 +93,38 @@ func (l *Log) Lease() (age time.Duration, ok bool) {
 	return age, age < l.timing.Lease
 }
 
+// AwaitLease waits until this node holds the lease: then it knows all changes that were answered before the call. It
+// fails when Run has ended.
+func (l *Log) AwaitLease(ctx context.Context) error {
+	held := func() bool { _, ok := l.Lease(); return ok }
+	if held() {
+		return nil
+	}
+	ended := false
+	err := l.changed.await(ctx, func() bool {
+		select {
+		case <-l.stopped:
+			ended = true
+		default:
+		}
+		return ended || held()
+	})
+	if err == nil && ended {
+		err = fmt.Errorf("%w: this node is stopping", ErrUnavailable)
+	}
+	return err
+}
+
 // membership sends and reads heartbeats.
 type membership struct{ *Log }
 
 // sendHeartbeats runs lease cycles until ctx ends: every 500 ms, and soon after each applied record. Then it announces
 // that this node leaves, so that no writer waits for it.
 func (l membership) sendHeartbeats(ctx context.Context) error {
+	select { // the answer to the first heartbeat names all nodes
+	case <-l.followsNodes:
+	case <-ctx.Done():
+	}
 	tick := time.NewTicker(l.timing.HeartbeatInterval)
 	defer tick.Stop()
 	healthy := true
@@ -224,6 +250,7 @@ func (l membership) followHeartbeats(ctx context.Context) error {
 	if err != nil {
 		return nil // ctx ended
 	}
+	close(l.followsNodes)
 	return l.follow(ctx, nodes, func() int64 { return from }, func(r *stream.Record) error {
 		from = r.Offset + 1
 		h, other, ok := l.decodeHeartbeat(stream.Nodes, r)

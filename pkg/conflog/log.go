@@ -89,6 +89,7 @@ type Log struct {
 	lease         lease
 	owner         atomic.Bool
 	heartbeatNow  chan struct{} // asks for a heartbeat at once; capacity 1
+	followsNodes  chan struct{} // closed when it is known from where on the topic nodes is read
 }
 
 // New validates cfg and deps. It starts nothing and opens no connection.
@@ -107,7 +108,7 @@ func New(cfg Config, deps Deps) (*Log, error) {
 		chunkSize: chunkBytes, bootID: id.Random("boot_"), warned: make(map[string]*atomic.Int64),
 		changedByKind: make([]signal, len(ks.infos)), entityLocks: newEntityLocks(),
 		ready: make(chan struct{}), stopped: make(chan struct{}),
-		heartbeatNow: make(chan struct{}, 1),
+		heartbeatNow: make(chan struct{}, 1), followsNodes: make(chan struct{}),
 	}
 	for _, topic := range stream.AuthenticatedTopics() {
 		l.warned[topic] = new(atomic.Int64)
@@ -122,7 +123,10 @@ func New(cfg Config, deps Deps) (*Log, error) {
 // of the program wrote them, or no master key opens the secret of the log. Writes work only while it runs. Call it
 // once.
 func (l *Log) Run(ctx context.Context) error {
-	defer close(l.stopped)
+	defer func() {
+		close(l.stopped)
+		l.changed.fire() // for those that wait for the lease
+	}()
 	var err error
 	if l.producer, err = stream.NewProducer(l.stream, "control"); err != nil {
 		return err
@@ -179,7 +183,7 @@ func (l *Log) becomeReady(ctx context.Context) error {
 			return nil // ctx ended
 		}
 	}
-	if err := l.changed.await(ctx, func() bool { _, ok := l.Lease(); return ok }); err != nil {
+	if err := l.AwaitLease(ctx); err != nil {
 		return nil // ctx ended
 	}
 	limited, cancel := context.WithTimeout(ctx, l.timing.RequestTimeout)

@@ -25,10 +25,9 @@ func (c Config) NewBus() *Bus {
 	return &Bus{client}
 }
 
-// Publish sends a message and returns whether a node listens to the channel.
-func (b *Bus) Publish(ctx context.Context, channel string, message []byte) (heard bool, err error) {
-	n, err := b.client.Publish(ctx, channel, message).Result()
-	return n > 0, err
+// Publish sends a message and returns how many nodes listen to the channel.
+func (b *Bus) Publish(ctx context.Context, channel string, message []byte) (listeners int64, err error) {
+	return b.client.Publish(ctx, channel, message).Result()
 }
 
 // Listen calls handle with each message of the channels, until ctx ends. They are asked for again after a value of

@@ -304,7 +304,7 @@ func useBus(t *testing.T, url string) {
 	heard := func(channel, message string, want bool) {
 		t.Helper()
 		kit.WaitFor(t, "the channel "+channel, func() bool {
-			return must.Get(sender.Publish(t.Context(), channel, []byte(message)))(t) == want
+			return must.Get(sender.Publish(t.Context(), channel, []byte(message)))(t) > 0 == want
 		})
 	}
 	large := strings.Repeat("x", 3<<20)

@@ -40,7 +40,7 @@ const (
 
 // Bus carries messages between nodes: those that listen to a channel get what is published there.
 type Bus interface {
-	Publish(ctx context.Context, channel string, message []byte) (heard bool, err error)
+	Publish(ctx context.Context, channel string, message []byte) (listeners int64, err error)
 	Listen(ctx context.Context, channels func() []string, changed <-chan struct{}, handle func(string, []byte))
 }
 
@@ -52,7 +52,7 @@ type Router struct {
 	changed chan struct{}
 
 	mu      sync.Mutex // guards the fields below
-	pending map[string]chan message
+	pending map[string]*question
 	running map[string]context.CancelFunc // requests of other nodes
 }
 
@@ -64,10 +64,20 @@ type RouterDeps struct {
 	Key   func(context.Context) ([32]byte, error) // the same on all nodes
 }
 
+// question is a request to other nodes that waits for its answer, or for those of all who have heard it.
+type question struct {
+	answers chan message
+	all     bool
+}
+
+// maxOwners is how many nodes may take themselves for the owner of a partition at once: the last one has just got it,
+// and others do not know yet that they have lost it.
+const maxOwners = 8
+
 // NewRouter makes a router.
 func NewRouter(deps RouterDeps) *Router {
 	return &Router{deps: deps, self: "pull:node:" + rand.Text(), changed: make(chan struct{}, 1),
-		pending: make(map[string]chan message), running: make(map[string]context.CancelFunc)}
+		pending: make(map[string]*question), running: make(map[string]context.CancelFunc)}
 }
 
 // message is a request to another node, or its answer.
@@ -105,7 +115,8 @@ func (r *Router) Pull(ctx context.Context, partitions []int32, request Request) 
 }
 
 // Acknowledge asks the owner of each attempt. Attempts whose owner cannot be asked are ErrUnavailable for all: the
-// acknowledgement may be repeated.
+// acknowledgement may be repeated. A lease is unknown if all say so who take themselves for the owner: while a
+// partition goes to another node, the earlier one may have recorded what the new one has not seen.
 func (r *Router) Acknowledge(ctx context.Context, request Request) ([]State, error) {
 	states := make([]State, len(request.Attempts))
 	places := make(map[int32][]int)
@@ -159,12 +170,16 @@ func (r *Router) call(ctx context.Context, partition int32, m message) (Answer, 
 	ctx, cancel := context.WithTimeout(ctx, m.Request.Wait+answerTime)
 	defer cancel()
 	for {
+		var own Answer
 		if r.owns(partition) {
-			return r.answer(ctx, m)
+			var err error
+			if own, err = r.answer(ctx, m); err != nil || !slices.Contains(own.States, Unknown) || r.deps.Bus == nil {
+				return own, err
+			}
 		}
-		answer, heard, err := r.ask(ctx, partition, m)
+		answer, heard, err := r.ask(ctx, partition, m, own)
 		switch {
-		case heard:
+		case heard, err == nil && len(own.States) > 0:
 			return answer, err
 		case r.deps.Bus == nil && r.deps.Local == nil, err != nil:
 			return Answer{}, errors.Join(ErrUnavailable, err)
@@ -190,15 +205,15 @@ func (r *Router) answer(ctx context.Context, m message) (a Answer, err error) {
 	return a, err
 }
 
-// ask asks the owner of a partition. heard is false if there is none now.
-func (r *Router) ask(ctx context.Context, partition int32, m message) (a Answer, heard bool, err error) {
+// ask asks the owner of a partition. heard is false if there is none now. An answer of this node is added to.
+func (r *Router) ask(ctx context.Context, partition int32, m message, a Answer) (_ Answer, heard bool, err error) {
 	if r.deps.Bus == nil {
 		return a, false, nil
 	}
 	m.Number, m.From = rand.Text(), r.self
-	answers := make(chan message, 1)
+	q := &question{answers: make(chan message, maxOwners), all: m.Op == opAcknowledge}
 	r.mu.Lock()
-	r.pending[m.Number] = answers
+	r.pending[m.Number] = q
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
@@ -206,28 +221,56 @@ func (r *Router) ask(ctx context.Context, partition int32, m message) (a Answer,
 		delete(r.pending, m.Number)
 	}()
 	channel := channelOf(partition)
-	if heard, err = r.send(ctx, channel, m); err != nil || !heard {
+	listeners, err := r.send(ctx, channel, m)
+	if err != nil || listeners == 0 {
 		return a, false, err
 	}
-	select {
-	case got := <-answers:
-		for _, known := range sentErrors {
-			if got.Error == known.Error() {
-				return a, true, known
-			}
-		}
-		if got.Error != "" {
-			err = fmt.Errorf("%w: %s", ErrUnavailable, got.Error)
-		}
-		return got.Answer, true, err
-	case <-ctx.Done():
-		if m.Op == opPull {
-			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_, _ = r.send(late, channel, message{Op: opCancel, Number: m.Number}) // else its leases end by their time
-		}
-		return a, true, ErrUnavailable
+	if !q.all {
+		listeners = 1
 	}
+	for range listeners {
+		select {
+		case got := <-q.answers:
+			if err := got.failure(); err != nil {
+				return a, true, err
+			}
+			a = a.add(got.Answer)
+			if q.all && !slices.Contains(a.States, Unknown) {
+				return a, true, nil
+			}
+		case <-ctx.Done():
+			if m.Op == opPull {
+				late, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+				defer cancel()
+				_, _ = r.send(late, channel, message{Op: opCancel, Number: m.Number}) // else its leases end by their time
+			}
+			return a, true, ErrUnavailable
+		}
+	}
+	return a, true, nil
+}
+
+// failure is the error of an answer.
+func (m *message) failure() error {
+	for _, known := range sentErrors {
+		if m.Error == known.Error() {
+			return known
+		}
+	}
+	if m.Error != "" {
+		return fmt.Errorf("%w: %s", ErrUnavailable, m.Error)
+	}
+	return nil
+}
+
+// add takes the states of another answer where this one has none, or knows no lease.
+func (a Answer) add(other Answer) Answer {
+	for i, state := range a.States {
+		if i < len(other.States) && other.States[i] == Unknown {
+			other.States[i] = state
+		}
+	}
+	return other
 }
 
 // Changed tells that this node has other partitions. It does not wait.
@@ -285,12 +328,18 @@ func (r *Router) deliver(m message) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	waiting := r.pending[m.Number]
-	if waiting != nil {
-		delete(r.pending, m.Number)
-		waiting <- m
+	q := r.pending[m.Number]
+	if q == nil {
+		return false
 	}
-	return waiting != nil
+	if !q.all {
+		delete(r.pending, m.Number)
+	}
+	select {
+	case q.answers <- m:
+	default: // more than maxOwners
+	}
+	return true
 }
 
 // leasesOf is the request to take the events of an answer back.
@@ -312,7 +361,7 @@ func (r *Router) serve(ctx context.Context, m message) {
 	if err != nil {
 		reply.Error = err.Error()
 	}
-	if heard, err := r.send(ctx, m.From, reply); (!heard || err != nil) && len(a.Events) > 0 {
+	if listeners, err := r.send(ctx, m.From, reply); (listeners == 0 || err != nil) && len(a.Events) > 0 {
 		r.deps.Local.TakeBack(leasesOf(m.Request, a))
 	}
 }
@@ -327,14 +376,14 @@ func (r *Router) channels() []string {
 	return all
 }
 
-func (r *Router) send(ctx context.Context, channel string, m message) (heard bool, err error) {
+func (r *Router) send(ctx context.Context, channel string, m message) (listeners int64, err error) {
 	text, err := json.Marshal(m)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	sealer, err := r.cipher(ctx)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	return r.deps.Bus.Publish(ctx, channel, sealer.Seal(nil, nil, text, []byte(channel)))
 }

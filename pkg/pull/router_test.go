@@ -27,7 +27,7 @@ type listener struct {
 	handle   func(string, []byte)
 }
 
-func (b *memoryBus) Publish(_ context.Context, channel string, message []byte) (heard bool, err error) {
+func (b *memoryBus) Publish(_ context.Context, channel string, message []byte) (listeners int64, err error) {
 	b.mu.Lock()
 	b.passed = append(b.passed, message)
 	nodes := slices.Clone(b.nodes)
@@ -35,10 +35,10 @@ func (b *memoryBus) Publish(_ context.Context, channel string, message []byte) (
 	for _, n := range nodes {
 		if slices.Contains(n.channels(), channel) {
 			n.handle(channel, message)
-			heard = true
+			listeners++
 		}
 	}
-	return heard, nil
+	return listeners, nil
 }
 
 func (b *memoryBus) Listen(
@@ -58,6 +58,8 @@ type owner struct {
 	cancelled chan struct{}
 	asked     []Request
 	back      []id.ID
+	state     State // of all acknowledgements
+	also      bool  // it takes itself for the owner of partition 1
 }
 
 func (o *owner) Pull(ctx context.Context, r Request) ([]Event, error) {
@@ -78,6 +80,10 @@ func (o *owner) Acknowledge(_ context.Context, r Request) ([]State, error) {
 	o.asked = append(o.asked, r)
 	states := make([]State, len(r.Attempts))
 	for i := range states {
+		if o.state != "" {
+			states[i] = o.state
+			continue
+		}
 		states[i] = State(r.Attempts[i].Text("on " + r.Destination + " "))
 	}
 	return states, nil
@@ -95,7 +101,12 @@ func routers(t *testing.T, bus Bus, owners ...*owner) (all []*Router) {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() { cancel(); running.Wait() })
 	for i, o := range owners {
-		r := NewRouter(RouterDeps{Local: o, Owned: func() []int32 { return []int32{int32(i)} }, Bus: bus,
+		r := NewRouter(RouterDeps{Local: o, Owned: func() []int32 {
+			if o.also {
+				return []int32{int32(i), 1}
+			}
+			return []int32{int32(i)}
+		}, Bus: bus,
 			Key: func(context.Context) ([32]byte, error) { return [32]byte{1}, nil }})
 		running.Go(func() { _ = r.Run(ctx) })
 		all = append(all, r)
@@ -141,6 +152,22 @@ func TestRouterAsksTheOwner(t *testing.T) {
 			t.Errorf("the refusal of the other node is %v", err)
 		}
 	})
+}
+
+// While a partition goes to another node both take themselves for its owner. A lease that one of them has is not
+// unknown.
+func TestRouterAsksTheEarlierOwner(t *testing.T) {
+	for _, known := range []int{0, 1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			owners := []*owner{{also: true, state: Unknown}, {state: Unknown}, {also: true, state: Unknown}}
+			owners[known].state = Acknowledged
+			for i, node := range routers(t, &memoryBus{}, owners...) {
+				r := Request{Destination: "d", Attempts: []id.ID{attemptOf(t, 1)}}
+				states := must.Get(node.Acknowledge(t.Context(), r))(t)
+				is.Equal(t, states[0], Acknowledged, "asked %d, known to %d", i, known)
+			}
+		})
+	}
 }
 
 // An endpoint that was moved has events in several partitions: they are asked in turn, until one has some.

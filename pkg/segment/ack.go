@@ -111,8 +111,7 @@ func (l *Log) sync(partitions []*Partition, durable bool) error {
 		err = group.Wait()
 	}
 	if err != nil {
-		l.fail(err)
-		return l.err()
+		return err
 	}
 	if l.cfg.Synced != nil {
 		l.cfg.Synced(durable, len(partitions), time.Since(began))

@@ -315,7 +315,7 @@ func TestMissingRangesSurviveARewrite(t *testing.T) {
 	cfg.SkipMissing = true
 	l := start(t, cfg, osFiles())
 	must.Do(t, l.Trim(map[Key]int64{key: 7}))
-	l.state.max = 0 // as after 8 MiB of commits
+	l.cfg.StateBytes = 0 // as after 8 MiB of commits
 	must.Do(t, l.Commit(t.Context(), "g", map[Key]Commit{key: {Offset: 8}}))
 	must.Do(t, l.stop())
 	cfg.SkipMissing = false

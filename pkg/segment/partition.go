@@ -32,7 +32,7 @@ type Partition struct {
 	synced atomic.Int64 // offset below which all is on disk
 
 	syncing sync.Mutex // held while file is synced or replaced
-	file    *os.File   // the newest segment; nil before the first record. Only who writes replaces it.
+	file    File       // the newest segment; nil before the first record. Only who writes replaces it.
 
 	mu       sync.Mutex // guards the fields below
 	start    int64      // first offset that can be read
@@ -146,7 +146,7 @@ func (p *Partition) write(b *block, at *segment) (*segment, error) {
 		return at, err
 	}
 	if p.torn {
-		if err := p.log.files.truncate(p.file, at.size); err != nil {
+		if err := p.cut(at.size); err != nil {
 			return at, fmt.Errorf("cut off a failed write: %w", err)
 		}
 		p.torn = false
@@ -158,8 +158,8 @@ func (p *Partition) write(b *block, at *segment) (*segment, error) {
 		}
 		at = next
 	}
-	if err := p.log.files.write(p.file, b.data, at.size); err != nil {
-		if p.torn = p.log.files.truncate(p.file, at.size) != nil; p.torn {
+	if _, err := p.file.WriteAt(b.data, at.size); err != nil {
+		if p.torn = p.cut(at.size) != nil; p.torn {
 			err = fmt.Errorf("%w: %w", ErrTorn, err)
 		}
 		return at, fmt.Errorf("write %s: %w", p.name(at.base), err)
@@ -167,25 +167,39 @@ func (p *Partition) write(b *block, at *segment) (*segment, error) {
 	return at, nil
 }
 
+// cut cuts the newest segment off behind its last record, on disk too: after a power cut a failed write must not come
+// back, and only the newest segment may have a torn end.
+func (p *Partition) cut(size int64) error {
+	p.syncing.Lock()
+	defer p.syncing.Unlock()
+	if err := p.file.Truncate(size); err != nil {
+		return err
+	}
+	if err := p.file.Sync(); err != nil {
+		p.log.fail(err)
+		return p.log.err()
+	}
+	return nil
+}
+
 // roll begins a new segment. All earlier ones are complete and on disk.
 func (p *Partition) roll(base int64) (*segment, error) {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
-	files := p.log.files
 	if p.file != nil && p.synced.Load() < p.end.Load() { // without Fsync too: recover relies on it
-		if err := files.sync(p.file); err != nil {
+		if err := p.file.Sync(); err != nil {
 			p.log.fail(err)
 			return nil, p.log.err()
 		}
 		p.synced.Store(p.end.Load())
 	}
-	path := p.log.path(p.name(base))
-	f, err := files.create(path)
+	path, disk := p.log.path(p.name(base)), p.log.disk
+	f, err := disk.Open(path, createFlag)
 	if err != nil {
 		return nil, err
 	}
-	if err := files.syncDir(p.log.cfg.Dir); err != nil {
-		return nil, errors.Join(err, f.Close(), files.remove(path))
+	if err := disk.SyncDir(p.log.cfg.Dir); err != nil {
+		return nil, errors.Join(err, f.Close(), disk.Remove(path))
 	}
 	if p.file != nil {
 		_ = p.file.Close() // what it has is on disk
@@ -228,16 +242,17 @@ func (s *segment) add(offset, at, maxTime int64) {
 	last.maxTime, s.maxTime = max(last.maxTime, maxTime), max(s.maxTime, maxTime)
 }
 
-// sync syncs what is written.
+// sync syncs what is written. An error is final at once: others must not sync the same file again.
 func (p *Partition) sync() error {
 	p.syncing.Lock()
 	defer p.syncing.Unlock()
 	end := p.end.Load()
-	if p.synced.Load() >= end {
-		return nil
-	}
-	if err := p.log.files.sync(p.file); err != nil {
+	if err := p.log.err(); err != nil || p.synced.Load() >= end {
 		return err
+	}
+	if err := p.file.Sync(); err != nil {
+		p.log.fail(err)
+		return p.log.err()
 	}
 	p.synced.Store(end)
 	return nil
@@ -264,6 +279,14 @@ func (p *Partition) End() int64 {
 		end = max(p.missing[i].From, p.Start()) // who reads up to the end would wait for what is missing
 	}
 	return end
+}
+
+// AcknowledgedEnd returns the offset below which all records are as safe as acknowledged ones.
+func (p *Partition) AcknowledgedEnd() int64 {
+	if p.acks.syncs {
+		return min(p.End(), p.synced.Load())
+	}
+	return p.End()
 }
 
 // Next returns the offset of the next record. It is not End while the last records are missing.
@@ -332,7 +355,7 @@ func (p *Partition) trim(before int64) (int64, error) {
 func (p *Partition) removeTrimmedLocked() error {
 	for len(p.segments) > 1 && p.segments[1].base <= p.start {
 		path := p.log.path(p.name(p.segments[0].base))
-		if err := p.log.files.remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := p.log.disk.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		p.segments = p.segments[1:]

@@ -109,7 +109,7 @@ func (r *reading) add(b []byte) (used int) {
 
 // readFile reads records of a segment from a place on.
 func (p *Partition) readFile(seg segment, at int64, r reading) ([]Frame, error) {
-	f, err := os.Open(p.log.path(p.name(seg.base)))
+	f, err := p.log.disk.Open(p.log.path(p.name(seg.base)), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r.dst, ErrOutOfRange // it was trimmed meanwhile
 	}
@@ -133,7 +133,7 @@ func (p *Partition) readFile(seg segment, at int64, r reading) ([]Frame, error) 
 					at, want = next, markBytes
 					continue
 				}
-				return r.dst, fmt.Errorf("%w: %s at byte %d", ErrDamaged, f.Name(), at)
+				return r.dst, fmt.Errorf("%w: %s at byte %d", ErrDamaged, p.name(seg.base), at)
 			}
 		}
 		at += int64(used)

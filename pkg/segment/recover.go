@@ -69,10 +69,10 @@ func (l *Log) closeFiles() (err error) {
 
 // readState reads the state log.
 func (l *Log) readState() error {
-	s := &state{log: l, max: maxStateBytes, topics: make(map[string]Topic), commits: make(map[string]map[Key]Commit),
+	s := &state{log: l, topics: make(map[string]Topic), commits: make(map[string]map[Key]Commit),
 		starts: make(map[Key]int64), missing: make(map[Key][]Missing)}
 	l.state = s
-	b, err := os.ReadFile(l.path(StateFile))
+	b, err := l.read(StateFile, new([]byte))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -103,25 +103,25 @@ func (l *Log) openState() (err error) {
 
 // listSegments returns the base offsets of the segments of each partition, ascending.
 func (l *Log) listSegments() (map[Key][]int64, error) {
-	entries, err := os.ReadDir(l.cfg.Dir)
+	names, err := l.disk.ReadDir(l.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
 	found := make(map[Key][]int64)
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), extension)
+	for _, file := range names {
+		name, ok := strings.CutSuffix(file, extension)
 		if !ok {
 			continue
 		}
 		parts := strings.Split(name, "-")
 		n := len(parts)
 		if n < 3 {
-			return nil, fmt.Errorf("%w: unknown file %s", ErrDamaged, e.Name())
+			return nil, fmt.Errorf("%w: unknown file %s", ErrDamaged, file)
 		}
 		index, err1 := strconv.ParseInt(parts[n-2], 10, 32)
 		base, err2 := strconv.ParseInt(parts[n-1], 10, 64)
 		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("%w: unknown file %s: %w", ErrDamaged, e.Name(), err)
+			return nil, fmt.Errorf("%w: unknown file %s: %w", ErrDamaged, file, err)
 		}
 		key := Key{strings.Join(parts[:n-2], "-"), int32(index)}
 		found[key] = append(found[key], base)
@@ -147,7 +147,7 @@ func (p *Partition) scan(bases []int64, buf *[]byte) error {
 			return fmt.Errorf("%w: %s begins at offset %d, and the file before it ends at %d; restore a copy of the data "+
 				"directory", p.errMissing(), name, base, p.next)
 		}
-		b, err := readInto(p.log.path(name), buf)
+		b, err := p.log.read(name, buf)
 		if err != nil {
 			return err
 		}
@@ -292,18 +292,18 @@ func (p *Partition) setEnd(offset int64) {
 
 // reopen opens a file for writing, cuts off what a crash left of a write, and syncs it: readers and commits count on
 // what an earlier process left in the page cache, and records say that it is on disk.
-func (l *Log) reopen(name string, end int64) (*os.File, error) {
-	f, err := os.OpenFile(l.path(name), os.O_RDWR, 0o600)
+func (l *Log) reopen(name string, end int64) (File, error) {
+	f, err := l.disk.Open(l.path(name), os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
-	info, err := f.Stat()
-	if err == nil && end < info.Size() {
-		l.cfg.Log.Warn("cut off a torn write", "file", name, "bytes", info.Size()-end)
-		err = l.files.truncate(f, end)
+	size, err := f.Size()
+	if err == nil && end < size {
+		l.cfg.Log.Warn("cut off a torn write", "file", name, "bytes", size-end)
+		err = f.Truncate(end)
 	}
 	if err == nil {
-		err = l.files.sync(f)
+		err = f.Sync()
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -311,21 +311,21 @@ func (l *Log) reopen(name string, end int64) (*os.File, error) {
 	return f, nil
 }
 
-// readInto reads a file into a buffer that is used again.
-func readInto(path string, buf *[]byte) ([]byte, error) {
-	f, err := os.Open(path)
+// read reads a file into a buffer that is used again.
+func (l *Log) read(name string, buf *[]byte) ([]byte, error) {
+	f, err := l.disk.Open(l.path(name), os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
-	if int64(cap(*buf)) < info.Size() {
-		*buf = make([]byte, info.Size())
+	if int64(cap(*buf)) < size {
+		*buf = make([]byte, size)
 	}
-	b := (*buf)[:info.Size()]
+	b := (*buf)[:size]
 	if _, err := f.ReadAt(b, 0); err != nil {
 		return nil, err
 	}

@@ -13,9 +13,9 @@
 //
 // All readers share a tail in memory of bounded size. Older records are read from the files.
 //
-// A failed write, as on a full disk, is an error for the records of that write; the file is cut back, and the log goes
-// on when there is room. An error of a sync is final: the kernel has dropped the dirty pages, so that a second sync
-// would succeed although the data is lost. Nothing is acknowledged after it, and Run returns it.
+// A failed write, as on a full disk, is an error for the records of that write; the file is cut back, on disk too, and
+// the log goes on when there is room. An error of a sync is final: the kernel has dropped the dirty pages, so that a
+// second sync would succeed although the data is lost. Nothing is acknowledged after it, and Run returns it.
 //
 // Invariants:
 //   - After a power cut at any write every acknowledged record and commit is there, no partition has a hole, and no
@@ -24,8 +24,9 @@
 //   - A partition that has lost records which were on disk is an error. Whatever is lost, no offset is used again:
 //     TestDamagedFiles, TestSkipMissing
 //   - A power cut without fsync loses the newest records, and never the ability to start: TestPowerCutWithoutFsync
-//   - A full disk loses nothing that was acknowledged, and the log goes on when there is room: TestFullDisk
-//   - Nothing is acknowledged after a failed sync: TestSyncErrorIsFinal
+//   - A full disk loses nothing that was acknowledged, and the log goes on when there is room: TestFullDisk,
+//     TestFailedWriteIsCutOffOnDisk
+//   - Nothing is acknowledged after a failed sync: TestSyncErrorIsFinal, TestSyncErrorIsFinalAtOnce
 //   - A copy that is made while the log grows and is trimmed has all records above its commits: TestSnapshot
 //   - Memory is bounded, and a reader that is behind reads the same records from the files: TestTailIsBounded
 package segment
@@ -41,8 +42,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/eventrelay/relay/pkg/private"
 )
 
 // Config is the configuration of a log.
@@ -53,6 +52,7 @@ type Config struct {
 	Fsync        bool
 	Durable      func(topic string) bool // nil: all topics are
 	SegmentBytes int64                   // size of a file; deleted records leave the disk by whole files. 0 = 16 MiB
+	StateBytes   int64                   // size at which the state log is written anew; 0 = 8 MiB
 	TailBytes    int64                   // records in memory, of all partitions together; 0 = 16 MiB
 	// SkipMissing opens a log whose partitions have lost records, and goes on behind the highest offset that they are
 	// known to have had. Without it Open refuses them.
@@ -61,6 +61,7 @@ type Config struct {
 	// CommitEnd returns the end of a partition that a commit proves, from its offset and metadata. nil: its offset.
 	CommitEnd func(Commit) int64
 	Log       *slog.Logger // nil: nothing is logged
+	Disk      Disk         // nil: that of the system
 	// Synced is called after each round of syncs, with the number of files and the duration. nil: nobody counts.
 	Synced func(durable bool, files int, took time.Duration)
 
@@ -70,7 +71,7 @@ type Config struct {
 // Log is an open log.
 type Log struct {
 	cfg    Config
-	files  files
+	disk   Disk
 	unlock func()
 	state  *state
 	tail   tail
@@ -105,14 +106,31 @@ var ErrFailed = errors.New("the log could not be synced to disk, and takes nothi
 
 // Open locks the directory and reads the whole log. A torn end, which a crash leaves, is cut off. A damaged record
 // before the end is an error, and so is a partition that has lost records which were on disk.
-func Open(cfg Config) (*Log, error) { return open(cfg, osFiles()) }
+func Open(cfg Config) (*Log, error) {
+	cfg.setDefaults()
+	unlock, err := cfg.Disk.Lock(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{cfg: cfg, disk: cfg.Disk, unlock: unlock, partitions: make(map[Key]*Partition),
+		failed: make(chan struct{}), tail: tail{max: cfg.TailBytes}}
+	l.durable, l.other = newAcker(l, cfg.Fsync), newAcker(l, false)
+	if err := l.recover(); err != nil {
+		unlock()
+		return nil, fmt.Errorf("read the log in %s: %w", cfg.Dir, err)
+	}
+	return l, nil
+}
 
 // Check returns the error of Open, with all that is damaged, or else what earlier starts skipped. It changes nothing.
 // The error is fs.ErrNotExist if there is no log.
 func Check(cfg Config) ([]Missing, error) {
-	if _, err := os.Stat(filepath.Join(cfg.Dir, StateFile)); err != nil {
+	cfg.setDefaults()
+	f, err := cfg.Disk.Open(filepath.Join(cfg.Dir, StateFile), os.O_RDONLY)
+	if err != nil {
 		return nil, err
 	}
+	_ = f.Close()
 	cfg.check = true
 	l, err := Open(cfg)
 	if err != nil {
@@ -122,8 +140,9 @@ func Check(cfg Config) ([]Missing, error) {
 	return l.Missing(), nil
 }
 
-func open(cfg Config, f files) (*Log, error) {
+func (cfg *Config) setDefaults() {
 	cfg.SegmentBytes, cfg.TailBytes = cmp.Or(cfg.SegmentBytes, 16<<20), cmp.Or(cfg.TailBytes, 16<<20)
+	cfg.StateBytes = cmp.Or(cfg.StateBytes, maxStateBytes)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -133,22 +152,9 @@ func open(cfg Config, f files) (*Log, error) {
 	if cfg.CommitEnd == nil {
 		cfg.CommitEnd = func(c Commit) int64 { return c.Offset }
 	}
-	const lockFile = "lock"
-	if err := private.EnsureDir(cfg.Dir, lockFile); err != nil {
-		return nil, fmt.Errorf("directory of the log: %w", err)
+	if cfg.Disk == nil {
+		cfg.Disk = osDisk{}
 	}
-	unlock, err := private.LockDir(cfg.Dir, lockFile)
-	if err != nil {
-		return nil, err
-	}
-	l := &Log{cfg: cfg, files: f, unlock: unlock, partitions: make(map[Key]*Partition), failed: make(chan struct{}),
-		tail: tail{max: cfg.TailBytes}}
-	l.durable, l.other = newAcker(l, cfg.Fsync), newAcker(l, false)
-	if err := l.recover(); err != nil {
-		unlock()
-		return nil, fmt.Errorf("read the log in %s: %w", cfg.Dir, err)
-	}
-	return l, nil
 }
 
 // syncParents lets the names of the log and of the data directory around it survive a power cut. What this user may not
@@ -156,7 +162,7 @@ func open(cfg Config, f files) (*Log, error) {
 func (l *Log) syncParents() error {
 	parent := filepath.Dir(l.cfg.Dir)
 	for _, dir := range []string{parent, filepath.Dir(parent)} {
-		if err := l.files.syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := l.disk.SyncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("sync directory: %w", err)
 		}
 	}
@@ -193,7 +199,7 @@ func (l *Log) Close() error {
 		}
 	}
 	for _, p := range l.all() {
-		if p.torn && p.log.files.truncate(p.file, p.newestLocked().size) == nil {
+		if p.torn && p.file.Truncate(p.newestLocked().size) == nil {
 			p.torn = false
 		}
 		if p.file != nil {
@@ -238,40 +244,6 @@ func (l *Log) all() []*Partition {
 		all = append(all, p)
 	}
 	return all
-}
-
-// files are the operations that change a disk: tests let them fail, and see what a power cut leaves of them.
-type files struct {
-	create   func(path string) (*os.File, error)
-	write    func(f *os.File, b []byte, at int64) error
-	truncate func(f *os.File, size int64) error
-	sync     func(f *os.File) error // data and length
-	syncDir  func(path string) error
-	rename   func(from, to string) error
-	remove   func(path string) error
-}
-
-func osFiles() files {
-	return files{
-		create: func(path string) (*os.File, error) {
-			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-		},
-		write: func(f *os.File, b []byte, at int64) error {
-			_, err := f.WriteAt(b, at)
-			return err
-		},
-		truncate: (*os.File).Truncate,
-		sync:     fdatasync,
-		syncDir: func(path string) error {
-			d, err := os.Open(path)
-			if err != nil {
-				return err
-			}
-			return errors.Join(d.Sync(), d.Close())
-		},
-		rename: os.Rename,
-		remove: os.Remove,
-	}
 }
 
 func (l *Log) path(name string) string { return filepath.Join(l.cfg.Dir, name) }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -52,7 +53,8 @@ func start(t *testing.T, cfg Config, f files) *fixture {
 
 func run(t *testing.T, cfg Config, f files) *fixture {
 	t.Helper()
-	l := must.Get(open(cfg, f))(t)
+	cfg.Disk = f
+	l := must.Get(Open(cfg))(t)
 	for _, topic := range []string{"events", "other"} {
 		must.Get(l.CreateTopic(Topic{Name: topic, Partitions: 2}, false))(t)
 	}
@@ -104,6 +106,56 @@ func read(t *testing.T, p *Partition, most int) (payloads []string) {
 	return payloads
 }
 
+// files are the operations that change a disk: tests let them fail, and see what a power cut leaves of them.
+type files struct {
+	osDisk
+	create   func(path string) (File, error)
+	write    func(f *openFile, b []byte, at int64) error
+	truncate func(f *openFile, size int64) error
+	sync     func(f *openFile) error
+	syncDir  func(path string) error
+	rename   func(from, to string) error
+	remove   func(path string) error
+}
+
+func osFiles() files {
+	create := func(path string) (File, error) { return osDisk{}.Open(path, createFlag) }
+	write := func(f *openFile, b []byte, at int64) error {
+		_, err := f.File.WriteAt(b, at)
+		return err
+	}
+	truncate := func(f *openFile, size int64) error { return f.File.Truncate(size) }
+	sync := func(f *openFile) error { return f.File.Sync() }
+	return files{osDisk{}, create, write, truncate, sync, osDisk{}.SyncDir, osDisk{}.Rename, osDisk{}.Remove}
+}
+
+func (f files) SyncDir(dir string) error     { return f.syncDir(dir) }
+func (f files) Rename(from, to string) error { return f.rename(from, to) }
+func (f files) Remove(path string) error     { return f.remove(path) }
+
+func (f files) Open(path string, flag int) (File, error) {
+	open := f.osDisk.Open
+	if flag&os.O_CREATE != 0 {
+		open = func(path string, _ int) (File, error) { return f.create(path) }
+	}
+	file, err := open(path, flag)
+	if err != nil {
+		return nil, err
+	}
+	return &openFile{file, path, f}, nil
+}
+
+// openFile calls the operations of files.
+type openFile struct {
+	File
+	path string
+	of   files
+}
+
+func (f *openFile) WriteAt(b []byte, at int64) (int, error) { return 0, f.of.write(f, b, at) }
+func (f *openFile) Truncate(size int64) error               { return f.of.truncate(f, size) }
+func (f *openFile) Sync() error                             { return f.of.sync(f) }
+
 // disk records the operations that change a directory, so that a test can make what a power cut after any of them may
 // leave.
 type disk struct {
@@ -126,22 +178,22 @@ func (d *disk) files() files {
 	}
 	base := filepath.Base
 	return files{
-		create: func(path string) (*os.File, error) {
+		create: func(path string) (File, error) {
 			f, err := real.create(path)
 			add(op{kind: "create", name: base(path)})
 			return f, err
 		},
-		write: func(f *os.File, b []byte, at int64) error {
+		write: func(f *openFile, b []byte, at int64) error {
 			err := real.write(f, b, at)
-			add(op{kind: "write", name: base(f.Name()), data: bytes.Clone(b), at: at})
+			add(op{kind: "write", name: base(f.path), data: bytes.Clone(b), at: at})
 			return err
 		},
-		truncate: func(f *os.File, size int64) error {
-			add(op{kind: "truncate", name: base(f.Name()), at: size})
+		truncate: func(f *openFile, size int64) error {
+			add(op{kind: "truncate", name: base(f.path), at: size})
 			return real.truncate(f, size)
 		},
-		sync: func(f *os.File) error {
-			add(op{kind: "sync", name: base(f.Name())})
+		sync: func(f *openFile) error {
+			add(op{kind: "sync", name: base(f.path)})
 			return real.sync(f)
 		},
 		syncDir: func(path string) error {
@@ -273,7 +325,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 		if step == 30 { // from now on the state log is written anew, too
 			must.Do(t, l.stop())
 			l = start(t, cfg, d.files())
-			l.state.max = 1000
+			l.cfg.StateBytes = 1000
 		}
 		key := Key{topics[random.IntN(2)], int32(random.IntN(2))}
 		var wait sync.WaitGroup
@@ -469,19 +521,19 @@ func TestFullDisk(t *testing.T) {
 		dir, real := t.TempDir(), osFiles()
 		full, stuck, random := false, false, rand.New(rand.NewPCG(7, uint64(part)))
 		f := real
-		f.write = func(f *os.File, b []byte, at int64) error {
+		f.write = func(f *openFile, b []byte, at int64) error {
 			if !full {
 				return real.write(f, b, at)
 			}
 			return errors.Join(real.write(f, b[:min(part, len(b))], at), syscall.ENOSPC)
 		}
-		f.create = func(path string) (*os.File, error) {
+		f.create = func(path string) (File, error) {
 			if full {
 				return nil, syscall.ENOSPC
 			}
 			return real.create(path)
 		}
-		f.truncate = func(f *os.File, size int64) error {
+		f.truncate = func(f *openFile, size int64) error {
 			if stuck {
 				return fs.ErrPermission
 			}
@@ -527,15 +579,43 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// A failed write is cut off on disk before its records are refused.
+func TestFailedWriteIsCutOffOnDisk(t *testing.T) {
+	t.Parallel()
+	f, full := osFiles(), false
+	var steps []string
+	f.write = func(f *openFile, b []byte, at int64) error {
+		if !full {
+			return osFiles().write(f, b, at)
+		}
+		return errors.Join(osFiles().write(f, b[:len(b)/2], at), syscall.ENOSPC)
+	}
+	f.truncate = func(f *openFile, size int64) error {
+		steps = append(steps, "truncate")
+		return f.File.Truncate(size)
+	}
+	f.sync = func(f *openFile) error {
+		steps = append(steps, "sync")
+		return f.File.Sync()
+	}
+	l := start(t, Config{Dir: t.TempDir()}, f)
+	must.Get(l.append("events", 0, "before"))(t)
+	steps, full = nil, true
+	_, err := l.append("events", 0, "refused")
+	is.ErrorIs(t, err, syscall.ENOSPC)
+	is.List(t, steps, []string{"truncate", "sync"}, "steps before the refusal")
+	full = false
+}
+
 // After an error of a sync nothing is acknowledged, and Run returns it.
 func TestSyncErrorIsFinal(t *testing.T) {
 	t.Parallel()
 	f, broken := osFiles(), false
-	f.sync = func(f *os.File) error {
+	f.sync = func(f *openFile) error {
 		if broken {
 			return syscall.EIO
 		}
-		return fdatasync(f)
+		return f.File.Sync()
 	}
 	l := start(t, Config{Dir: t.TempDir()}, f)
 	must.Get(l.append("events", 0, "before"))(t)
@@ -553,6 +633,35 @@ func TestSyncErrorIsFinal(t *testing.T) {
 	}
 	is.ErrorIs(t, l.Commit(t.Context(), "g", nil), ErrFailed, "commit")
 	is.ErrorIs(t, l.stop(), ErrFailed, "Run")
+}
+
+// A sync that fails is final while others of its round still run: the next sync of its file would succeed.
+func TestSyncErrorIsFinalAtOnce(t *testing.T) {
+	t.Parallel()
+	f := osFiles()
+	var breaks atomic.Bool
+	failed, hangs := make(chan struct{}), make(chan struct{})
+	f.sync = func(f *openFile) error {
+		switch {
+		case strings.Contains(f.path, "other-0") && breaks.Load():
+			<-hangs
+		case strings.Contains(f.path, "other-1") && breaks.CompareAndSwap(true, false):
+			close(failed)
+			return syscall.EIO
+		}
+		return f.File.Sync()
+	}
+	l := start(t, Config{Dir: t.TempDir()}, f)
+	breaks.Store(true)
+	for i := range int32(2) {
+		must.Get(l.append("other", i, "not synced"))(t)
+	}
+	committed := make(chan error, 1)
+	go func() { committed <- l.Commit(t.Context(), "g", nil) }()
+	<-failed
+	is.ErrorIs(t, l.Partition("other", 1).sync(), ErrFailed, "the next sync")
+	close(hangs)
+	is.ErrorIs(t, <-committed, ErrFailed, "commit")
 }
 
 // Memory is bounded over all partitions, and a reader that is behind gets the same from files, in any portions.

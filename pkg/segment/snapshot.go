@@ -70,11 +70,11 @@ func (s *Snapshot) files() (all []piece) {
 }
 
 func (s *Snapshot) copy(f piece, to io.Writer) error {
-	file, err := os.Open(s.log.path(f.name))
+	file, err := s.log.disk.Open(s.log.path(f.name), os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = io.CopyN(to, file, f.size)
+	_, err = io.CopyN(to, io.NewSectionReader(file, 0, f.size), f.size)
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
@@ -68,10 +67,9 @@ func (m Missing) String() string {
 // state is the state log and what it says.
 type state struct {
 	log *Log
-	max int64 // bytes at which the state log is written anew
 
 	mu      sync.Mutex // guards the fields below
-	file    *os.File
+	file    File
 	size    int64 // bytes
 	seq     int64 // of the next entry
 	synced  int64 // sequence number below which all entries are on disk
@@ -86,7 +84,7 @@ type state struct {
 // StateFile is the name of the state log.
 const StateFile = "state.log"
 
-// maxStateBytes is the usual state.max. All commits with the longest metadata are less.
+// maxStateBytes is the usual Config.StateBytes. All commits with the longest metadata are less.
 const maxStateBytes = 8 << 20
 
 // apply takes what an entry says.
@@ -203,7 +201,7 @@ func (s *state) write(e stateEntry, sync bool) error {
 	if err := s.log.err(); err != nil {
 		return err
 	}
-	if s.size > s.max {
+	if s.size > s.log.cfg.StateBytes {
 		if err := s.rewrite(); err != nil {
 			return err
 		}
@@ -212,19 +210,18 @@ func (s *state) write(e stateEntry, sync bool) error {
 	if err != nil {
 		return err
 	}
-	files := s.log.files
 	if s.torn {
-		if err := files.truncate(s.file, s.size); err != nil {
+		if err := s.file.Truncate(s.size); err != nil {
 			return err
 		}
 		s.torn = false
 	}
-	if err := files.write(s.file, b, s.size); err != nil {
-		s.torn = files.truncate(s.file, s.size) != nil
+	if _, err := s.file.WriteAt(b, s.size); err != nil {
+		s.torn = s.file.Truncate(s.size) != nil
 		return fmt.Errorf("write %s: %w", StateFile, err)
 	}
 	if sync {
-		if err := files.sync(s.file); err != nil {
+		if err := s.file.Sync(); err != nil {
 			s.log.fail(err)
 			return s.log.err()
 		}
@@ -255,19 +252,19 @@ func (s *state) rewrite() error {
 	if err != nil {
 		return err
 	}
-	files, path := s.log.files, s.log.path(StateFile)
-	f, err := files.create(path + ".new")
+	disk, path := s.log.disk, s.log.path(StateFile)
+	f, err := disk.Open(path+".new", createFlag)
 	if err == nil {
-		err = files.write(f, b, 0)
+		_, err = f.WriteAt(b, 0)
 	}
 	if err == nil {
-		err = files.sync(f)
+		err = f.Sync()
 	}
 	if err == nil {
-		err = files.rename(path+".new", path)
+		err = disk.Rename(path+".new", path)
 	}
 	if err == nil {
-		err = files.syncDir(s.log.cfg.Dir)
+		err = disk.SyncDir(s.log.cfg.Dir)
 	}
 	if err != nil {
 		s.seq, s.synced = seq, synced

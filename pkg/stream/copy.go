@@ -329,7 +329,7 @@ func (c *kafkaCopy) copyRecords(ctx context.Context, p Partition) error {
 			return err
 		}
 	}
-	return c.source.readRanges(ctx, []Range{{Partition: p, From: start, To: end}}, rangePartitionFetchBytes,
+	return c.source.FetchRanges(ctx, []Range{{Partition: p, From: start, To: end}}, rangePartitionFetchBytes,
 		func(_ Partition, records []*Record) error { return c.produce(ctx, p, records[0].Offset, records) })
 }
 

@@ -55,10 +55,10 @@ type GroupConfig struct {
 
 // Group is one member of a consumer group. It reads from the committed offset, or from the start of a partition that
 // has none.
-type Group struct{ member }
+type Group struct{ Member }
 
-// member is what the log in this process and Kafka do differently.
-type member interface {
+// Member is a member of a group of one engine.
+type Member interface {
 	// Poll waits for records, at most MaxPoll, and calls each once for every partition that has some, in offset order. It
 	// returns after one batch, when ctx ends (with its error), or without records when delay-tolerant topics are due.
 	//
@@ -99,8 +99,8 @@ func NewGroup(c Config, g GroupConfig) (*Group, error) {
 	if g.MaxBytes == 0 {
 		g.MaxBytes = 16 << 20
 	}
-	if c.Embedded != nil {
-		return &Group{newLocalGroup(c, g)}, nil
+	if e := c.engine(); e != nil {
+		return &Group{e.NewMember(c, g)}, nil
 	}
 	m, err := newKafkaGroup(c, g)
 	if err != nil {

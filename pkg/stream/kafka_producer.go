@@ -180,7 +180,7 @@ func (p *kafkaProducer) produce(
 	})
 }
 
-func (p *kafkaProducer) hasRoom(size int64) bool {
+func (p *kafkaProducer) HasRoom(size int64) bool {
 	return !p.isFull(p.noLinger, size) && !p.isFull(p.shortLinger, size) && !p.isFull(p.longLinger, size)
 }
 

@@ -136,8 +136,8 @@ func (r *kafkaReader) Commits(ctx context.Context, group string, topics ...strin
 	return out, nil
 }
 
-// trim is Trim for several partitions at once. It is no error if another node has deleted the records already.
-func (r *kafkaReader) trim(ctx context.Context, before map[Partition]int64) error {
+// TrimAll is Trim for several partitions at once. It is no error if another node has deleted the records already.
+func (r *kafkaReader) TrimAll(ctx context.Context, before map[Partition]int64) error {
 	offsets := make(kadm.Offsets)
 	for p, at := range before {
 		offsets.AddOffset(r.cfg.Prefix+p.Topic, p.Index, at, -1)
@@ -156,8 +156,8 @@ func (r *kafkaReader) trim(ctx context.Context, before map[Partition]int64) erro
 	return errors.Join(errs...)
 }
 
-// lostAfter returns after how long records of the topics are lost: retention, or retention.ms of the topic if shorter.
-func (r *kafkaReader) lostAfter(ctx context.Context, retention time.Duration, topics ...string) (
+// LostAfter returns after how long records of the topics are lost: retention, or retention.ms of the topic if shorter.
+func (r *kafkaReader) LostAfter(ctx context.Context, retention time.Duration, topics ...string) (
 	map[string]time.Duration, error) {
 	names := make([]string, len(topics))
 	for i, t := range topics {
@@ -181,7 +181,7 @@ func (r *kafkaReader) lostAfter(ctx context.Context, retention time.Duration, to
 
 // sizes returns the bytes that the brokers store of each partition, all replicas together. It omits the copies that a
 // broker makes while it moves a partition to another disk.
-func (r *kafkaReader) sizes(ctx context.Context) (map[Partition]int64, error) {
+func (r *kafkaReader) Sizes(ctx context.Context) (map[Partition]int64, error) {
 	dirs, err := r.adm.DescribeAllLogDirs(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("read the sizes of topics: %w", explainSecurity(err))
@@ -197,8 +197,8 @@ func (r *kafkaReader) sizes(ctx context.Context) (map[Partition]int64, error) {
 	return sizes, nil
 }
 
-// readRanges is ReadRanges with at most partitionFetch bytes of a partition in one fetch.
-func (r *kafkaReader) readRanges(
+// FetchRanges is ReadRanges with at most partitionFetch bytes of a partition in one fetch.
+func (r *kafkaReader) FetchRanges(
 	ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
 	from := make(map[string]map[int32]kgo.Offset)
 	ends := make(map[Partition]int64)

@@ -40,6 +40,10 @@ type LogConfig struct {
 	SkipMissing bool
 	Log         *slog.Logger          // nil: nothing is logged
 	Metrics     prometheus.Registerer // nil: no metrics
+	// A test may set these; zero values are those of a node.
+	Now                                 func() time.Time
+	Disk                                segment.Disk
+	SegmentBytes, TailBytes, StateBytes int64
 }
 
 // LogStateFile is the file of a log that names its topics.
@@ -59,7 +63,8 @@ func CheckLog(cfg LogConfig) ([]segment.Missing, error) { return segment.Check(c
 
 func (cfg LogConfig) segments() segment.Config {
 	return segment.Config{
-		Dir: cfg.Dir, Fsync: cfg.Fsync, SkipMissing: cfg.SkipMissing, Durable: DurableTopic, Log: cfg.Log,
+		Dir: cfg.Dir, Fsync: cfg.Fsync, Disk: cfg.Disk, SegmentBytes: cfg.SegmentBytes, TailBytes: cfg.TailBytes,
+		StateBytes: cfg.StateBytes, SkipMissing: cfg.SkipMissing, Durable: DurableTopic, Log: cfg.Log,
 		// Records of the configuration depend on those before them.
 		MustBeWhole: func(topic string) bool {
 			t, _ := topicByFullName(topic)
@@ -79,6 +84,9 @@ func OpenLog(cfg LogConfig) (*Log, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Now == nil {
+		cfg.Now = crash.Clock()
+	}
 	c := cfg.segments()
 	if cfg.Metrics != nil {
 		c.Synced = syncMetrics(cfg.Metrics)
@@ -87,7 +95,7 @@ func OpenLog(cfg LogConfig) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{segments: segments, log: cfg.Log, now: crash.Clock(), groups: make(map[string][]*localGroup)}, nil
+	return &Log{segments: segments, log: cfg.Log, now: cfg.Now, groups: make(map[string][]*localGroup)}, nil
 }
 
 // syncMetrics registers the metrics of syncs, and returns the function that counts a round.
@@ -170,6 +178,15 @@ func (l *Log) expire(now time.Time) error {
 	}
 	return l.segments.Trim(before)
 }
+
+// NewAppender implements Engine.
+func (l *Log) NewAppender(c Config) Appender { return newLocalProducer(c) }
+
+// NewMember implements Engine.
+func (l *Log) NewMember(c Config, g GroupConfig) Member { return newLocalGroup(c, g) }
+
+// NewLogReader implements Engine.
+func (l *Log) NewLogReader(c Config) LogReader { return localReader{c} }
 
 // partitions returns the partitions of a topic, which is named with the prefix.
 func (l *Log) partitions(topic string) (all []*segment.Partition) {

@@ -119,7 +119,7 @@ func (p *localProducer) ProduceInOwnBatch(ctx context.Context, topic string, par
 	return nil
 }
 
-func (p *localProducer) hasRoom(size int64) bool {
+func (p *localProducer) HasRoom(size int64) bool {
 	return p.direct.hasRoom(size) && p.lingering.hasRoom(size)
 }
 

@@ -128,7 +128,7 @@ func (r localReader) follow(ctx context.Context, at Partition, from *int64, most
 // errRangeEnd ends follow at the end of a range.
 var errRangeEnd = errors.New("end of the range")
 
-func (r localReader) readRanges(
+func (r localReader) FetchRanges(
 	ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error {
 	most := segment.Most{Bytes: int(partitionFetch), Frames: rangePollRecords, One: true}
 	for _, g := range ranges {
@@ -211,7 +211,7 @@ func (localReader) AllowedWriters(context.Context) ([]AllowedWriter, string, err
 	return nil, "", nil
 }
 
-func (r localReader) trim(_ context.Context, before map[Partition]int64) error {
+func (r localReader) TrimAll(_ context.Context, before map[Partition]int64) error {
 	keys := make(map[segment.Key]int64, len(before))
 	for p, at := range before {
 		keys[r.cfg.key(p)] = at
@@ -219,7 +219,7 @@ func (r localReader) trim(_ context.Context, before map[Partition]int64) error {
 	return r.cfg.Embedded.segments.Trim(keys)
 }
 
-func (r localReader) sizes(context.Context) (map[Partition]int64, error) {
+func (r localReader) Sizes(context.Context) (map[Partition]int64, error) {
 	out := make(map[Partition]int64)
 	for _, t := range Topics() {
 		for i, p := range r.cfg.Embedded.partitions(r.cfg.Prefix + t.Name) {
@@ -229,7 +229,7 @@ func (r localReader) sizes(context.Context) (map[Partition]int64, error) {
 	return out, nil
 }
 
-func (localReader) lostAfter(_ context.Context, retention time.Duration, topics ...string) (
+func (localReader) LostAfter(_ context.Context, retention time.Duration, topics ...string) (
 	map[string]time.Duration, error) {
 	out := make(map[string]time.Duration, len(topics))
 	for _, topic := range topics {

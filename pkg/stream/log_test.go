@@ -374,3 +374,26 @@ func TestDecodeRefusesOtherBytes(t *testing.T) {
 		t.Error("a whole record is none")
 	}
 }
+
+// Readers see a record before its sync. Until then it is not among those that are acknowledged.
+func TestAcknowledgedEnds(t *testing.T) {
+	t.Parallel()
+	l := must.Get(OpenLog(LogConfig{Dir: t.TempDir(), Fsync: true}))(t)
+	c := Config{Embedded: l, Prefix: "t."}
+	must.Get(Migrate(t.Context(), c, 1, 1))(t)
+	p, r := must.Get(NewProducer(c, "test"))(t), must.Get(NewReader(c, "test"))(t)
+	acknowledged := make(chan error, 1)
+	p.Produce(Events, 0, &Record{Value: []byte("v")}, func(_ *Record, err error) { acknowledged <- err })
+	at := func(of func(context.Context, ...string) (map[Partition]int64, error), topic string) int64 {
+		return must.Get(of(t.Context(), topic))(t)[Partition{topic, 0}]
+	}
+	is.Equal(t, at(r.Ends, Events), 1, "end before the sync")
+	is.Equal(t, at(r.AcknowledgedEnds, Events), 0, "acknowledged before the sync")
+	ctx, cancel := context.WithCancel(t.Context()) // only a log that runs syncs
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx) }()
+	must.Do(t, <-acknowledged)
+	is.Equal(t, at(r.AcknowledgedEnds, Events), 1, "acknowledged after the sync")
+	cancel()
+	must.Do(t, <-ended)
+}

@@ -22,10 +22,10 @@ var ErrBufferFull = fmt.Errorf("producer buffer is full: %w", ErrNotStored)
 const DeliveryTimeout = 2 * time.Minute
 
 // Producer appends records. Its buffers are bounded in records and bytes; only WaitForRoom waits for space.
-type Producer struct{ producer }
+type Producer struct{ Appender }
 
-// producer is what the log in this process and Kafka do differently.
-type producer interface {
+// Appender is a producer of one engine.
+type Appender interface {
 	// Produce appends r to a partition of a topic (named without the prefix). It calls done exactly once, on a goroutine
 	// of the client, when the record is durable or cannot become so any more. ErrNotStored means that r is not in the log.
 	// After any other error it is unknown whether r was stored; it may be produced again. The callbacks of one topic run
@@ -45,15 +45,15 @@ type producer interface {
 	BrokerHosts(ctx context.Context) ([]string, error)
 	// Close fails the records that are still buffered; call Flush first. No method may be called after it.
 	Close()
-	// hasRoom reports whether all buffers have room for a record of a size.
-	hasRoom(size int64) bool
+	// HasRoom reports whether all buffers have room for a record of a size.
+	HasRoom(size int64) bool
 }
 
 // NewProducer creates a producer. It connects with the first record.
 func NewProducer(c Config, clientID string) (*Producer, error) {
 	c.ProducerBufferBytes = cmp.Or(c.ProducerBufferBytes, maxBufferedBytes)
-	if c.Embedded != nil {
-		return &Producer{newLocalProducer(c)}, nil
+	if e := c.engine(); e != nil {
+		return &Producer{e.NewAppender(c)}, nil
 	}
 	p, err := newKafkaProducer(c, clientID)
 	if err != nil {
@@ -69,12 +69,12 @@ const roomPollInterval = 10 * time.Millisecond
 // nothing: other records may fill the buffers first.
 func (p *Producer) WaitForRoom(ctx context.Context, r *Record) error {
 	size := sizeOf(r)
-	if p.hasRoom(size) {
+	if p.HasRoom(size) {
 		return ctx.Err()
 	}
 	tick := time.NewTicker(roomPollInterval)
 	defer tick.Stop()
-	for !p.hasRoom(size) {
+	for !p.HasRoom(size) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

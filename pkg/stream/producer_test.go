@@ -93,7 +93,7 @@ func TestDeadLetterRecord(t *testing.T) {
 // were answered, or never queued, no longer wait.
 func TestWaitingRecordsShareRequests(t *testing.T) {
 	_, _, p := broker(t)
-	kafka := p.producer.(*kafkaProducer)
+	kafka := p.Appender.(*kafkaProducer)
 	for i := range 2 * manyUnanswered {
 		want := kafka.noLinger
 		if i >= manyUnanswered {

@@ -8,14 +8,24 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/eventrelay/relay/pkg/certfile"
+	"github.com/eventrelay/relay/pkg/segment"
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
 // Reader reads records and offsets outside any group.
-type Reader struct{ logReader }
+type Reader struct{ LogReader }
 
-// logReader is what the log in this process and Kafka do differently.
-type logReader interface {
+// AcknowledgedEnds returns Ends without the records that a power cut may still take. Readers see these in the log in
+// this process.
+func (r *Reader) AcknowledgedEnds(ctx context.Context, topics ...string) (map[Partition]int64, error) {
+	if local, ok := r.LogReader.(localReader); ok {
+		return local.offsets(topics, func(p *segment.Partition) (int64, error) { return p.AcknowledgedEnd(), nil })
+	}
+	return r.Ends(ctx, topics...)
+}
+
+// LogReader is a reader of one engine.
+type LogReader interface {
 	// Close ends the reader's connections.
 	Close()
 	// Ends returns the end offset of every partition of the topics: the offset of the next record.
@@ -53,20 +63,20 @@ type logReader interface {
 	// principal; without SASL it is empty, and the client's own principal is then among the writers.
 	AllowedWriters(ctx context.Context) (all []AllowedWriter, own string, err error)
 
-	// readRanges is ReadRanges with at most partitionFetch bytes of a partition in one fetch.
-	readRanges(ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error
-	// trim is Trim for several partitions at once. It is no error if another node has deleted the records already.
-	trim(ctx context.Context, before map[Partition]int64) error
-	// sizes returns the bytes that the log stores of each partition, all replicas together.
-	sizes(ctx context.Context) (map[Partition]int64, error)
-	// lostAfter returns after how long records of the topics are lost: retention, or that of the topic if it is shorter.
-	lostAfter(ctx context.Context, retention time.Duration, topics ...string) (map[string]time.Duration, error)
+	// FetchRanges is ReadRanges with at most partitionFetch bytes of a partition in one fetch.
+	FetchRanges(ctx context.Context, ranges []Range, partitionFetch int32, each func(Partition, []*Record) error) error
+	// TrimAll is Trim for several partitions at once. It is no error if another node has deleted the records already.
+	TrimAll(ctx context.Context, before map[Partition]int64) error
+	// Sizes returns the bytes that the log stores of each partition, all replicas together.
+	Sizes(ctx context.Context) (map[Partition]int64, error)
+	// LostAfter returns after how long records of the topics are lost: retention, or that of the topic if it is shorter.
+	LostAfter(ctx context.Context, retention time.Duration, topics ...string) (map[string]time.Duration, error)
 }
 
 // NewReader creates a reader. It connects with the first request.
 func NewReader(c Config, clientID string) (*Reader, error) {
-	if c.Embedded != nil {
-		return &Reader{localReader{c}}, nil
+	if e := c.engine(); e != nil {
+		return &Reader{e.NewLogReader(c)}, nil
 	}
 	r, err := newKafkaReader(c, clientID)
 	if err != nil {
@@ -116,7 +126,7 @@ const (
 // of every range, with the error of each (nil for ErrStop), or with ErrTrimmed. Each partition may be in one range
 // only. While each runs, the client fetches at most a few megabytes. It has a client of its own.
 func (r *Reader) ReadRanges(ctx context.Context, ranges []Range, each func(Partition, []*Record) error) error {
-	return r.readRanges(ctx, ranges, rangePartitionFetchBytes, each)
+	return r.FetchRanges(ctx, ranges, rangePartitionFetchBytes, each)
 }
 
 // TopicSizes returns the bytes that each topic takes on the disks of the brokers, all partitions and replicas together,
@@ -127,7 +137,7 @@ func TopicSizes(ctx context.Context, c Config) (map[string]int64, error) {
 		return nil, err
 	}
 	defer r.Close()
-	partitions, err := r.sizes(ctx)
+	partitions, err := r.Sizes(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +197,7 @@ func (r *Reader) Backlogs(ctx context.Context, group string, topics ...string) (
 		at[p] = len(all)
 		all = append(all, b)
 	}
-	err = r.readRanges(ctx, heads, headFetchBytes, func(p Partition, records []*Record) error {
+	err = r.FetchRanges(ctx, heads, headFetchBytes, func(p Partition, records []*Record) error {
 		all[at[p]].Head = records[0]
 		return nil
 	})

@@ -9,7 +9,7 @@
 //     unprocessed ones reach the end of retention.
 //
 // Producer, Group, Reader and the management of topics have two implementations each, in the files kafka_*.go and
-// local*.go. The same tests run on both (onEachLog).
+// local*.go (Engine). The same tests run on both (onEachLog).
 //
 // The caller chooses the partition of every record: the endpoint's own, which is kept in the configuration. Nothing
 // here hashes a key. A record counts as durable with acks=all, or after an fdatasync of the log in this process.
@@ -46,9 +46,11 @@ type Config struct {
 	Brokers []string // host:port, at least one unless Embedded is set
 	// Embedded is the log in this process, instead of brokers.
 	Embedded *Log
-	Prefix   string // of every topic and group name, e.g. "relay."
-	SASL     string // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
-	TLS      string // TLSSystem, the path of a CA file, or empty = no TLS
+	// Model is a model of brokers, instead of brokers, for tests.
+	Model  Engine
+	Prefix string // of every topic and group name, e.g. "relay."
+	SASL   string // mechanism:user:password; mechanism is plain, scram-sha-256 or scram-sha-512; empty = none
+	TLS    string // TLSSystem, the path of a CA file, or empty = no TLS
 	// CertFile and KeyFile are PEM files with the client certificate (mTLS) and its private key; both or neither. They
 	// are read for each connection.
 	CertFile, KeyFile string
@@ -64,13 +66,31 @@ type Config struct {
 // Validate checks the brokers, the certificate files and the SASL credentials. It does not connect.
 func (c Config) Validate() error {
 	var errs []error
-	if len(c.Brokers) == 0 && c.Embedded == nil {
+	if len(c.Brokers) == 0 && c.engine() == nil {
 		errs = append(errs, errors.New("kafka brokers: at least one host:port is needed"))
 	}
 	if _, err := c.securityOpts(); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// Engine is a log that is not Kafka: the one in this process, or a model of brokers.
+type Engine interface {
+	NewAppender(Config) Appender
+	NewMember(Config, GroupConfig) Member
+	NewLogReader(Config) LogReader
+}
+
+// engine returns the engine that is used instead of Kafka; nil: there is none.
+func (c Config) engine() Engine {
+	switch {
+	case c.Model != nil:
+		return c.Model
+	case c.Embedded != nil:
+		return c.Embedded
+	}
+	return nil
 }
 
 // MaxBody is the largest event body that any setting may allow, in bytes.

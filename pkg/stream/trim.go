@@ -136,7 +136,7 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 	}
 	var sizes map[Partition]int64
 	if t.cfg.MaxBytes > 0 {
-		if sizes, err = r.sizes(ctx); err != nil {
+		if sizes, err = r.Sizes(ctx); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (t *Trimmer) trimOnce(ctx context.Context, r *Reader) error {
 	}
 	before := t.trimOffsets(committed, starts, ends, firstYoung, sizes)
 	if len(before) > 0 {
-		if err := r.trim(ctx, before); err != nil {
+		if err := r.TrimAll(ctx, before); err != nil {
 			return err
 		}
 	}
@@ -232,7 +232,7 @@ func (t *Trimmer) keepAge(topic string) time.Duration {
 // Trim deletes the records of a partition before an offset. Callers cannot rely on the records being gone: brokers
 // delete whole segments.
 func (r *Reader) Trim(ctx context.Context, p Partition, before int64) error {
-	return r.trim(ctx, map[Partition]int64{p: before})
+	return r.TrimAll(ctx, map[Partition]int64{p: before})
 }
 
 // Age of a group's oldest unprocessed record as a share of retention.
@@ -276,7 +276,7 @@ func (r *Reader) ExpiringBacklogs(ctx context.Context, now time.Time, retention 
 	if err != nil {
 		return nil, nil, err
 	}
-	limits, err := r.lostAfter(ctx, retention, topics...)
+	limits, err := r.LostAfter(ctx, retention, topics...)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -47,7 +47,7 @@ func commitAs(t *testing.T, c Config, group, topic string, at int64) {
 	r := reader(t, c)
 	offsets := make(kadm.Offsets)
 	offsets.AddOffset(c.Prefix+topic, 0, at, -1)
-	must.Do(t, r.logReader.(*kafkaReader).adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
+	must.Do(t, r.LogReader.(*kafkaReader).adm.CommitAllOffsets(t.Context(), c.Prefix+group, offsets))
 }
 
 // The log is deleted up to what every group that reads it has committed, whatever else reads it. The last record stays.
@@ -310,7 +310,7 @@ func testRetentionGuard(t *testing.T, c Config, p *Producer) {
 	}
 	hours := "3600000"
 	alter := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: retentionMS, Value: &hours}}
-	must.Get(r.logReader.(*kafkaReader).adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts))(t)
+	must.Get(r.LogReader.(*kafkaReader).adm.AlterTopicConfigs(t.Context(), alter, c.Prefix+Receipts))(t)
 	must.Do(t, p.ProduceSync(t.Context(), Receipts, 0, &Record{Value: []byte("x")}))
 	f("a topic that somebody has given a limit", 31*time.Minute, StoreGroup, warnShare)
 	f("and nobody has ever read", 55*time.Minute, StoreGroup, refuseShare)

@@ -84,24 +84,28 @@ type call struct {
 	done   chan error // capacity 1
 }
 
-// entry is a claim in the file: the time at which it expires in Unix milliseconds (8 bytes, big-endian), 1 if its event
-// is stored, the event (16 bytes), the note.
+// entry is a claim in the file: the time at which it expires in Unix milliseconds (8 bytes, big-endian), a byte (0: the
+// event is being stored, 1: it is stored, 2: the process that was storing it ended), the event (16 bytes), the note.
 type entry struct {
-	expires time.Time
-	stored  bool
-	event   id.ID
-	note    string
+	expires  time.Time
+	stored   bool
+	orphaned bool
+	event    id.ID
+	note     string
 }
 
 const fixedBytes = 8 + 1 + len(id.ID{})
 
 func (e entry) encode() []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(e.expires.UnixMilli()))
-	stored := byte(0)
-	if e.stored {
-		stored = 1
+	state := byte(0)
+	switch {
+	case e.stored:
+		state = 1
+	case e.orphaned:
+		state = 2
 	}
-	return append(append(append(b, stored), e.event[:]...), e.note...)
+	return append(append(append(b, state), e.event[:]...), e.note...)
 }
 
 func decode(b []byte) (e entry, ok bool) {
@@ -109,7 +113,7 @@ func decode(b []byte) (e entry, ok bool) {
 		return e, false
 	}
 	return entry{expires: time.UnixMilli(int64(binary.BigEndian.Uint64(b))), stored: b[8] == 1,
-		event: id.ID(b[9:fixedBytes]), note: string(b[fixedBytes:])}, true
+		orphaned: b[8] == 2, event: id.ID(b[9:fixedBytes]), note: string(b[fixedBytes:])}, true
 }
 
 // Open opens or creates the file. It starts nothing; Close it after Run has returned. A damaged file is renamed:
@@ -157,9 +161,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Recover resolves the claims that an earlier process left pending because it crashed before MarkStored. isStored
-// reports whether the event is stored. Call it once, before Run and before the first event. After an error, unresolved
-// claims stay pending.
+// Recover marks the claims as stored that an earlier process left pending because it crashed between storing the event
+// and MarkStored. isStored reports whether the event is stored. Call it once, before Run and before the first event.
+// All others stay pending: a destination may have got an event before a power cut took it from the log, so a repeat has
+// to store it under the same id. They are orphaned, so that it need not wait.
 func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, event id.ID) (bool, error)) error {
 	pending := make(map[hash]entry)
 	now := s.deps.Now()
@@ -182,8 +187,10 @@ func (s *Store) Recover(ctx context.Context, isStored func(ctx context.Context, 
 			failed = err
 		case stored:
 			e.stored, e.expires = true, now.Add(longest)
+		case e.note == claim.TakeOverNote:
+			e.expires = now
 		default:
-			e.expires = now // it is free
+			e.orphaned = true
 		}
 		pending[key] = e
 	}
@@ -327,7 +334,7 @@ func (s *Store) Claim(
 			result = claim.Claim{State: claim.New, Event: event, Note: note}
 			return entry{expires: s.expiry(lasts), event: event, note: note}, true
 		}
-		result = claim.Claim{State: claim.Pending, Event: found.event, Note: found.note}
+		result = claim.Claim{State: claim.Pending, Event: found.event, Note: found.note, Orphaned: found.orphaned}
 		if found.stored {
 			result.State = claim.Stored
 		}

@@ -116,12 +116,14 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 	is.Equal(t, won.Load(), 3, "of 3000 calls got 3 keys")
 }
 
-// A crash forgets nothing. A claim that it left pending is stored if its event is, and free if it is not. If nobody
-// knows, it stays pending until it expires.
+// A crash forgets nothing. A claim that it left pending is stored if its event is, and otherwise pending until it
+// expires: a destination may have got the event before a power cut took it from the log. A repeat may store it at once.
+// What an ended process was about to store again is free.
 func TestClaimsSurviveACrash(t *testing.T) {
 	w := newWorld(t)
 	w.want("stored", 1, "n", claimed(claim.New, 1, "n"))
 	must.Do(t, w.MarkStored(t.Context(), "stored", id.ID{1}, "n", time.Hour))
+	w.want("taken over", 5, claim.TakeOverNote, claimed(claim.New, 5, claim.TakeOverNote))
 	for event, key := range map[byte]string{2: "in the log", 3: "lost", 4: "unknown"} {
 		w.want(key, event, "", claimed(claim.New, event, ""))
 	}
@@ -137,7 +139,10 @@ func TestClaimsSurviveACrash(t *testing.T) {
 	next.start()
 	next.want("stored", 9, "", claimed(claim.Stored, 1, "n"))
 	next.want("in the log", 9, "", claimed(claim.Stored, 2, ""))
-	next.want("lost", 9, "", claimed(claim.New, 9, ""))
+	orphan := claimed(claim.Pending, 3, "")
+	orphan.Orphaned = true
+	next.want("lost", 9, "", orphan)
+	next.want("taken over", 9, "", claimed(claim.New, 9, ""))
 	next.want("unknown", 9, "", claimed(claim.Pending, 4, ""))
 	next.now.Add(int64(pendingFor / time.Second))
 	next.want("unknown", 9, "", claimed(claim.New, 9, ""))
