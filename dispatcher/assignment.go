@@ -25,12 +25,19 @@ func newAssignment() *assignment {
 	}
 }
 
-// add adds newly assigned partitions. Those that were lost before inherit what they knew.
+// add adds newly assigned partitions. Those that were lost before inherit what they knew, unless another node has
+// committed meanwhile in a partition of the same number.
 func (a *assignment) add(parts []*partition) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	foreign := make(map[int32]bool)
 	for _, p := range parts {
-		if before := a.lost[p.id]; before != nil {
+		if before := a.lost[p.id]; before != nil && !before.hasCommitted(p.commits[0]) {
+			foreign[p.id.Index] = true
+		}
+	}
+	for _, p := range parts {
+		if before := a.lost[p.id]; before != nil && !foreign[p.id.Index] {
 			p.inherit(before)
 		}
 		a.partitions[p.id] = p
@@ -77,10 +84,13 @@ func (a *assignment) all() []*partition {
 
 // When brokers are unreachable for longer than the session timeout, this node loses its membership. Then it cannot
 // commit what it has done since the last commit. When the partitions return, the node still knows which records it has
-// finished: their follow-ups and outcomes are acknowledged, so they need nothing more, whoever owned the partition
-// meanwhile and whatever is committed. They are skipped, and the next commit covers them. A record is the same one only
-// if its offset and its leader epoch are the same. A copy that has ended without an outcome is read again: the owner in
-// between may have ended the other record as the copy.
+// finished: their follow-ups and outcomes are acknowledged, so they need nothing more. They are skipped, and the next
+// commit covers them. A record is the same one only if its offset and its leader epoch are the same. A copy that has
+// ended without an outcome is read again.
+//
+// This holds only while no other owner has committed anything: it may have read such a record, which is a copy of its
+// follow-up then, and ended the follow-up as the copy. Then nothing would be left of the delivery if the record were
+// skipped.
 
 // rememberLost keeps lost partitions. They still count deliveries that complete.
 func (a *assignment) rememberLost(parts []*partition) {

@@ -49,6 +49,7 @@ type fixedRules struct{ lane.Eligibility }
 func (*fixedRules) MaxInFlight(*event.Work) int                { return 64 }
 func (r *fixedRules) Ordered(*event.Work) bool                 { return true }
 func (r *fixedRules) Check(*event.Work, bool) lane.Eligibility { return r.Eligibility }
+func (r *fixedRules) AwaitCurrent(context.Context) error       { return nil }
 func (r *fixedRules) CheckLatest(context.Context, *event.Work) (lane.Eligibility, error) {
 	return r.Eligibility, nil
 }

@@ -104,7 +104,13 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	if len(commits) == 0 {
 		return
 	}
-	if err := parts[0].group.Commit(ctx, commits); err != nil {
+	err := parts[0].group.Commit(ctx, commits)
+	for _, p := range parts {
+		if commit, ok := commits[p.id]; ok {
+			p.addCommit(commit, err == nil)
+		}
+	}
+	if err != nil {
 		for _, p := range parts {
 			p.retryCommit()
 		}

@@ -96,6 +96,9 @@ type ConfigView interface {
 	ReplayRun(id string) (*jobs.Run, entity.Presence)
 	// Sync waits until this node has applied everything that was written before the call.
 	Sync(ctx context.Context) error
+	// Lease reports whether this node knows all changes that were answered. AwaitLease waits until it does.
+	Lease() (age time.Duration, ok bool)
+	AwaitLease(ctx context.Context) error
 }
 
 // EndpointUpdater writes the configuration; it is config.Control.

@@ -163,6 +163,47 @@ func TestCopyOfALostPartitionIsReadAgain(t *testing.T) {
 	})
 }
 
+// What a node knows of partitions that it lost holds until another one has committed there, in any of those with the
+// same number: it may have ended a follow-up as the copy of the record before it.
+func TestAnotherOwnerEndsWhatWasKnown(t *testing.T) {
+	h := &host{group: pauses{}, memory: &tierMemory{}, wake: make(chan struct{}, 1)}
+	events, tier := stream.Partition{Topic: stream.Events, Index: 1}, stream.Partition{Topic: "retry.1m", Index: 1}
+	other := stream.Partition{Topic: stream.Events, Index: 2}
+	mine := stream.Commit{Offset: 5, LeaderEpoch: 1, Metadata: "gaps"}
+	all := func(commits map[stream.Partition]stream.Commit) (parts []*partition) {
+		for _, id := range []stream.Partition{events, tier, other} {
+			commit, ok := commits[id]
+			if !ok {
+				commit = stream.Commit{Offset: -1, LeaderEpoch: -1}
+			}
+			p, _ := newPartition(h, id, 0, commit)
+			parts = append(parts, p)
+		}
+		return parts
+	}
+	type commits = map[stream.Partition]stream.Commit
+	for name, c := range map[string]struct {
+		commits commits
+		inherit []bool
+	}{
+		"nobody":                 {commits{tier: mine}, []bool{true, true, true}},
+		"further":                {commits{tier: {Offset: 6, LeaderEpoch: 1}}, []bool{false, false, true}},
+		"in another of the same": {commits{tier: mine, events: mine}, []bool{false, false, true}},
+		"other gaps":             {commits{tier: {Offset: 5, LeaderEpoch: 1, Metadata: "more"}}, []bool{false, false, true}},
+	} {
+		a, before := newAssignment(), all(nil)
+		before[1].addCommit(stream.Commit{Offset: 4}, true)
+		before[1].addCommit(mine, false) // it was made, and not answered
+		before[1].addCommit(stream.Commit{Offset: 5}, false)
+		a.rememberLost(before)
+		again := all(c.commits)
+		a.add(again)
+		for i, p := range again {
+			is.Equal(t, p.predecessor != nil, c.inherit[i], "%s has committed: %v is remembered", name, p.id)
+		}
+	}
+}
+
 // Kafka takes follow-ups and no outcomes. A follow-up is due while the attempt before it is not recorded: it is no
 // copy, and the delivery is made.
 func TestFollowUpIsNoCopy(t *testing.T) {

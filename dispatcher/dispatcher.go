@@ -182,7 +182,7 @@ func New(cfg Config, deps Deps) (*Dispatcher, error) {
 	}
 	attempts := destination.NewSender(deps.Now, cfg.MaxSending, m.connectionWait, deps.Spans)
 	d.sender = &sender{deliveries, deps.IDs, d.rules, attempts, d.disabler}
-	d.reader = &reader{deliveries, d.assignment, d.rules, bodyFilters{evaluated: m.filterEvaluations}, deps.Stream,
+	d.reader = &reader{deliveries, d.assignment, d.rules, deps.Stream,
 		deps.UseHit}
 	d.timer = &timer{deliveries, d.assignment, d.rules, &recheck{deliveries: deliveries, assignment: d.assignment},
 		&wanted{deliveries: deliveries, assignment: d.assignment}, wake}

@@ -5,8 +5,7 @@ import (
 	"encoding/binary"
 	"net/http"
 	"slices"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"sync"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -15,69 +14,73 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 )
 
-// Filters on the event type cost nothing and are evaluated with each configuration check. Filters on the body are
-// evaluated when an event is read, for all of its destinations in one pass. The result travels with the delivery
+// Filters on the event type cost nothing and are evaluated with each configuration check. Other conditions are
+// evaluated when an event is read, for all of its destinations together. The result travels with the delivery
 // through the retry topics. It is evaluated again only after the endpoint has changed, and then by a worker of the
 // lane. So re-checks of a slow destination cost the reader and the timer nothing.
 
 // maxConditions bounds the conditions of all compiled filters in the cache.
 const maxConditions = 100_000
 
-// bodyFilters caches the compiled body filters of endpoints. Only the reader uses it.
-type bodyFilters struct {
-	evaluated  prometheus.Counter
-	endpoints  map[string]compiledFilters
-	conditions int
+// filters caches the compiled conditions of endpoints.
+type filters struct {
+	mu        sync.Mutex // guards the fields below
+	endpoints map[string]compiledFilters
+	weight    int
 }
 
-// compiledFilters are the filters of one revision of an endpoint.
+// compiledFilters are the conditions of one revision of an endpoint.
 type compiledFilters struct {
-	rev     int64
-	filters *filter.BodyFilters
+	rev        int64
+	conditions *filter.Conditions
 }
 
-// bodyMatches says for each destination of an endpoint whether its filter matches the body of an event. Without matches
-// it says nothing.
-type bodyMatches struct {
+// filterMatches says for each destination of an endpoint whether an event meets its conditions. Without matches it says
+// nothing.
+type filterMatches struct {
 	endpoint *config.Endpoint // nil: this node does not know it
 	matches  []bool           // in the order of endpoint.Destinations
+	failed   []error          // nil: none
 }
 
-// evaluate evaluates the filters of the endpoint for the body of the event. Without such filters, or while this node
+// matches evaluates the conditions of all destinations of the event's endpoint. Without conditions, or while this node
 // does not know the endpoint, it returns no matches.
-func (b *bodyFilters) evaluate(view ConfigView, ev *event.Event) bodyMatches {
-	endpoint, presence := view.Endpoint(ev.Endpoint)
-	onBody := func(d config.Destination) bool { return d.Filter.NeedsBody() }
+func (r *rules) matches(ev *event.Event) filterMatches {
+	endpoint, presence := r.config.Endpoint(ev.Endpoint)
+	has := func(d config.Destination) bool { return d.Filter.HasConditions() }
 	switch {
 	case presence != entity.Present:
-		return bodyMatches{}
-	case !slices.ContainsFunc(endpoint.Destinations, onBody):
-		return bodyMatches{endpoint: endpoint}
+		return filterMatches{}
+	case !slices.ContainsFunc(endpoint.Destinations, has):
+		return filterMatches{endpoint: endpoint}
 	}
-	b.evaluated.Inc()
-	return bodyMatches{endpoint, b.compiled(endpoint).Match(ev.Body)}
+	r.bodiesRead.Inc()
+	matches, failed := r.filters.compiled(endpoint).Hold(ev, endpoint.Tenant)
+	return filterMatches{endpoint, matches, failed}
 }
 
 // compiled returns the filters of the current revision of the endpoint.
-func (b *bodyFilters) compiled(endpoint *config.Endpoint) *filter.BodyFilters {
+func (b *filters) compiled(endpoint *config.Endpoint) *filter.Conditions {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	cached, ok := b.endpoints[endpoint.ID]
 	if ok && cached.rev == endpoint.Rev {
-		return cached.filters
+		return cached.conditions
 	}
-	fresh := endpoint.BodyFilters()
+	fresh := endpoint.Conditions()
 	if ok {
-		b.conditions -= cached.filters.Conditions()
+		b.weight -= cached.conditions.Weight()
 	}
-	if b.endpoints == nil || b.conditions+fresh.Conditions() > maxConditions {
-		b.endpoints, b.conditions = make(map[string]compiledFilters), 0
+	if b.endpoints == nil || b.weight+fresh.Weight() > maxConditions {
+		b.endpoints, b.weight = make(map[string]compiledFilters), 0
 	}
 	b.endpoints[endpoint.ID] = compiledFilters{endpoint.Rev, fresh}
-	b.conditions += fresh.Conditions()
+	b.weight += fresh.Weight()
 	return fresh
 }
 
 // place returns the place of a delivery in the order of its destination. Events that its filter excludes have none.
-func (m bodyMatches) place(work *event.Work, offset int64) event.Place {
+func (m filterMatches) place(work *event.Work, offset int64) event.Place {
 	if m.endpoint == nil || work.Trigger == event.TriggerTest {
 		return event.Place{}
 	}
@@ -108,10 +111,12 @@ func slotOfKey(ev *event.Event, dest string, ordering *kinds.Ordering) (slot uin
 	return binary.BigEndian.Uint64(hash[:]), ok
 }
 
-// setFiltered stores the result for the destination of work in it.
-func (m bodyMatches) setFiltered(work *event.Work) {
+// setFiltered stores the result in the work. A condition that failed is not stored: a worker evaluates it again and
+// ends the delivery.
+func (m filterMatches) setFiltered(work *event.Work) {
 	for i := range m.matches {
-		if d := &m.endpoint.Destinations[i]; d.ID == work.Dest && d.Filter.NeedsBody() {
+		d := &m.endpoint.Destinations[i]
+		if d.ID == work.Dest && d.Filter.HasConditions() && (m.failed == nil || m.failed[i] == nil) {
 			work.FilterRev, work.Filtered = m.endpoint.Rev, !m.matches[i]
 		}
 	}

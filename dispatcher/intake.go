@@ -44,7 +44,6 @@ type reader struct {
 	*deliveries
 	assignment *assignment
 	rules      *rules
-	filters    bodyFilters
 	stream     stream.Config
 	useHit     func(context.Context, *event.Event) (int32, *stream.Record, error) // see Deps
 }
@@ -173,7 +172,7 @@ func (r *reader) readEvent(slot *slot, ev *event.Event, size int) {
 	if ev.Source == event.SourceTest {
 		trigger = event.TriggerTest
 	}
-	matches, now := r.filters.evaluate(r.config, ev), r.now()
+	matches, now := r.rules.matches(ev), r.now()
 	for _, dest := range ev.Dests {
 		work := &event.Work{Event: ev, Dest: dest, Trigger: trigger, Attempt: 1}
 		matches.setFiltered(work)

@@ -66,7 +66,7 @@ func policyOf(work *event.Work, endpoint *config.Endpoint) retry.Policy {
 	if isRecovery(work) {
 		return recoveryPolicy()
 	}
-	return endpoint.RetryPolicy
+	return endpoint.RetriesOf(work.Dest)
 }
 
 // maxDelay bounds every computed wait.

@@ -197,6 +197,40 @@ func TestBlockedKeyIsParked(t *testing.T) {
 	})
 }
 
+// After a restart the first event of a key waits for its retry. Those behind it wait too, and are not parked again and
+// again to search for it.
+func TestNobodySearchesForARetry(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		var down atomic.Bool
+		down.Store(true)
+		s := newOrderedSink(time.Millisecond, func(string, int) bool { return down.Load() })
+		url, _ := w.serve(80, s)
+		endpoint := w.ordered(kinds.BlockAfterFailure, url)
+		endpoint.RetryPolicy.IntervalSeconds = 600
+		_, stop := w.start(testConfig())
+		const n = 100
+		for i := range n {
+			w.accept(w.keyedEvent(0, "key", i+1))
+		}
+		time.Sleep(time.Minute)
+		stop()
+		w.start(testConfig())
+		time.Sleep(4 * time.Minute)
+		reader := must.Get(stream.NewReader(w.stream, "test"))(t)
+		defer reader.Close()
+		records := int64(0)
+		for _, tier := range stream.Tiers() {
+			records += must.Get(reader.Ends(t.Context(), tier.Topic))(t)[stream.Partition{Topic: tier.Topic}]
+		}
+		if records > 10*n {
+			t.Errorf("%d records for %d deliveries that wait for five minutes", records, n)
+		}
+		down.Store(false)
+		w.outcomes(count(n, event.Delivered))
+		checkOrder(t, s.all(), func(received) bool { return true })
+	})
+}
+
 // What follows a delivery that has failed for good.
 func TestAfterAFailure(t *testing.T) {
 	f := func(name, whenFailed string, act func(*bubbleWorld, *event.Event)) {

@@ -78,11 +78,12 @@ type partition struct {
 	// The object of the previous assignment if that was lost; nil once it knows no record that may still come
 	// (assignment.go).
 	predecessor      *partition
-	unfinished       int           // slots that are not done
-	activeDeliveries int           // begun and not ended
-	stopped          bool          // the assignment ends: no delivery begins any more
-	drained          chan struct{} // closed when stopped and no delivery is active
-	dirty            bool          // records were finished since the last commit
+	unfinished       int             // slots that are not done
+	activeDeliveries int             // begun and not ended
+	stopped          bool            // the assignment ends: no delivery begins any more
+	drained          chan struct{}   // closed when stopped and no delivery is active
+	dirty            bool            // records were finished since the last commit
+	commits          []stream.Commit // the newest that is known, and later ones without an answer
 	paused           bool
 	stallingLanes    int       // lanes that want this partition paused
 	lastRead         time.Time // timestamp of the last record that was read; zero at first
@@ -107,7 +108,7 @@ func (s *slot) Partition() *lane.Partition { return &s.partition.lanePartition }
 func slotOf(delivery *lane.Delivery) *slot { return delivery.Slot.(*slot) }
 
 func newPartition(h *host, id stream.Partition, delay time.Duration, commit stream.Commit) (*partition, error) {
-	p := &partition{host: h, id: id, delay: delay, drained: make(chan struct{})}
+	p := &partition{host: h, id: id, delay: delay, drained: make(chan struct{}), commits: []stream.Commit{commit}}
 	p.lanePartition = lane.Partition{ID: id, AddStalls: p.addStalls, StartWorker: h.startWorker}
 	gaps, err := commit.Gaps()
 	p.tracker.start(commit.Offset, commit.LeaderEpoch, gaps)
@@ -345,6 +346,29 @@ func (p *partition) nextCommit() (commit stream.Commit, gapCount int, omitted in
 	commit = stream.Commit{Offset: p.tracker.commitOffset, LeaderEpoch: p.tracker.leaderEpoch()}
 	commit.Metadata, omitted = stream.EncodeGaps(commit.Offset, gaps)
 	return commit, len(gaps), omitted, true
+}
+
+// maxUnanswered bounds the commits without an answer that are remembered. A node that loses its membership has made
+// some ten of them.
+const maxUnanswered = 64
+
+// addCommit records a commit that was made, or may have been.
+func (p *partition) addCommit(commit stream.Commit, acknowledged bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if acknowledged {
+		p.commits = p.commits[:0]
+	}
+	if len(p.commits) <= maxUnanswered {
+		p.commits = append(p.commits, commit)
+	}
+}
+
+// hasCommitted reports whether a commit may be the newest one of this node.
+func (p *partition) hasCommitted(commit stream.Commit) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Contains(p.commits, commit)
 }
 
 // retryCommit makes the next commit include this partition again.

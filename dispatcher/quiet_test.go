@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -186,6 +187,41 @@ func TestKnownEndpointsNeedNoSync(t *testing.T) {
 			t.Errorf("%s: %+v, %v; %d waits", endpoint, eligibility, err, synced)
 		}
 	}
+}
+
+// A node that is cut off from the configuration log sends nothing: a destination may have been paused meanwhile. Its
+// partitions leave it without waiting for that.
+func TestANodeWithoutTheLeaseSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQuiet(t)
+		p := q.read(stream.Events, quietEvent().Record())
+		v := q.rules.config.(*view)
+		v.cutOff = make(chan struct{})
+		work := &event.Work{Event: quietEvent(), Dest: "dst_1", Attempt: 1}
+		is.Equal(t, (&sender{rules: q.rules}).isCurrent(work, q.rules.Check(work, true)), false, "sent by a kind that waits")
+		var next *lane.Decision
+		go func() { d := q.next(); next = &d }()
+		synctest.Wait()
+		must.Equal(t, next == nil, true, "a delivery begins while the node is cut off")
+		p.stop()
+		select {
+		case <-p.drained:
+		default:
+			t.Error("the partition waits for a delivery that waits for the lease")
+		}
+		close(v.cutOff)
+		synctest.Wait()
+		is.Equal(t, next != nil && next.Action == lane.Stop, true, "the delivery of the next owner begins: %+v", next)
+	})
+}
+
+// An event that waits in its kind, as in a batch, is not sent once its endpoint is paused.
+func TestAGatheredEventOfAPausedEndpointIsNotSent(t *testing.T) {
+	q := newQuiet(t)
+	work := &event.Work{Event: quietEvent(), Dest: "dst_1", Attempt: 1}
+	before := q.rules.Check(work, true)
+	q.rules.config.(*view).change(testEndpoint, func(ep *config.Endpoint) { ep.Paused = true })
+	is.Equal(t, (&sender{rules: q.rules}).isCurrent(work, before), false, "paused")
 }
 
 // A record is done with the last of its deliveries. Until then a crash repeats it.

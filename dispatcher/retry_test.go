@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -188,6 +189,26 @@ func TestThreeDaysOfRetries(t *testing.T) {
 }
 
 // An event with a deliver_at waits in the retry topics, also through a restart, and is delivered once, not before.
+// A destination with a policy of its own has its attempts by that, beside one with the endpoint's.
+func TestRetriesOfADestination(t *testing.T) {
+	endpoint := simEndpoint("ep_1", "dst_own", "dst_shared")
+	endpoint.RetryPolicy = policy(func(p *retry.Policy) { p.MaxAttempts = 4 })
+	own := retry.Policy{Strategy: retry.Schedule, ScheduleSeconds: []int{60}, MaxAttempts: 2, RetryOn: []string{}}
+	endpoint.Destinations[0].RetryPolicy = &own
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
+		attempts := map[string]int{}
+		s.answer = func(dest string, _ time.Time) (time.Duration, int) {
+			attempts[dest]++
+			return time.Millisecond, 500
+		}
+		s.accept(endpoint)
+		time.Sleep(24 * time.Hour)
+		is.Equal(t, s.statuses()["failed attempts_exhausted"], 2)
+		is.Equal(t, attempts["dst_own"], 2)
+		is.Equal(t, attempts["dst_shared"], 4)
+	})
+}
+
 func TestDeliverAt(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}

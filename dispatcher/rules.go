@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type rules struct {
 	erased        func(id.ID) bool // nil: no payload was erased
 	bodiesRead    prometheus.Counter
 	superseded    superseded
+	filters       filters
 }
 
 // MaxInFlight returns max_in_flight of the destination, 0 if this node does not know it.
@@ -44,6 +46,9 @@ func (r *rules) Ordered(work *event.Work) bool {
 	dest := endpoint.Destination(work.Dest)
 	return dest == nil || dest.Ordering != nil
 }
+
+// AwaitCurrent waits until this node knows all changes that were answered.
+func (r *rules) AwaitCurrent(ctx context.Context) error { return r.config.AwaitLease(ctx) }
 
 // CheckLatest is Check, and resolves an unknown endpoint or recovery job: another node may have created it a moment
 // ago, or it was deleted so long ago that its tombstone is gone.
@@ -85,8 +90,8 @@ func (r *rules) Check(work *event.Work, readBody bool) lane.Eligibility {
 	if eligibility.Status == "" {
 		eligibility.Status, eligibility.Reason = r.endByState(work, eligibility.Destination)
 	}
-	if eligibility.Status == "" && !r.passesFilter(work, endpoint, eligibility.Destination, readBody) {
-		eligibility.Status, eligibility.Reason = event.Skipped, event.Filtered
+	if eligibility.Status == "" {
+		eligibility.Status, eligibility.Reason = r.endByFilter(work, endpoint, eligibility.Destination, readBody)
 	}
 	if eligibility.Status == "" {
 		eligibility.Paused = endpoint.Paused || eligibility.Destination.Paused || !eligibility.Destination.Enabled ||
@@ -187,23 +192,28 @@ func (r *rules) isSuperseded(work *event.Work) bool {
 	return r.superseded.hasSince(lane.DeliveryKey{Event: work.Event.ID, Dest: work.Dest}, since)
 }
 
-// passesFilter reports whether the destination's filter matches the delivery. Without readBody, a filter that was not
-// evaluated at the current revision of the endpoint counts as matching.
-func (r *rules) passesFilter(
-	work *event.Work, endpoint *config.Endpoint, dest *config.Destination, readBody bool) bool {
+// endByFilter returns how the delivery ends because of the destination's filter, empty when it does not. Without
+// readBody, conditions that were not evaluated at the current revision of the endpoint count as met.
+func (r *rules) endByFilter(work *event.Work, endpoint *config.Endpoint, dest *config.Destination, readBody bool) (
+	event.Status, event.Reason) {
 	switch {
 	case !dest.Filter.MatchesType(work.Event.Type):
-		return false
-	case !dest.Filter.NeedsBody():
-		return true
-	case work.FilterRev == endpoint.Rev:
-		return !work.Filtered
-	case !readBody:
-		return true
+		return event.Skipped, event.Filtered
+	case !dest.Filter.HasConditions():
+		return "", ""
+	case work.FilterRev != endpoint.Rev && readBody:
+		r.bodiesRead.Inc()
+		i := slices.IndexFunc(endpoint.Destinations, func(d config.Destination) bool { return d.ID == dest.ID })
+		holds, err := r.filters.compiled(endpoint).HoldFor(i, work.Event, endpoint.Tenant)
+		if err != nil {
+			return event.Failed, event.TransformFailed
+		}
+		work.FilterRev, work.Filtered = endpoint.Rev, !holds
 	}
-	r.bodiesRead.Inc()
-	work.FilterRev, work.Filtered = endpoint.Rev, !dest.Filter.MatchesBody(work.Event.Body)
-	return !work.Filtered
+	if work.FilterRev == endpoint.Rev && work.Filtered {
+		return event.Skipped, event.Filtered
+	}
+	return "", ""
 }
 
 // payloadGone reports whether the payload has expired or was erased.

@@ -252,9 +252,46 @@ func TestOnlyWorkersReevaluateFilters(t *testing.T) {
 	})
 }
 
+// A condition that cannot be evaluated ends the delivery as failed; one on what the event does not have does not hold.
+func TestRulesOfFilters(t *testing.T) {
+	endpoint := simEndpoint("ep_1", "dst_1", "dst_2")
+	endpoint.Tenant = "ten_1"
+	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
+		for when, want := range map[string]event.Reason{
+			`body.n == 1 && headers["x-kind"] == "a" && event.tenant == "ten_1"`: "",
+			`body.n == 2`:               event.Filtered,
+			`body.missing == 1`:         event.Filtered,
+			`headers["x-other"] == "a"`: event.Filtered,
+			`body.n == 1 && body.text`:  event.TransformFailed,
+			`body.text > 5`:             event.TransformFailed,
+			`boddy`:                     event.TransformFailed, // a newer version wrote it
+		} {
+			work := &event.Work{
+				Event: &event.Event{ID: must.Get(s.ids.New(0))(t), Account: "acc_1", Endpoint: "ep_1",
+					Body:   []byte(`{"n":1,"text":"x"}`),
+					Header: []event.Field{{Name: "X-Kind", Value: "a"}}, Dests: []string{"dst_2"}},
+				Dest: "dst_2", Trigger: event.TriggerInitial, Attempt: 1,
+			}
+			s.view.change("ep_1", func(e *config.Endpoint) { e.Destinations[1].Filter = &filter.Filter{When: when} })
+			is.Equal(t, s.d.rules.Check(work, false).Reason, "", "%s: before it is read", when)
+			is.Equal(t, s.d.rules.Check(work, true).Reason, want, "%s: by a worker", when)
+			work.FilterRev = 0
+			s.d.rules.matches(work.Event).setFiltered(work)
+			is.Equal(t, work.Filtered, want == event.Filtered, "%s: by the reader", when)
+			is.Equal(t, s.d.rules.Check(work, true).Reason, want, "%s: after the reader", when)
+		}
+		s.view.change("ep_1", func(e *config.Endpoint) {
+			e.Destinations[1].Filter = &filter.Filter{Match: []byte(`{"body":{"n":{"$gt":1}}}`)}
+		})
+		ev := &event.Event{ID: must.Get(s.ids.New(0))(t), Endpoint: "ep_1", Body: []byte(`{"n":1}`)}
+		work := &event.Work{Event: ev, Dest: "dst_2", Attempt: 1}
+		is.Equal(t, s.d.rules.Check(work, true).Reason, event.Filtered, "a pattern")
+	})
+}
+
 // The cache of compiled filters is bounded by the number of conditions, however many endpoints there are.
 func TestCompiledFiltersAreBounded(t *testing.T) {
-	var b bodyFilters
+	var b filters
 	body := map[string]any{}
 	for i := range 1000 {
 		body[string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
@@ -265,8 +302,8 @@ func TestCompiledFiltersAreBounded(t *testing.T) {
 		for endpoint.Rev = range int64(3) {
 			b.compiled(endpoint)
 		}
-		if b.conditions > maxConditions || b.conditions != len(b.endpoints)*len(body) {
-			t.Fatalf("%d conditions of %d endpoints", b.conditions, len(b.endpoints))
+		if b.weight > maxConditions || b.weight != len(b.endpoints)*len(body) {
+			t.Fatalf("%d conditions of %d endpoints", b.weight, len(b.endpoints))
 		}
 	}
 }
@@ -282,6 +319,30 @@ type view struct {
 	syncs     int
 	onUpdate  func() error
 	updates   int
+	cutOff    chan struct{} // not nil: there is no lease until it is closed
+}
+
+func (v *view) Lease() (time.Duration, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	select {
+	case <-v.cutOff:
+		return 0, true
+	default:
+		return 0, v.cutOff == nil
+	}
+}
+
+func (v *view) AwaitLease(ctx context.Context) error {
+	if _, ok := v.Lease(); ok {
+		return nil
+	}
+	select {
+	case <-v.cutOff:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func newView(eps ...*config.Endpoint) *view {

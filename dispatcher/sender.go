@@ -135,8 +135,11 @@ func (s *sender) failTransformation(delivery *lane.Delivery, endpoint *config.En
 
 // isCurrent reports whether a delivery that was checked before may still be sent as it is.
 func (s *sender) isCurrent(work *event.Work, before lane.Eligibility) bool {
+	_, leased := s.rules.config.Lease()
 	now := s.rules.Check(work, false)
 	switch {
+	case !leased:
+		return false
 	case !now.Known:
 		return true
 	case now.Status != "" || now.Paused:

@@ -98,8 +98,8 @@ func (x *Batches) send(b *Batch, send func(*Batch) Result) {
 	began, parts, delivered := x.Now(), []*Batch{b}, false
 	for requests := 1; len(parts) > 0; requests++ {
 		part := parts[0]
-		inTime := x.Now().Sub(began) < x.Halve
-		if requests > 1 && !inTime { // the answer of the larger batch stands, but may be due to an event of another half
+		// The answer of the larger batch stands, but may be due to an event of another half.
+		if requests > 1 && (x.Now().Sub(began) >= x.Halve || !b.current(parts)) {
 			for _, rest := range parts {
 				rest.retry()
 				b.answer(rest)
@@ -136,6 +136,18 @@ func (b *Batch) answer(part *Batch) {
 	for _, m := range b.members[part.first : part.first+part.Count] {
 		m.answer <- part
 	}
+}
+
+// current reports whether the events of parts of b may still be sent as they were when they joined.
+func (b *Batch) current(parts []*Batch) bool {
+	for _, part := range parts {
+		for _, m := range b.members[part.first : part.first+part.Count] {
+			if m.current != nil && !m.current() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // dropOutdated gives back the events that must not be sent any more as they were when they joined: one has expired or

@@ -138,7 +138,13 @@ func (s *Sender) Send(
 	current func() bool,
 ) (*event.Attempt, Result) {
 	queuedAt := s.now()
-	acquireErr := s.slots.Acquire(ctx, 1)
+	var acquireErr error
+	if !s.slots.TryAcquire(1) {
+		if acquireErr = s.slots.Acquire(ctx, 1); acquireErr == nil && !current() {
+			s.slots.Release(1)
+			return &event.Attempt{ID: attemptID, StartedAt: s.now(), Trigger: work.Trigger}, Result{Outdated: true}
+		}
+	}
 	attempt := &event.Attempt{
 		ID: attemptID, StartedAt: s.now(), Trigger: work.Trigger, TransformationVersion: content.Version,
 	}

@@ -157,8 +157,10 @@ func (b *breaker) restore(work *event.Work, now time.Time) bool {
 		return false
 	}
 	openFor = min(max(openFor, breakerMinOpen), BreakerMaxOpen)
+	// A probe that runs was made after an older hold. It is an early one of this hold, which its failure must not change.
 	*b = breaker{openUntil: until, openFor: openFor, failingSince: until.Add(-2 * openFor),
-		restored: b.restored || !b.open(), earlyAt: b.earlyAt, earlyFullAt: b.earlyFullAt, probe: b.probe, early: b.early}
+		restored: b.restored || !b.open(), earlyAt: b.earlyAt, earlyFullAt: b.earlyFullAt,
+		probe: b.probe, early: b.probe != nil}
 	return true
 }
 

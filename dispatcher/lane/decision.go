@@ -127,6 +127,8 @@ type Rules interface {
 	Ordered(work *event.Work) bool
 	// Check never waits. It evaluates a body filter only if readBody is set.
 	Check(work *event.Work, readBody bool) Eligibility
+	// AwaitCurrent waits while this node may not know changes that were answered, as when it is cut off from the log.
+	AwaitCurrent(ctx context.Context) error
 	// CheckLatest is Check with readBody. If the endpoint or recovery job is unknown, it waits until this node has applied
 	// all earlier writes and checks again. If it is still unknown, the delivery ends as skipped.
 	CheckLatest(ctx context.Context, work *event.Work) (Eligibility, error)
@@ -214,7 +216,8 @@ func (l *Lane) Next(ctx context.Context, last Result) Decision {
 			return Decision{Action: Stop}
 		}
 		last = Result{Delivery: delivery}
-		if !delivery.Slot.BeginDelivery() { // its partition has left this node
+		// Before the delivery begins: the partition may leave this node meanwhile, and does not wait for it.
+		if ls.rules.AwaitCurrent(ctx) != nil || !delivery.Slot.BeginDelivery() { // this node stops, or the partition has left
 			ls.freeMemory(delivery)
 			continue
 		}

@@ -89,6 +89,7 @@ func (lt *laneTest) TakeToken(_ string, _ float64, burst int) time.Duration {
 	lt.burst = burst
 	return lt.wait
 }
+func (lt *laneTest) AwaitCurrent(ctx context.Context) error { return ctx.Err() }
 func (lt *laneTest) CheckLatest(context.Context, *event.Work) (Eligibility, error) {
 	return lt.eligibility, lt.err
 }

@@ -165,8 +165,11 @@ func (ls *Lanes) AddPlace(delivery *Delivery) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	work := delivery.Work
-	o := ls.ordersOf(delivery.Slot.Partition().ID.Index)
-	ls.addPosition(o.turnsOf(work.Dest, work.Place.Slot, ls.now()), work.Place.Position)
+	s := ls.ordersOf(delivery.Slot.Partition().ID.Index).turnsOf(work.Dest, work.Place.Slot, ls.now())
+	ls.addPosition(s, work.Place.Position)
+	if s.positions[0] == work.Place.Position && work.Parked == "" { // a retry comes when it is due: nobody searches for it
+		s.setFirst(work.Event.ID)
+	}
 }
 
 // awaitTurn holds a delivery until its turn, or says why it must be parked or fails. It does neither if it is its turn.
@@ -358,7 +361,8 @@ func (ls *Lanes) letGo(s *turns, now time.Time) {
 }
 
 // Wanted returns which deliveries of a partition's number are parked in retry topics, as far as this node knows, and
-// are the next ones of their key. fresh: some are new since the last call.
+// are the next ones of their key: the first one alone until it has come, as those after it would be parked again.
+// fresh: some are new since the last call.
 func (ls *Lanes) Wanted() (wanted map[int32]map[PlaceKey]bool, fresh bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
@@ -374,7 +378,11 @@ func (ls *Lanes) Wanted() (wanted map[int32]map[PlaceKey]bool, fresh bool) {
 		if wanted[s.index] == nil {
 			wanted[s.index] = make(map[PlaceKey]bool)
 		}
-		for _, position := range s.positions[:min(len(s.positions), wantedAhead)] {
+		ahead := wantedAhead
+		if s.first.IsZero() {
+			ahead = 1
+		}
+		for _, position := range s.positions[:min(len(s.positions), ahead)] {
 			if n < maxWanted && s.held[position] == nil {
 				wanted[s.index][PlaceKey{s.dest, s.slot, position}] = true
 				n++

@@ -189,6 +189,8 @@ type Destination struct {
 	Headers   map[string]seal.Secret `json:"headers"`
 	Filter    *filter.Filter         `json:"filter"`
 	RateLimit *RateLimit             `json:"rate_limit,omitempty"`
+	// RetryPolicy is in place of the endpoint's; nil: there is none.
+	RetryPolicy *retry.Policy `json:"retry_policy,omitempty"`
 	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
 	PurgeBefore time.Time `json:"purge_before,omitzero"`
 	// Secrets sign the deliveries, newest first.
@@ -255,17 +257,25 @@ func (e *Endpoint) AlertsOrDefault() alerting.EndpointAlerts {
 	return *e.Alerts
 }
 
-// BodyFilters returns the body conditions of the endpoint's destinations; nil if there are none.
-func (e *Endpoint) BodyFilters() *filter.BodyFilters {
+// RetriesOf returns the retry policy of a destination.
+func (e *Endpoint) RetriesOf(dest string) retry.Policy {
+	if d := e.Destination(dest); d != nil && d.RetryPolicy != nil {
+		return *d.RetryPolicy
+	}
+	return e.RetryPolicy
+}
+
+// Conditions returns the conditions of the endpoint's destinations beside the types; nil if there are none.
+func (e *Endpoint) Conditions() *filter.Conditions {
 	filters, needed := make([]*filter.Filter, len(e.Destinations)), false
 	for i := range e.Destinations {
 		filters[i] = e.Destinations[i].Filter
-		needed = needed || filters[i].NeedsBody()
+		needed = needed || filters[i].HasConditions()
 	}
 	if !needed {
 		return nil
 	}
-	return filter.NewBodyFilters(filters)
+	return filter.NewConditions(filters)
 }
 
 // Upgrade sets the lists that earlier versions left out.

@@ -44,7 +44,7 @@ func oneOfEach(t *testing.T, n *testNode) {
 		case *Tenant:
 			v.Tenant, v.ID = "customer-1", TenantID(v.Account, "customer-1")
 		case *alerting.Issue:
-			v.Add(1, v.CreatedAt, v.CreatedAt, nil)
+			v.Add(1, v.CreatedAt, v.CreatedAt, v.CreatedAt, nil)
 		case *EventType:
 			v.Name, v.ID = "order.paid", EventTypeID(v.Account, "order.paid")
 			v.SetSchema([]byte(`{"maxItems":3}`), nil, n.Clock().UTC())

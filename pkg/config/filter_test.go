@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/pkg/config/filter"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 )
@@ -20,7 +21,8 @@ func TestFilter(t *testing.T) {
 		t.Helper()
 		var parsed *filter.Filter
 		noError(t, json.Unmarshal([]byte(text), &parsed))
-		is.Equal(t, parsed.Matches(typ, []byte(body)), want, "%s on %q %s", text, typ, body)
+		is.Equal(t, parsed.MatchesType(typ) &&
+			filter.NewBodyFilters([]*filter.Filter{parsed}).Match([]byte(body))[0], want, "%s on %q %s", text, typ, body)
 	}
 	f(`null`, "", "not json", true)
 	f(`{}`, "a.b", "not json", true)
@@ -152,12 +154,13 @@ func TestBodyFiltersTogether(t *testing.T) {
 			}
 			e.Destinations[i].Filter = f
 		}
-		filters := e.BodyFilters()
+		filters := e.Conditions()
 		if filters == nil {
 			continue
 		}
 		body := value(3)
-		for i, got := range filters.Match([]byte(body)) {
+		held, _ := filters.Hold(&event.Event{Body: []byte(body)}, "")
+		for i, got := range held {
 			conditions := e.Destinations[i].Filter.Body
 			if want := decodedMatch(conditions, body); got != want {
 				t.Fatalf("%v of %s: %v, want %v", conditions, body, got, want)
@@ -202,7 +205,7 @@ func fullEndpoint() *Endpoint {
 // At the bounds, the filters of an endpoint read 1 MiB in little more time than it takes to validate it: neither their
 // number nor the form of the document multiplies the work.
 func TestBodyFiltersAreBounded(t *testing.T) {
-	filters := fullEndpoint().BodyFilters()
+	filters := fullEndpoint().Conditions()
 	for name, body := range mebibytes() {
 		if !json.Valid(body) {
 			t.Fatalf("%s is not JSON", name)
@@ -213,7 +216,7 @@ func TestBodyFiltersAreBounded(t *testing.T) {
 			began := kit.CPUTime(t)
 			json.Valid(body)
 			between := kit.CPUTime(t)
-			filters.Match(body)
+			filters.Hold(&event.Event{Body: body}, "")
 			valid, match = min(valid, between-began), min(match, kit.CPUTime(t)-between)
 			if match <= 10*valid {
 				break
@@ -227,9 +230,9 @@ func TestBodyFiltersAreBounded(t *testing.T) {
 }
 
 func BenchmarkBodyFilters(b *testing.B) {
-	filters := map[string]*filter.BodyFilters{
-		"one":  filter.NewBodyFilters([]*filter.Filter{{Body: map[string]any{"data.status": "paid"}}}),
-		"full": fullEndpoint().BodyFilters(),
+	filters := map[string]*filter.Conditions{
+		"one":  filter.NewConditions([]*filter.Filter{{Body: map[string]any{"data.status": "paid"}}}),
+		"full": fullEndpoint().Conditions(),
 	}
 	for name, body := range mebibytes() {
 		for of, f := range filters {
@@ -237,7 +240,7 @@ func BenchmarkBodyFilters(b *testing.B) {
 				b.SetBytes(int64(len(body)))
 				b.ReportAllocs()
 				for b.Loop() {
-					f.Match(body)
+					f.Hold(&event.Event{Body: body}, "")
 				}
 			})
 		}

@@ -40,7 +40,12 @@ type PortalSession struct {
 	// ended; both may be empty.
 	ReturnURL  string `json:"return_url,omitempty"`
 	RefreshURL string `json:"refresh_url,omitempty"`
-	// LinkHash is the SHA-256 of the link's token; empty: the link was opened.
+	// Lang and Theme are those of the pages; empty: as the browser prefers.
+	Lang  string `json:"lang,omitempty"`
+	Theme string `json:"theme,omitempty"`
+	// API: the session is of calls of the API with its token. No page opens it.
+	API bool `json:"api,omitempty"`
+	// LinkHash is the SHA-256 of the link's token; empty: the link was opened. With API that of the token.
 	LinkHash []byte        `json:"hash,omitempty"`
 	Lasts    time.Duration `json:"lasts"` // length of the session, from when the link is opened
 	OpenedAt time.Time     `json:"opened_at,omitzero"`
@@ -80,8 +85,17 @@ func (s *PortalSession) Has(right PortalRight) bool {
 	return right == PortalView || slices.Contains(s.Can, right)
 }
 
-// Principal returns the person of the session as a caller of the API. scope is what the person may do there: the
-// portal decides it, because rights are finer than scopes.
+// PrincipalFor returns the person of the session as a caller of the API. The rights of an operation are checked before;
+// one that changes nothing may show the credentials of destinations if the person may change them.
+func (s *PortalSession) PrincipalFor(changes bool) *Key {
+	scope := Read
+	if changes || s.Has(PortalDestinations) {
+		scope = ReadWrite
+	}
+	return s.Principal(scope)
+}
+
+// Principal is PrincipalFor with a scope: rights are finer than scopes.
 func (s *PortalSession) Principal(scope Scope) *Key {
 	return &Key{ID: s.ID, Account: s.Account, Name: portalActor(s.Tenant), Scope: scope, Tenant: s.Tenant}
 }
@@ -97,8 +111,11 @@ func (s *PortalSession) Scope() Scope {
 // portalActor is the name of the people of a tenant in the audit log.
 func portalActor(tenant string) string { return "portal of " + tenant }
 
-// CreatePortalLink creates a link, and returns its token, which is not stored. The caller sets Account, Tenant, Can,
-// the URLs and Lasts. life is how long the link can be opened.
+// PortalTokenPrefix begins the tokens of sessions of the API.
+const PortalTokenPrefix = "rly_portal_"
+
+// CreatePortalLink creates a link, or a session of the API, and returns its token, which is not stored. The caller sets
+// Account, Tenant, Can, API, what the pages show, and Lasts. life is how long the link can be opened.
 func (c tenants) CreatePortalLink(ctx context.Context, s *PortalSession, life time.Duration) (token string,
 	created *PortalSession, err error) {
 	t := c.Tenant(s.Account, s.Tenant)
@@ -109,8 +126,15 @@ func (c tenants) CreatePortalLink(ctx context.Context, s *PortalSession, life ti
 		return "", nil, err
 	}
 	token = base64.RawURLEncoding.EncodeToString(entity.RandomBytes(32))
+	if s.API {
+		token = PortalTokenPrefix + token
+	}
 	hash := entity.HashOf(token)
 	s.LinkHash, s.MadeFor, s.Until = hash[:], t.CreatedAt.UnixNano(), c.Now().UTC().Add(life)
+	if s.API {
+		s.OpenedAt = c.Now().UTC()
+		s.Until = s.OpenedAt.Add(s.Lasts)
+	}
 	s.ID = cmp.Or(s.ID, id.Random(id.PortalSession))
 	created, err = entity.Create(ctx, c, s)
 	return token, created, err
@@ -125,7 +149,7 @@ func (c tenants) makeRoom(ctx context.Context, s *PortalSession) error {
 		if x.Account != s.Account || x.Tenant != s.Tenant || c.portalEnded(x) {
 			continue
 		}
-		if n++; x.LinkHash != nil {
+		if n++; x.LinkHash != nil && !x.API {
 			unopened = x.ID
 		}
 	}
@@ -148,7 +172,7 @@ func (c tenants) OpenPortalLink(ctx context.Context, token string) (*PortalSessi
 		return nil, ErrLease
 	}
 	s := entity.ByHash[PortalSession](c.Core, entity.HashOf(token))
-	if s == nil || c.portalEnded(s) {
+	if s == nil || s.API || c.portalEnded(s) {
 		return nil, ErrLink
 	}
 	opened, err := entity.Update(actingAs(ctx, s.ID), c, s.ID, func(s *PortalSession) error {
@@ -178,6 +202,18 @@ func (c tenants) PortalSession(id string) (*PortalSession, error) {
 	}
 	s, _ := entity.Get[PortalSession](c, id)
 	if s == nil || s.LinkHash != nil || c.portalEnded(s) {
+		return nil, ErrSessionEnded
+	}
+	return s, nil
+}
+
+// PortalToken returns the session of the API with a token, or the errors of PortalSession.
+func (c tenants) PortalToken(token string) (*PortalSession, error) {
+	if _, ok := c.Lease(); !ok { // before loading the view; see Authenticate
+		return nil, ErrLease
+	}
+	s := entity.ByHash[PortalSession](c.Core, entity.HashOf(token))
+	if s == nil || !s.API || c.portalEnded(s) {
 		return nil, ErrSessionEnded
 	}
 	return s, nil

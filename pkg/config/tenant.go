@@ -55,9 +55,10 @@ type TenantLimits struct {
 
 // TenantPortal is how the portal looks to a tenant. Empty members have the defaults.
 type TenantPortal struct {
-	Title   string `json:"title" in:"name" maxLength:"60" pattern:"@text" description:"Name at the top of each page, such as that of your product. Default: Webhooks."`
-	Color   string `json:"color" in:"" maxLength:"7" pattern:"^(#[0-9a-fA-F]{6})?$" description:"Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard."`
-	LogoURL string `json:"logo_url" in:"" maxLength:"500" pattern:"^(https://[^ ;,'\"]+)?$" description:"https address of a picture beside the title. Browsers of the tenant fetch it. Default: none."`
+	Title       string `json:"title" in:"name" maxLength:"60" pattern:"@text" description:"Name at the top of each page, such as that of your product. Default: Webhooks."`
+	Color       string `json:"color" in:"" maxLength:"7" pattern:"^(#[0-9a-fA-F]{6})?$" description:"Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard."`
+	LogoURL     string `json:"logo_url" in:"" maxLength:"500" pattern:"^(https://[^ ;,'\"]+)?$" description:"https address of a picture beside the title. Browsers of the tenant fetch it. Default: none."`
+	LogoDarkURL string `json:"logo_dark_url" in:"" maxLength:"500" pattern:"^(https://[^ ;,'\"]+)?$" description:"The same for dark pages. Default: logo_url."`
 }
 
 // portalColor and portalLogo match what TenantPortal says. Both get into style sheets and headers.
@@ -71,18 +72,28 @@ func (p *TenantPortal) Validate() error {
 	if p == nil {
 		return nil
 	}
-	u, err := url.Parse(p.LogoURL)
 	switch {
 	case !portalColor.MatchString(p.Color):
 		return &entity.InvalidError{Param: "portal.color", Message: "must be a colour such as #1d55c4"}
-	case len(p.LogoURL) > 500, !portalLogo.MatchString(p.LogoURL), err != nil, p.LogoURL != "" && u.Hostname() == "",
-		p.LogoURL != "" && u.User != nil:
-		return &entity.InvalidError{Param: "portal.logo_url", Message: "must be an https URL of ASCII characters without " +
-			"quotes, commas, semicolons and passwords"}
+	case !isPicture(p.LogoURL):
+		return errPicture("portal.logo_url")
+	case !isPicture(p.LogoDarkURL):
+		return errPicture("portal.logo_dark_url")
 	case utf8.RuneCountInString(p.Title) > 60 || !web.IsPrintable(p.Title):
 		return &entity.InvalidError{Param: "portal.title", Message: "must have at most 60 printable characters"}
 	}
 	return nil
+}
+
+func isPicture(address string) bool {
+	u, err := url.Parse(address)
+	return address == "" || len(address) <= 500 && portalLogo.MatchString(address) && err == nil && u.Hostname() != "" &&
+		u.User == nil
+}
+
+func errPicture(param string) error {
+	return &entity.InvalidError{Param: param, Message: "must be an https URL of ASCII characters without quotes, " +
+		"commas, semicolons and passwords"}
 }
 
 // LimitError says which limit of a tenant a change or an event would exceed.

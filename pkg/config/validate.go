@@ -150,6 +150,9 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 	if r := d.RateLimit; r != nil {
 		errs = append(errs, require.Bounds("rate_limit", r))
 	}
+	if d.RetryPolicy != nil {
+		errs = append(errs, d.RetryPolicy.Validate())
+	}
 	if f := d.Filter; f != nil {
 		errs = append(errs, require.Range("filter.types", len(f.Types), 0, 50),
 			require.Range("filter.body", len(f.Body), 0, 20))
@@ -161,6 +164,7 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 				errs = append(errs, errors.New("filter.body must contain only strings, numbers, booleans and null"))
 			}
 		}
+		errs = append(errs, f.ValidateRules())
 	}
 	return errors.Join(errs...)
 }

@@ -83,6 +83,8 @@ type Config struct {
 	DNSServer string
 	// Proxy is the HTTP proxy that makes the connections (RELAY_EGRESS_PROXY), see [ParseProxy]. Empty for none.
 	Proxy string
+	// Inside answers requests to these hosts in this process, without a connection. DNS must have no such name.
+	Inside map[string]http.RoundTripper
 	// MaxIdle limits the idle connections; 0 = [MaxIdle]. Above it the oldest are closed.
 	MaxIdle int
 }
@@ -90,6 +92,7 @@ type Config struct {
 // Transport is an http.RoundTripper for concurrent use. Do not wrap it into an http.Client, which follows redirects.
 type Transport struct {
 	policy Policy
+	inside map[string]http.RoundTripper
 	inner  *http.Transport
 	pools  pools
 	dial   func(ctx context.Context, network, address string) (net.Conn, error)
@@ -113,7 +116,7 @@ func NewTransport(cfg Config) (*Transport, error) {
 		return nil, err
 	}
 	t := &Transport{
-		policy: cfg.Policy, pools: pools{origins: make(map[origin]*originPools), lastSweep: time.Now()},
+		policy: cfg.Policy, inside: cfg.Inside, pools: pools{origins: make(map[origin]*originPools), lastSweep: time.Now()},
 		dial: guard.dial,
 		tls: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: roots, NextProtos: []string{"h2", "http/1.1"},
@@ -273,6 +276,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if req.URL == nil || req.URL.Host == "" {
 		return t.inner.RoundTrip(req) // returns the error
+	}
+	if inside := t.inside[req.URL.Host]; inside != nil {
+		return inside.RoundTrip(req)
 	}
 	return t.roundTrip(req)
 }

@@ -126,6 +126,8 @@ type MeasuredGroup struct {
 	// Total and Steps are the requests of a TrafficRange, of a destination only.
 	Total Measured
 	Steps []MeasuredStep
+	// DayBefore are the same steps of the day before, for ranges of a day or less.
+	DayBefore []MeasuredStep
 }
 
 // TrafficRange is a span of time that ends with the step of now.
@@ -135,11 +137,18 @@ type TrafficRange struct {
 	Steps int
 }
 
-// TrafficDay is the range that has the hours of a day.
-var TrafficDay = TrafficRange{"24h", time.Hour, 24}
+// TrafficHour has the minutes of an hour, and TrafficDay the hours of a day.
+var (
+	TrafficHour = TrafficRange{"1h", time.Minute, 60}
+	TrafficDay  = TrafficRange{"24h", time.Hour, 24}
+)
 
-// TrafficRanges are the ranges of an endpoint's traffic, the shortest first.
-var TrafficRanges = []TrafficRange{{"1h", time.Minute, 60}, TrafficDay, {"7d", 6 * time.Hour, 28}}
+// TrafficRanges are the ranges of traffic, the shortest first.
+var TrafficRanges = []TrafficRange{{"15m", time.Minute, 15}, TrafficHour, {"6h", 10 * time.Minute, 36}, TrafficDay,
+	{"7d", 6 * time.Hour, 28}, {"30d", 24 * time.Hour, 30}}
+
+// Span is the length of the range.
+func (r TrafficRange) Span() time.Duration { return time.Duration(r.Steps) * r.Step }
 
 // Start is when the range begins; end is the end of the current minute.
 func (r TrafficRange) Start(end time.Time) time.Time {
@@ -158,6 +167,7 @@ type Overview struct {
 	AsOf    time.Time // requests after it may be missing; zero: none is
 	Hour    Measured
 	Minutes []MeasuredStep  // with any request, oldest first
+	Range   MeasuredGroup   // Total, Steps and DayBefore of all endpoints; without latency if the range is over a day
 	Busiest []MeasuredGroup // endpoints with the most requests in the last day
 	Worst   []MeasuredGroup // endpoints with the greatest part of failed requests in the last hour
 }

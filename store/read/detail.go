@@ -118,7 +118,7 @@ func (r eventReader) addReceiptFromLog(ctx context.Context, detail *event.Detail
 func (r *Reader) HasEvent(ctx context.Context, account string, d id.ID) (bool, error) {
 	_, err := r.lateScans.find(ctx, account, d)
 	if errors.Is(err, event.ErrNotFound) {
-		err = eventReader{r}.exists(ctx, account, d)
+		err = eventReader{r}.exists(ctx, account, d, r.lateScans)
 	}
 	if errors.Is(err, event.ErrNotFound) {
 		return false, nil
@@ -341,18 +341,18 @@ func (r *Reader) Attempts(ctx context.Context, account string, d, before id.ID, 
 	if err != nil || len(page.Rows) > 0 {
 		return page, err
 	}
-	return page, eventReader{r}.exists(ctx, account, d)
+	return page, eventReader{r}.exists(ctx, account, d, r.scans)
 }
 
 // exists returns nil when the store or the log has the event, else event.ErrNotFound or an error of the read.
-func (r eventReader) exists(ctx context.Context, account string, d id.ID) error {
+func (r eventReader) exists(ctx context.Context, account string, d id.ID, scans *scanner) error {
 	found := false
 	q := whereEvent(new(ch.Query).Add("SELECT 1 FROM events"), account, d)
 	err := r.Each(ctx, q.Add(" LIMIT 1"), func(driver.Rows) error { found = true; return nil })
 	if err != nil || found {
 		return err
 	}
-	_, err = r.scans.find(ctx, account, d)
+	_, err = scans.find(ctx, account, d)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/stream"
+	"github.com/eventrelay/relay/store/read/fence"
 )
 
 const (
@@ -25,6 +26,7 @@ const (
 // scanner finds a single event in the log. The id names the partition and the time at which to begin.
 type scanner struct {
 	topic   *stream.Reader
+	ends    func(ctx context.Context, topics ...string) (map[stream.Partition]int64, error)
 	flight  singleflight.Group
 	span    time.Duration // how long after the time of its id a record with the event may have been made
 	timeout time.Duration // of one scan
@@ -33,7 +35,15 @@ type scanner struct {
 }
 
 func newScanner(topic *stream.Reader, span time.Duration) *scanner {
-	return &scanner{topic: topic, span: span, timeout: scanTimeout, slots: make(chan struct{}, parallelScans)}
+	return &scanner{topic: topic, ends: topic.Ends, span: span, timeout: scanTimeout,
+		slots: make(chan struct{}, parallelScans)}
+}
+
+// newLateScanner returns a scanner that finds events which the log took late, and no event that a power cut may take.
+func newLateScanner(topic *stream.Reader) *scanner {
+	s := newScanner(topic, fence.LateAppend)
+	s.ends = topic.AcknowledgedEnds
+	return s
 }
 
 // maxAbsent bounds the ids in each of the two maps of absentIDs.
@@ -134,7 +144,7 @@ func (s *scanner) bounds(ctx context.Context, d id.ID) (from, end int64, err err
 	if err != nil {
 		return 0, 0, err
 	}
-	ends, err := s.topic.Ends(ctx, stream.Events)
+	ends, err := s.ends(ctx, stream.Events)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -151,7 +161,7 @@ func (s *scanner) read(ctx context.Context, d id.ID, from, end int64) (*stream.R
 	want := d.Text(id.Event)
 	err := s.topic.Read(ctx, stream.Partition{Topic: stream.Events, Index: d.Partition()}, from,
 		func(r *stream.Record) error {
-			if event.RecordID(r) == want {
+			if event.RecordID(r) == want && r.Offset < end {
 				found = r
 				return stream.ErrStop
 			}

@@ -43,7 +43,7 @@ func TestOverviewCountsRequests(t *testing.T) {
 	show := func(m event.Measured) string {
 		return fmt.Sprint(m.Attempts, m.Delivered, m.Failed, m.First.Attempts, m.First.Delivered)
 	}
-	o := must.Get(r.Overview(t.Context(), storetest.Account, now))(t)
+	o := must.Get(r.Overview(t.Context(), storetest.Account, event.TrafficDay, now))(t)
 	if show(o.Hour) != "5 3 2 3 1" || o.Hour.Latency.P50 != 10 || o.Hour.Latency.P99 < 40 || !o.AsOf.IsZero() {
 		t.Errorf("the last hour has %s, %v, as of %s", show(o.Hour), o.Hour.Latency, o.AsOf)
 	}
@@ -74,12 +74,12 @@ func TestOverviewCountsRequests(t *testing.T) {
 		t.Error(diff)
 	}
 	for span, want := range map[event.TrafficRange]string{
-		event.TrafficRanges[0]: "dst_a 2 1 1 2 1 in 1 steps, dst_b 2 2 0 0 0 in 2 steps", // two minutes
+		event.TrafficHour:      "dst_a 2 1 1 2 1 in 1 steps, dst_b 2 2 0 0 0 in 2 steps", // two minutes
 		event.TrafficDay:       "dst_a 3 2 1 3 2 in 2 steps, dst_b 2 2 0 0 0 in 1 steps",
-		event.TrafficRanges[2]: "dst_c 2 1 1 2 1 in 2 steps",
+		event.TrafficRanges[4]: "dst_c 2 1 1 2 1 in 2 steps",
 	} {
 		endpoint := "ep_0"
-		if span == event.TrafficRanges[2] {
+		if span == event.TrafficRanges[4] {
 			endpoint = "ep_1"
 		}
 		d, err := r.DestinationTraffic(t.Context(), storetest.Account, endpoint, span, now)
@@ -91,8 +91,21 @@ func TestOverviewCountsRequests(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", span.Name, text, err, want)
 		}
 	}
-	if none, err := r.Overview(t.Context(), "acc_2", now); err != nil || none.Hour.Attempts != 0 || none.Busiest == nil ||
-		len(none.Busiest)+len(none.Worst)+len(none.Minutes) != 0 {
+	for i, want := range []string{"4 2 0", "5 3 0", "6 4 0", "7 3 1", "8 - 0", "8 - 0"} {
+		span := event.TrafficRanges[i]
+		x := must.Get(r.Overview(t.Context(), storetest.Account, span, now))(t).Range
+		steps := fmt.Sprint(len(x.Steps))
+		if span.Step > time.Hour { // depends on the time of day
+			steps = "-"
+		}
+		is.Equal(t, fmt.Sprint(x.Total.Attempts, " ", steps, " ", len(x.DayBefore)), want, span.Name)
+	}
+	before := must.Get(r.DestinationTraffic(t.Context(), storetest.Account, "ep_1", event.TrafficDay, now))(t)
+	if n := len(before.Destinations[0].DayBefore); n != 1 {
+		t.Errorf("the day before has %d hours with requests", n)
+	}
+	if none, err := r.Overview(t.Context(), "acc_2", event.TrafficHour, now); err != nil || none.Hour.Attempts != 0 ||
+		none.Busiest == nil || len(none.Busiest)+len(none.Worst)+len(none.Minutes) != 0 {
 		t.Errorf("another account has %+v, %v", none, err)
 	}
 }

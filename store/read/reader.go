@@ -40,7 +40,7 @@ type Reader struct {
 	unreported      *fence.Unreported
 	scans           *scanner
 	outcomesTimeout time.Duration  // of the outcomes in the log; only tests change it
-	lateScans       *scanner       // also finds an event that the log took late
+	lateScans       *scanner       // of HasEvent
 	searches        *cluster.Slots // of each account
 	searchesOfKey   *cluster.Slots // of each API key
 	// receiptLoads shares one load of an event's receipts between callers while the writer is behind.
@@ -56,7 +56,7 @@ func NewReader(cfg cluster.Config, deps cluster.Deps) (*Reader, error) {
 	return &Reader{
 		Cluster: c, Counts: traffic.Counts{Cluster: c}, Jobs: jobs.Jobs{Cluster: c},
 		searchSettings: searchSettings(c.Config), scans: newScanner(c.Topic, scanSpan),
-		outcomesTimeout: outcomesTimeout, lateScans: newScanner(c.Topic, fence.LateAppend),
+		outcomesTimeout: outcomesTimeout, lateScans: newLateScanner(c.Topic),
 		unreported:    fence.NewUnreported(c.Topic, c.Config.FenceWait),
 		searches:      cluster.NewSlots(maxSearches, searchWait, "searches of the account"),
 		searchesOfKey: cluster.NewSlots(1, searchWait, "search of the API key"),

@@ -29,7 +29,7 @@ const (
 	// begins only while more than half of it is left. The other half suffices for one send and one recording.
 	leaseTime = 3 * notify.Timeout
 	// stopTimeout is how long a stop waits for sends in progress: the dispatcher stops only after them, and all must end
-	// within 30 s (node/node.go). recordTimeout bounds the recording of one result, also after stopTimeout.
+	// within 30 s (node/stack.go). recordTimeout bounds the recording of one result, also after stopTimeout.
 	stopTimeout, recordTimeout = 3 * time.Second, 5 * time.Second
 )
 

@@ -940,6 +940,26 @@ func TestHalvesThatAreNotSentInTime(t *testing.T) {
 	}
 }
 
+// A destination that is paused while a batch is refused gets no halves of it: the events are retried.
+func TestHalvesAreNotSentToAPausedDestination(t *testing.T) {
+	var requests atomic.Int64
+	x := batches(t, kinds.HTTPBatch{Events: 4, Seconds: 30}, func(w http.ResponseWriter, _ *http.Request, _ []byte) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusBadRequest)
+	})
+	x.Current = func() bool { return requests.Load() == 0 }
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			if a, r := x.Send("{}"); a.Code != 400 || r.Class != destination.Retryable {
+				t.Errorf("%d %v", a.Code, r.Class)
+			}
+		})
+	}
+	all.Wait()
+	is.Equal(t, requests.Load(), 1, "requests")
+}
+
 // No request is larger than its bound. An event that alone is larger fails, and is not retried.
 func TestBatchesAreBounded(t *testing.T) {
 	var mu sync.Mutex

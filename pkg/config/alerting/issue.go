@@ -19,9 +19,11 @@ type Issue struct {
 	Cause       string    `json:"cause"` // http_503, an error code, or the reason of a delivery that made no request
 	FirstAt     time.Time `json:"first_at"`
 	LastAt      time.Time `json:"last_at"`
-	Count       int       `json:"count"`            // requests, and deliveries that failed without one
-	Events      []string  `json:"events,omitempty"` // the newest ones, newest first
+	OldestAt    time.Time `json:"oldest_at,omitzero"` // when the oldest event that failed was received; zero: not known
+	Count       int       `json:"count"`              // requests, and deliveries that failed without one
+	Events      []string  `json:"events,omitempty"`   // the newest ones, newest first
 	Status      string    `json:"status"`
+	WorksAt     time.Time `json:"works_at,omitzero"`  // when a request succeeded after LastAt; zero: none has
 	Reopened    int       `json:"reopened,omitempty"` // how often
 	ResolvedAt  time.Time `json:"resolved_at,omitzero"`
 	Assignee    string    `json:"assignee,omitempty"`
@@ -54,6 +56,14 @@ func (*Issue) EntityKind() entity.Kind { return entity.KindIssue }
 
 func (x *Issue) EndsAt(*entity.Core) time.Time { return x.LastAt.Add(IssueLife) }
 
+// Since returns when the oldest event that failed was received; an hour before the first failure if that is not known.
+func (x *Issue) Since() time.Time {
+	if x.OldestAt.IsZero() {
+		return x.FirstAt.Add(-time.Hour)
+	}
+	return x.OldestAt
+}
+
 // Restricts: no node acts on an issue.
 func (x *Issue) Restricts(entity.Value) bool { return false }
 
@@ -64,8 +74,12 @@ func (x *Issue) Validate() error {
 		require.Text("assignee", x.Assignee, 0, MaxAssignee), require.Text("note", x.Note, 0, MaxIssueNote))
 }
 
-// Add adds failures, events newest first. An issue that was resolved before the last of them opens again.
-func (x *Issue) Add(count int, first, last time.Time, events []string) {
+// Add adds failures, events newest first; oldest is when the oldest of all these events was received. An issue that was
+// resolved before the last of them opens again.
+func (x *Issue) Add(count int, first, last, oldest time.Time, events []string) {
+	if x.OldestAt.IsZero() || oldest.Before(x.OldestAt) {
+		x.OldestAt = oldest
+	}
 	switch {
 	case x.Status == "":
 		x.Status, x.FirstAt = IssueOpen, first
@@ -76,6 +90,9 @@ func (x *Issue) Add(count int, first, last time.Time, events []string) {
 	x.Count += count
 	if last.After(x.LastAt) {
 		x.LastAt = last
+	}
+	if !x.WorksAt.After(x.LastAt) {
+		x.WorksAt = time.Time{}
 	}
 	for _, e := range x.Events {
 		if !slices.Contains(events, e) && len(events) < MaxIssueEvents {

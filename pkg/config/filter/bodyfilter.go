@@ -40,7 +40,7 @@ type bodyCondition struct {
 func NewBodyFilters(filters []*Filter) *BodyFilters {
 	b := &BodyFilters{filterCount: len(filters)}
 	for i, f := range filters {
-		if !f.NeedsBody() {
+		if f == nil {
 			continue
 		}
 		for path, want := range f.Body {
@@ -52,14 +52,11 @@ func NewBodyFilters(filters []*Filter) *BodyFilters {
 	return b
 }
 
-// Conditions returns the number of conditions.
-func (b *BodyFilters) Conditions() int { return b.conditions }
-
 // Match reports, for each destination in order, whether its body conditions match. A destination without conditions
-// matches every body.
+// matches every body; a body that is not JSON, or nested deeper than event.ParseJSON allows, matches none.
 func (b *BodyFilters) Match(body []byte) []bool {
 	satisfied := make([]bool, b.conditions)
-	if doc, ok := event.ParseJSON(body); ok {
+	if doc, ok := event.ParseJSON(body); ok && b.conditions > 0 {
 		b.root.evaluate(doc.Root(), satisfied)
 	}
 	wanted := make([]bool, b.filterCount)

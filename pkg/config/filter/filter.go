@@ -1,5 +1,6 @@
-// Package filter decides which events a destination gets: by type, and by scalars in the body at dotted paths. The
-// conditions of all destinations of an endpoint are evaluated in one pass over the body (bodyfilter.go).
+// Package filter decides which events a destination gets: by type, by scalars in the body at dotted paths, by a pattern
+// and by an expression (package expr). The conditions of all destinations of an endpoint are evaluated together
+// (conditions.go), those on scalars in one pass over the body (bodyfilter.go).
 package filter
 
 import (
@@ -12,26 +13,23 @@ import (
 type Filter struct {
 	Types []string       `json:"types,omitempty" in:"own" nullable:"true"` // exact, or a prefix followed by ".*"
 	Body  map[string]any `json:"body,omitempty" in:"own" nullable:"true"`  // dotted path → JSON scalar
+	// Match is a pattern as expr.ParseMatch reads it.
+	Match json.RawMessage `json:"match,omitempty" in:"own" nullable:"true"`
+	When  string          `json:"when,omitempty" in:"own" nullable:"true"` // an expression of the type bool
 }
 
-// Matches reports whether an event with that type and body passes the filter. A nil filter passes every event.
-func (f *Filter) Matches(typ string, body []byte) bool {
-	return f.MatchesType(typ) && f.MatchesBody(body)
-}
-
-// MatchesBody reports whether the body satisfies the body conditions. A body that is not JSON, or nested deeper than
-// event.ParseJSON allows, satisfies none.
-func (f *Filter) MatchesBody(body []byte) bool {
-	return !f.NeedsBody() || NewBodyFilters([]*Filter{f}).Match(body)[0]
-}
+// IsEmpty reports whether the filter lets every event pass.
+func (f *Filter) IsEmpty() bool { return f == nil || len(f.Types) == 0 && !f.HasConditions() }
 
 // MatchesType reports whether the event type passes the filter.
 func (f *Filter) MatchesType(typ string) bool {
 	return f == nil || len(f.Types) == 0 || matchesType(f.Types, typ)
 }
 
-// NeedsBody reports whether the filter has conditions on the body.
-func (f *Filter) NeedsBody() bool { return f != nil && len(f.Body) > 0 }
+// HasConditions reports whether the filter has conditions beside the type.
+func (f *Filter) HasConditions() bool {
+	return f != nil && (len(f.Body) > 0 || len(f.Match) > 0 || f.When != "")
+}
 
 // matchesType supports exact types and prefixes: order.* matches order. followed by anything.
 func matchesType(patterns []string, typ string) bool {

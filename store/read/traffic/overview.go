@@ -24,10 +24,11 @@ const measuredSums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64
 	"toInt64(sum(first_attempts)), toInt64(sum(first_delivered)), quantilesTDigestMerge(0.5,0.95,0.99)(lat) " +
 	"FROM usage_minute"
 
-// Overview returns the traffic of the last hour and the last day, with everything acknowledged before the call unless
-// AsOf is set. It reads tables of counts only: their rows depend on the destinations and the minutes, not on how many
-// events are stored. now is the end of the last minute.
-func (r Counts) Overview(ctx context.Context, account string, now time.Time) (event.Overview, error) {
+// Overview returns the traffic of the last hour, the last day and a range, with everything acknowledged before the call
+// unless AsOf is set. It reads tables of counts only: their rows depend on the destinations and the minutes, not on how
+// many events are stored. now is the end of the last minute.
+func (r Counts) Overview(ctx context.Context, account string, span event.TrafficRange, now time.Time) (event.Overview,
+	error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Config.Timeout)
 	defer cancel()
 	var o event.Overview
@@ -37,7 +38,11 @@ func (r Counts) Overview(ctx context.Context, account string, now time.Time) (ev
 	}
 	x := overviewReader{r, account, now.UTC().Truncate(time.Minute).Add(time.Minute)}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { o.Hour, o.Minutes, err = x.lastHour(gctx); return err })
+	g.Go(func() (err error) { o.Hour, o.Minutes, err = x.steps(gctx, event.TrafficHour); return err })
+	g.Go(func() (err error) { o.Range.Total, o.Range.Steps, err = x.steps(gctx, span); return err })
+	if span.Span() <= day {
+		g.Go(func() (err error) { _, o.Range.DayBefore, err = x.dayBefore().steps(gctx, span); return err })
+	}
 	g.Go(func() (err error) { o.Busiest, err = x.busiest(gctx); return err })
 	g.Go(func() (err error) { o.Worst, err = x.worst(gctx); return err })
 	if err := g.Wait(); err != nil {
@@ -63,6 +68,12 @@ func (r Counts) DestinationTraffic(
 	if err := x.addSteps(ctx, endpoint, event.TrafficDay, groups); err != nil {
 		return d, err
 	}
+	before := map[string]*event.MeasuredGroup{}
+	if span.Span() <= day {
+		if err := x.dayBefore().addSteps(ctx, endpoint, span, before); err != nil {
+			return d, err
+		}
+	}
 	for _, g := range groups {
 		g.Day = g.Steps
 	}
@@ -78,6 +89,9 @@ func (r Counts) DestinationTraffic(
 	q.Add(" AND endpoint = ", endpoint).Add(" GROUP BY dest")
 	if err := x.lastHours(ctx, q, groups); err != nil {
 		return d, err
+	}
+	for dest, g := range before {
+		groupOf(groups, dest).DayBefore = g.Steps
 	}
 	d.Destinations = sortedGroups(groups)
 	return d, nil
@@ -112,6 +126,14 @@ type overviewReader struct {
 	end     time.Time
 }
 
+const day = 24 * time.Hour
+
+// dayBefore reads the same time one day before.
+func (x overviewReader) dayBefore() overviewReader {
+	x.end = x.end.Add(-day)
+	return x
+}
+
 // firstHour is the first of the 24 hours of the last day; the current hour is the last of them.
 func (x overviewReader) firstHour() time.Time { return event.TrafficDay.Start(x.end) }
 
@@ -120,10 +142,22 @@ func (x overviewReader) since(q *ch.Query, from time.Time) *ch.Query {
 	return q.Add(" WHERE account = ", x.account).Add(" AND t >= ", from).Add(" AND t < ", x.end)
 }
 
-// lastHour returns the requests of the last hour, in all and by the minute.
-func (x overviewReader) lastHour(ctx context.Context) (all event.Measured, minutes []event.MeasuredStep, err error) {
-	q := new(ch.Query).Add("SELECT toUInt8(grouping(t)) AS in_all, t" + measuredSums)
-	q = x.since(q, x.end.Add(-time.Hour)).Add(" GROUP BY GROUPING SETS ((t), ())")
+// countedSums are measuredSums of a subquery without first attempts and latency.
+const countedSums = ", toInt64(sum(attempts)), toInt64(sum(delivered)), toInt64(sum(failed)), toInt64(0), " +
+	"toInt64(0), emptyArrayFloat32() FROM "
+
+// steps returns the requests of a range, in all and by step. Over a day it reads the counts of hours and
+// days, which have no latency: a month of minutes is 30 times a day.
+func (x overviewReader) steps(ctx context.Context, span event.TrafficRange) (
+	all event.Measured, steps []event.MeasuredStep, err error) {
+	q := new(ch.Query).Add("SELECT toUInt8(grouping(at)) AS in_all, toStartOfInterval(t, toIntervalSecond(",
+		int(span.Step/time.Second)).Add(")) AS at")
+	if span.Span() > day {
+		q = x.requests(q.Add(countedSums), x.account, span.Start(x.end), x.end, span.Step)
+	} else {
+		q = x.since(q.Add(measuredSums), span.Start(x.end))
+	}
+	q.Add(" GROUP BY GROUPING SETS ((at), ())")
 	err = x.Each(ctx, q, func(rows driver.Rows) error {
 		var inAll uint8
 		var at time.Time
@@ -131,11 +165,11 @@ func (x overviewReader) lastHour(ctx context.Context) (all event.Measured, minut
 		if inAll == 1 {
 			all = addMeasured(all, m)
 		} else if m.Attempts > 0 {
-			minutes = addStep(minutes, at, m)
+			steps = addStep(steps, at, m)
 		}
 		return err
 	})
-	return all, minutes, err
+	return all, steps, err
 }
 
 // busiest returns the endpoints with the most requests in the last day.
