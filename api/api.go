@@ -116,7 +116,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 		return nil, err
 	}
 	c := &frame.Core{
-		Services: deps.Services, BaseURL: cfg.BaseURL, Portal: cfg.Portal, MaxBody: cfg.MaxBody,
+		Services: deps.Services, BaseURL: cfg.BaseURL, Version: cfg.Version, Portal: cfg.Portal, MaxBody: cfg.MaxBody,
 		RetentionDays: cfg.RetentionDays, Clock: deps.Now, Waiting: wait.NewRoom(frame.MaxWaitingRequests),
 		EventEndpoint:   deps.Receipts.EventEndpoint,
 		PreparationWait: cmp.Or(cfg.PreparationWait, frame.DefaultPreparationWait),
@@ -141,7 +141,7 @@ func New(cfg Config, deps Deps) (*API, error) {
 	}
 	a.public = newPublic(&cfg, &deps, deprecated, x)
 	a.router = frame.NewRouter(frame.RouterConfig{
-		Uses: deps.KeyUses, Refusals: deps.Refusals, Tenants: tenantOperations,
+		Uses: deps.KeyUses, Refusals: deps.Refusals, Tenants: tenantOperations, PortalOperations: portalOperations,
 		Rates: [...]int{cfg.RateRead, cfg.RateWrite, cfg.RateSend}, Hosts: web.HostsOf(cfg.BaseURL, cfg.AllowedHosts),
 		Public: a.public.servePublic, Announce: deprecated.announce,
 	}, x.routes, a.idempotent)
@@ -196,7 +196,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (x *areas, err error) {
 	of.Draining, x.drain = context.WithCancel(context.Background())
 	ofAccount := account.New(c, account.Config{DashboardURL: cmp.Or(cfg.DashboardURL, cfg.BaseURL),
 		AlertDomains: cfg.AlertDomains, Version: cfg.Version}, deps.AccountDeps)
-	of.Needs = []frame.AddNeeds{ofAccount.AddNeeds, x.jobs.AddNeeds}
+	of.Needs = []frame.AddNeeds{x.jobs.AddNeeds}
 	var ofFeatures []frame.Route
 	for _, area := range deps.Areas {
 		a := area(c)
@@ -213,6 +213,7 @@ func newAreas(cfg *Config, deps *Deps, c *frame.Core) (x *areas, err error) {
 			of.Shown = append(of.Shown, a.ShowEndpoint)
 		}
 	}
+	of.Needs = append(of.Needs, ofAccount.AddNeeds) // features may leave out alerts
 	ofEndpoints := endpoints.Routes(c, deps.EndpointsDeps, of)
 	x.routes = slices.Concat(x.events.Routes(), ofEndpoints, x.jobs.Routes(), ofAccount.Routes(), ofFeatures)
 	return x, nil

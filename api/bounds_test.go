@@ -363,8 +363,8 @@ func TestUnknownMembersAreWarnings(t *testing.T) {
 	is.Equal(t, strings.Join(params, " "), "retry_policy.max_attempt nmae", "warnings for")
 	is.Has(t, a.text("warnings.1.message"), "did you mean name?")
 	misplaced := c.do("POST", "/v1/endpoints", `{"name":"x","destinations":[{"url":"https://example.com",`+
-		`"retry_policy":{"strategy":"none"}}]}`).want(201)
-	if misplaced.text("warnings.0.param") != "destinations[0].retry_policy" ||
+		`"response":{"status":204}}]}`).want(201)
+	if misplaced.text("warnings.0.param") != "destinations[0].response" ||
 		!strings.Contains(misplaced.text("warnings.0.message"), "a member of the endpoint") {
 		t.Errorf("%s", misplaced.raw)
 	}

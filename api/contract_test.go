@@ -476,7 +476,8 @@ func (c *contract) close(v any, branch bool) any {
 var undescribedHeaders = []string{
 	"Content-Type", "Content-Length", "Content-Security-Policy", "X-Content-Type-Options", "Cache-Control",
 	"Strict-Transport-Security",
-	"Access-Control-Allow-Origin", "Date", "Vary", "Content-Encoding",
+	"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Access-Control-Allow-Methods",
+	"Access-Control-Allow-Headers", "Access-Control-Max-Age", "Date", "Vary", "Content-Encoding",
 }
 
 // checkAnswer returns what in an answer the document does not describe.
@@ -496,6 +497,9 @@ func (c *contract) checkAnswer(method, path string, status int, header http.Head
 			strings.HasPrefix(path, "/catalogue") || path == "/scan-bot"
 		if isFile && (status == http.StatusOK || status == http.StatusNotModified) {
 			return nil // the reference page, which shows the document, a page about leak scans, and programs to download
+		}
+		if method == http.MethodOptions && status == http.StatusOK {
+			return nil // the rules of CORS
 		}
 		if status < 400 {
 			return fmt.Errorf("%s %s is answered %d and is not in the document", method, path, status)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -543,6 +544,22 @@ func TestNewEndpointOnAnotherNode(t *testing.T) {
 	other("POST", "/v1/endpoints/"+id+"/events", `{"type":"a","data":{}}`).want(202)
 }
 
+// A node that is cut off does not know whether another one has made an endpoint.
+func TestNewEndpointOnANodeThatIsCutOff(t *testing.T) {
+	id := newClient(t).endpoint(nil).text("id")
+	c := newClient(t, func(_ *api.Config, d *api.Deps) {
+		d.Config = cutOff{&laggingConfiguration{Control: configuration}}
+	})
+	c.do("GET", "/v1/endpoints/"+id, nil).wantError(503, "unavailable", "")
+	c.do("POST", "/v1/endpoints/"+id+"/events", `{"type":"a","data":{}}`).wantError(503, "unavailable", "")
+	c.do("GET", "/v1/endpoints", nil).want(200)
+}
+
+// cutOff does not reach the log.
+type cutOff struct{ *laggingConfiguration }
+
+func (cutOff) Sync(context.Context) error { return errors.New("no answer") }
+
 func TestLimitRules(t *testing.T) {
 	c := newClient(t)
 	for _, good := range []string{"", "1", "100", "101", "99999999999999999999"} {
@@ -695,6 +712,55 @@ func TestPathsOfFiltersThatAreProbablyWrongHaveAWarning(t *testing.T) {
 	if a.get("warnings") != nil {
 		t.Errorf("%s", a.raw)
 	}
+}
+
+// Patterns and conditions of filters are saved as they were sent, and refused with the place of what is wrong.
+func TestRulesOfFilters(t *testing.T) {
+	c := newClient(t)
+	made := c.do("POST", "/v1/endpoints", `{"destinations":[{"url":"https://a.example","filter":{"types":["order.*"],
+		"match":{"body":{"n":{"$gte":1.50}}},"when":"body.n > 1 && type != \"\""}}]}`).want(201)
+	path := "/v1/endpoints/" + made.text("id") + "/destinations/" + made.text("destinations.0.id")
+	a := c.do("GET", "/v1/endpoints/"+made.text("id"), "").want(200)
+	is.Equal(t, a.text("destinations.0.filter.when"), `body.n > 1 && type != ""`)
+	is.Has(t, string(a.raw), `"match":{"body":{"n":{"$gte":1.50}}}`)
+	c.do("PATCH", path, `{"filter":{"when":null}}`).want(200)
+	c.do("PATCH", path, `{"filter":{"match":null}}`).want(200)
+	a = c.do("PATCH", path, `{"filter":{"types":null}}`).want(200)
+	is.Equal(t, a.get("filter"), nil)
+	for input, want := range map[string][2]string{
+		`{"when":"body.n >"}`:                          {"filter.when", "line 1, column 9: Syntax error"},
+		`{"when":"true &&\n boddy.n"}`:                 {"filter.when", "line 2, column 2: unknown name to 'boddy'"},
+		`{"when":"1 + 1"}`:                             {"filter.when", "is int, but must be bool"},
+		`{"when":""}`:                                  {"filter.when", "must not be empty"},
+		`{"when":5}`:                                   {"filter.when", "must be a string"},
+		`{"match":[]}`:                                 {"filter.match", "must be an object"},
+		`{"match":{"n":1}}`:                            {"filter.match", "n: is unknown"},
+		`{"match":{"body":{"n":{"$above":1}}}}`:        {"filter.match", "body.n.$above: is no operator"},
+		`{"when":"` + strings.Repeat("x", 4097) + `"}`: {"filter.when", "4096"},
+	} {
+		e := c.do("PATCH", path, `{"filter":`+input+`}`).want(400)
+		is.Equal(t, e.text("error.param"), want[0], "%s", input)
+		is.Has(t, e.text("error.message"), want[1], "%s", input)
+	}
+}
+
+// A destination has the retry policy of its endpoint until it has one of its own, which begins as that.
+func TestRetriesOfADestination(t *testing.T) {
+	c := newClient(t)
+	e := c.do("POST", "/v1/endpoints", `{"retry_policy":{"strategy":"linear","interval_seconds":7},"destinations":[
+		{"url":"https://a.example","retry_policy":{"max_attempts":3}},{"url":"https://b.example"}]}`).want(201)
+	e.has(obj{"destinations.0.retry_policy.strategy": "linear", "destinations.0.retry_policy.interval_seconds": 7.0,
+		"destinations.0.retry_policy.max_attempts": 3.0, "destinations.1.retry_policy": nil})
+	path := "/v1/endpoints/" + e.text("id") + "/destinations/" + e.text("destinations.0.id")
+	c.do("PATCH", "/v1/endpoints/"+e.text("id"), `{"retry_policy":{"interval_seconds":9}}`).want(200).has(
+		obj{"destinations.0.retry_policy.interval_seconds": 7.0, "destinations.0.retry_policy.retry_on.0": "3xx"})
+	c.do("PATCH", path, `{"retry_policy":{"retry_on":[],"strategy":"exponential"}}`).want(200).has(
+		obj{"retry_policy.max_attempts": 3.0, "retry_policy.multiplier": 2.0, "retry_policy.retry_on.0": nil})
+	c.do("PATCH", path, `{"retry_policy":{"max_attempts":0}}`).
+		wantError(400, "invalid_request", "retry_policy.max_attempts")
+	c.do("PATCH", path, `{"retry_policy":{"retry_on":["5xx"]}}`).
+		wantError(400, "invalid_request", "retry_policy.retry_on[0]")
+	c.do("PATCH", path, `{"retry_policy":null}`).want(200).has(obj{"retry_policy": nil})
 }
 
 // All names have printable characters only. A name that was saved before is shown and may be sent back.

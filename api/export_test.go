@@ -24,12 +24,6 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// MaskCapabilities and MaskCredentials are the masks of URLs.
-var (
-	MaskCapabilities = frame.MaskCapabilities
-	MaskCredentials  = frame.MaskCredentials
-)
-
 // What tests put in place of dependencies.
 type (
 	Answers     = frame.Answers
@@ -48,7 +42,26 @@ func newTestResources() (*areas, error) {
 	}
 	ofPortal := func(c *frame.Core) frame.Area { return portals.Area(c, nil) }
 	return newAreas(&Config{}, &Deps{Areas: []func(*frame.Core) frame.Area{reference.Area, ofCatalogue, ofLeaks,
-		reconcile.API, ofFixtures, issues.Area, ofPortal}}, &frame.Core{Clock: time.Now})
+		reconcile.API, ofFixtures, issues.Area, ofPortal}}, &frame.Core{Clock: time.Now, Version: "0.3.0-dev+1234567"})
+}
+
+// DrawnPages returns all public pages, drawn.
+func DrawnPages() (map[string]*frame.Page, error) {
+	x, err := newTestResources()
+	if err != nil {
+		return nil, err
+	}
+	deprecated, err := newDeprecationTable(deprecations, joinTestParts)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := publicPages(deprecated, x.pages)
+	for path, p := range pages {
+		if err == nil && p.Draw != nil {
+			pages[path], err = p.Draw(httptest.NewRequest(http.MethodGet, path, nil))
+		}
+	}
+	return pages, err
 }
 
 // joinTestParts joins the parts of the document with those routes.
@@ -114,6 +127,9 @@ func BoundBodies(a *API, all, ofKey int64) (held func() int64) {
 	a.router.Bodies.Bound(all, ofKey)
 	return a.router.Bodies.Held
 }
+
+// PortalOperations are the operations that a token of the portal may use.
+func PortalOperations() map[string]frame.PortalOperation { return portalOperations }
 
 // TenantOperations returns a copy of the operations that a key of a tenant may use.
 func TenantOperations() frame.TenantOperations { return maps.Clone(tenantOperations) }

@@ -221,7 +221,8 @@ func (f *fake) Received(
 	return found, f.sendersErr
 }
 
-func (f *fake) Overview(_ context.Context, account string, now time.Time) (event.Overview, error) {
+func (f *fake) Overview(_ context.Context, account string, _ event.TrafficRange, now time.Time) (event.Overview,
+	error) {
 	if f.OverviewFunc != nil {
 		return f.OverviewFunc(account, now)
 	}

@@ -176,7 +176,7 @@ func TestDocumentHasTheErrors(t *testing.T) {
 			}
 		}
 	}
-	pages := servedPages(t)
+	pages := must.Get(DrawnPages())(t)
 	must.Do(t, json.Unmarshal(pages["/openapi.json"].Body, &doc))
 	var explained []string
 	for _, m := range regexp.MustCompile(`class="op" id="(\w+)"`).FindAllSubmatch(pages["/docs/errors"].Body, -1) {

@@ -2,18 +2,21 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
 	"go/format"
 	"html"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,6 +30,7 @@ import (
 	"github.com/eventrelay/relay/api"
 	apiframe "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
+	"github.com/eventrelay/relay/docs"
 	agentpages "github.com/eventrelay/relay/features/agents/pages"
 	cataloguepages "github.com/eventrelay/relay/features/catalogue/pages"
 	fixturepages "github.com/eventrelay/relay/features/fixtures/pages"
@@ -336,19 +340,24 @@ func TestPagesOfFeatures(t *testing.T) {
 }
 
 var (
-	anchorID   = regexp.MustCompile(` id="([^"]+)"`)
-	anchorLink = regexp.MustCompile(`href="(/docs(?:/errors)?)?#([^"]+)"`)
-	loaded     = regexp.MustCompile(`<(?:script|link|img|iframe|form|object)\b[^>]*>|\bon[a-z]+="|url\(|@import`)
-	preformed  = regexp.MustCompile(`(?s)<figure class="code ?([a-z]*)"><figcaption>([^<]*)</figcaption>` +
+	anchorID  = regexp.MustCompile(` id="([^"]+)"`)
+	linkTo    = regexp.MustCompile(`\b(?:href|src|srcset|action)="([^"]*)"`)
+	loaded    = regexp.MustCompile(`<(?:script|link|iframe|object)\b[^>]*>|<[^>]+ on[a-z]+="|<[^>]+ style="|@import`)
+	preformed = regexp.MustCompile(`(?s)<figure class="code ?([a-z]*)"><figcaption>([^<]*)</figcaption>` +
 		`<pre[^>]*>(.*?)</pre>`)
 	member = regexp.MustCompile(`"([a-z0-9_]+)": \[?\s*"([^"]*)"`)
+	oneOp  = regexp.MustCompile(`(?s)<section class="op" id="(\w+)".*?</section>`)
 )
 
-// referencePages returns the two pages, and the anchors of each.
-func referencePages(c *client) (pages map[string]string, anchors map[string][]string) {
+// drawnSite returns the pages of the documentation, and the anchors of each.
+func drawnSite(t *testing.T) (pages map[string]string, anchors map[string][]string) {
+	t.Helper()
 	pages, anchors = map[string]string{}, map[string][]string{}
-	for _, path := range []string{"/docs", "/docs/errors"} {
-		pages[path] = string(c.do("GET", path, nil).want(200).raw)
+	for path, p := range must.Get(api.DrawnPages())(t) {
+		pages[path] = string(p.Body)
+		if !strings.HasPrefix(path, "/docs") || strings.HasPrefix(path, "/docs/pictures/") {
+			continue
+		}
 		for _, m := range anchorID.FindAllStringSubmatch(pages[path], -1) {
 			anchors[path] = append(anchors[path], html.UnescapeString(m[1]))
 		}
@@ -356,33 +365,79 @@ func referencePages(c *client) (pages map[string]string, anchors map[string][]st
 	return pages, anchors
 }
 
-// The pages run no script, load nothing, and their policy allows their own style only.
-func TestReferenceLoadsNothing(t *testing.T) {
+// The pages run their own script only, load nothing but pictures of the relay, and their policy allows no more.
+func TestDocumentationLoadsNothing(t *testing.T) {
 	c := newClient(t).as("")
-	for _, path := range []string{"/docs", "/docs/errors"} {
+	policies := regexp.MustCompile(`^sandbox allow-scripts allow-forms; default-src 'none'; style-src 'sha256-[^' ]+'; ` +
+		`img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; form-action 'self'; script-src 'sha256-[^' ]+'$`)
+	for _, path := range []string{"/docs", "/docs/errors", "/docs/api/endpoints", "/docs/search?q=%3Cscript%3E"} {
 		a := c.do("GET", path, nil).want(200)
 		policy := a.Header.Get("Content-Security-Policy")
-		if !regexp.MustCompile(`^sandbox; default-src 'none'; style-src 'sha256-[^' ]+'; img-src data:; base-uri 'none'; `+
-			`form-action 'none'; frame-ancestors 'none'$`).MatchString(policy) ||
-			!strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		if !policies.MatchString(policy) || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s is served with %v", path, a.Header)
 		}
 		// A browser applies the headers of a 304 to the cached page.
 		kept := c.do("GET", path, nil, "If-None-Match", a.Header.Get("ETag")).want(http.StatusNotModified)
 		is.Equal(t, kept.Header.Get("Content-Security-Policy"), policy, "the policy of the 304")
-		for _, element := range loaded.FindAllString(string(a.raw), -1) {
-			is.Equal(t, element, `<link rel="icon" href="data:,">`, "%s has", path)
-		}
-		is.Lacks(t, string(a.raw), "ZgotmplZ", "%s has a value that the template refused", path)
 	}
+	pages, anchors := drawnSite(t)
+	for path := range anchors {
+		for _, element := range loaded.FindAllString(pages[path], -1) {
+			if element != "<script>" && element != `<link rel="icon" href="data:,">` {
+				t.Errorf("%s has %s", path, element)
+			}
+		}
+		is.Lacks(t, pages[path], "ZgotmplZ", "%s has a value that the template refused", path)
+	}
+	is.Equal(t, c.do("GET", "/docs/pictures/path-light.svg", nil).want(200).Header.Get("Content-Type"), "image/svg+xml")
 	c.do("GET", "/docs/", nil).want(http.StatusNotFound)
 }
 
-// Every operation, webhook, tag, schema and type of error of the document has its anchor, once, and every link leads
-// to an anchor.
+// Each document is a page of a bounded size, and every link and anchor leads somewhere.
+func TestDocumentationHasNoDeadLink(t *testing.T) {
+	pages, anchors := drawnSite(t)
+	must.Do(t, fs.WalkDir(docs.Files, ".", func(name string, d fs.DirEntry, err error) error {
+		page := strings.TrimSuffix("/docs/"+strings.TrimSuffix(name, ".md"), "/README")
+		if strings.HasSuffix(name, ".md") && len(pages[page]) < 1000 {
+			t.Errorf("%s is no page", name)
+		}
+		return err
+	}))
+	outside := regexp.MustCompile(`^(?:https?:|mailto:|data:|/app|/catalogue|/tools|/v1|/in/)`)
+	links := 0
+	for path, text := range pages {
+		if anchors[path] == nil {
+			continue
+		}
+		if most := 150_000; len(text) > most {
+			t.Errorf("%s has %d bytes, at most %d", path, len(text), most)
+		}
+		if unique := slices.Compact(slices.Sorted(slices.Values(anchors[path]))); len(unique) != len(anchors[path]) {
+			t.Errorf("%s has an anchor twice", path)
+		}
+		for _, m := range linkTo.FindAllStringSubmatch(text, -1) {
+			address := html.UnescapeString(m[1])
+			target, anchor, _ := strings.Cut(address, "#")
+			target = cmp.Or(target, path)
+			switch known := pages[target] != ""; {
+			case outside.MatchString(address):
+			case !known, anchor != "" && !slices.Contains(anchors[target], anchor):
+				t.Errorf("%s links to %s, which does not exist", path, address)
+			}
+			links++
+		}
+	}
+	if len(anchors) < 100 || links < 5000 {
+		t.Errorf("%d pages with %d links", len(anchors), links)
+	}
+	is.Has(t, pages["/docs/start/tour"], `<a href="https://github.com/eventrelay/relay/blob/1234567/README.md`)
+	is.Has(t, html.UnescapeString(pages["/docs"]), `href="/docs/releases/0.3.0" title="Version 0.3.0-dev+1234567`)
+}
+
+// Every operation, webhook, tag, schema and type of error of the document has its anchor, which older addresses name.
 func TestReferenceHasEveryAnchor(t *testing.T) {
 	doc := must.Get(loadContract())(t)
-	pages, anchors := referencePages(newClient(t).as(""))
+	pages, anchors := drawnSite(t)
 	want := slices.Collect(maps.Keys(members(at(doc.source, "components", "schemas"))))
 	for i := range want {
 		want[i] = "schema-" + want[i]
@@ -403,31 +458,81 @@ func TestReferenceHasEveryAnchor(t *testing.T) {
 		t.Fatalf("the document has %d anchors", len(want))
 	}
 	for _, name := range want {
-		if !slices.Contains(anchors["/docs"], name) {
-			t.Errorf("/docs has no anchor %s", name)
+		if !slices.Contains(anchors["/docs/api"], name) {
+			t.Errorf("/docs/api has no anchor %s", name)
 		}
 	}
-	for path, text := range pages {
-		if unique := slices.Compact(slices.Sorted(slices.Values(anchors[path]))); len(unique) != len(anchors[path]) {
-			t.Errorf("%s has an anchor twice", path)
-		}
-		for _, m := range anchorLink.FindAllStringSubmatch(text, -1) {
-			if target := m[1]; !slices.Contains(anchors[map[bool]string{true: path, false: target}[target == ""]], m[2]) {
-				t.Errorf("%s links to %s#%s, which does not exist", path, target, m[2])
+	is.Has(t, pages["/docs/api"], `<li id="createEndpoint"><a href="/docs/api/endpoints#createEndpoint">`)
+	is.Has(t, pages["/docs/api/endpoints"], `href="/docs/errors#invalid_request"`)
+}
+
+// What an answer shows is what its request has sent.
+func TestExamplesOfAnswersFitTheirRequests(t *testing.T) {
+	pages, _ := drawnSite(t)
+	checked := 0
+	for _, text := range pages {
+		for _, op := range oneOp.FindAllStringSubmatch(text, -1) {
+			var sent, got map[string]any
+			for _, m := range preformed.FindAllStringSubmatch(op[0], -1) {
+				example := html.UnescapeString(m[3])
+				if _, body, ok := strings.Cut(example, "<<'BODY'\n"); m[1] == "curl" && ok {
+					_ = json.Unmarshal([]byte(strings.TrimSuffix(body, "\nBODY")), &sent)
+				} else if m[2] == "Answer" {
+					_ = json.Unmarshal([]byte(example), &got)
+				}
+			}
+			for name, value := range sent {
+				if answered, ok := got[name]; ok && reflect.TypeOf(value).Comparable() {
+					is.Equal(t, answered, value, "%s: %s", op[1], name)
+					checked++
+				}
 			}
 		}
 	}
-	if !strings.Contains(pages["/docs/errors"], `href="/docs#createEndpoint"`) ||
-		!strings.Contains(pages["/docs"], `href="/docs/errors#invalid_request"`) {
-		t.Error("the pages do not link to each other")
+	if checked < 30 {
+		t.Errorf("%d fields", checked)
+	}
+	_, create, _ := strings.Cut(pages["/docs/api/endpoints"], `<section class="op" id="createEndpoint"`)
+	create, _, _ = strings.Cut(create, "</section>")
+	for _, part := range []string{`"type": "stripe"`, `"provider": "stripe"`, `"secret": "whsec_`} {
+		is.Has(t, html.UnescapeString(create), part)
+	}
+}
+
+// The search ranks titles first, needs no exact words, takes any query, and shows nothing as HTML.
+func TestSearchOfDocumentation(t *testing.T) {
+	c := newClient(t).as("")
+	search := func(query string) string {
+		a := c.do("GET", "/docs/search?q="+url.QueryEscape(query), nil).want(200)
+		_, results, _ := strings.Cut(string(a.raw), "<main")
+		return results
+	}
+	for query, want := range map[string]string{
+		"rotate signing secret": "/docs/api/destinations#rotateSecret", "Your customers": "/docs/start/customers",
+		"create an endpoint": "/docs/api/endpoints#createEndpoint", "rate_limited": "/docs/errors#rate_limited",
+		"kubernetes": "/docs/operate/kubernetes", "glossary": "/docs/start/glossary",
+	} {
+		first := regexp.MustCompile(`<li><a href="([^"]+)">`).FindStringSubmatch(search(query))
+		if first == nil || first[1] != want {
+			t.Errorf("%q finds %v first, want %s", query, first, want)
+		}
+	}
+	is.Has(t, search("dedup window"), "<mark>dedup</mark>")
+	is.Has(t, search("zzqqxx"), "No page has “zzqqxx”")
+	is.Lacks(t, search("<b>x</b>"), "<b>x</b>")
+	if n := len(search(strings.Repeat("a é ", 5000))); n > 60_000 {
+		t.Errorf("an answer has %d bytes", n)
 	}
 }
 
 // Every operation has a code sample in each language; no example has a value to fill in.
 func TestReferenceHasExamples(t *testing.T) {
-	pages, _ := referencePages(newClient(t).as(""))
+	pages, _ := drawnSite(t)
 	count := map[string]int{}
 	for path, text := range pages {
+		if !strings.HasPrefix(path, "/docs/api") && path != "/docs/errors" {
+			continue
+		}
 		for _, m := range preformed.FindAllStringSubmatch(text, -1) {
 			kind, example := m[1]+m[2], html.UnescapeString(m[3])
 			count[kind]++
@@ -458,7 +563,7 @@ func TestReferenceHasExamples(t *testing.T) {
 // The pages are small as sent, and a client without gzip gets the same page.
 func TestReferenceIsCompressed(t *testing.T) {
 	c := newClient(t).as("")
-	for path, most := range map[string]int{"/docs": 300 << 10, "/docs/errors": 30 << 10} {
+	for path, most := range map[string]int{"/docs/api/endpoints": 30 << 10, "/docs/errors": 30 << 10} {
 		plain := c.do("GET", path, nil, "Accept-Encoding", "gzip;q=0").want(200)
 		sent := c.do("GET", path, nil, "Accept-Encoding", "gzip").want(200)
 		if sent.Header.Get("Content-Encoding") != "gzip" || sent.Header.Get("Vary") != "Accept-Encoding" ||

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/eventrelay/relay/features/agents/confirm"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -93,6 +95,8 @@ func TestPortalLinks(t *testing.T) {
 		`{"expires_seconds":86401}`:                               "expires_seconds",
 		`{"session_seconds":1}`:                                   "session_seconds",
 		`{"rights":[]}`:                                           "rights",
+		`{"lang":"tlh"}`:                                          "lang",
+		`{"theme":"pink"}`:                                        "theme",
 	} {
 		p.client.do("POST", links, body).wantError(400, "invalid_request", param)
 	}
@@ -192,11 +196,12 @@ func TestPortalRights(t *testing.T) {
 	event := "/portal/events/" + p.tenant.of["event"]
 	needs := map[string]string{
 		"GET /portal": "view", "GET " + p.destination(): "view", "GET /portal/events": "view", "GET " + event: "view",
-		"GET /portal/requests": "view", "GET /portal/destinations/new": "destinations",
+		"GET /portal/requests": "view", "GET /portal/event-types": "view", "GET /portal/destinations/new": "destinations",
 		"POST /portal/destinations/new": "destinations", "POST " + p.destination(): "destinations",
 		"POST " + p.destination() + "/enable": "destinations", "POST " + p.destination() + "/remove": "destinations",
 		"POST " + p.destination() + "/secret": "secrets", "POST " + p.destination() + "/rotate": "secrets",
-		"POST " + p.destination() + "/test": "test", "POST " + event + "/replay": "replay",
+		"POST " + p.destination() + "/again": "replay",
+		"POST " + p.destination() + "/test":  "test", "POST " + event + "/replay": "replay",
 	}
 	before := p.client.do("GET", "/v1/endpoints/"+p.tenant.of["endpoint"], nil).want(200)
 	for _, can := range []string{"view", "destinations", "secrets", "replay", "test"} {
@@ -279,6 +284,9 @@ func TestPortalAtWork(t *testing.T) {
 		t.Errorf("%s", e.raw)
 	}
 	p.post(path+"/test", http.StatusSeeOther)
+	p.post(path+"/again", http.StatusSeeOther)
+	runs := p.client.do("GET", "/v1/replays?endpoint_id="+p.tenant.of["endpoint"], nil).want(200)
+	is.Has(t, string(runs.raw), `"only_undelivered":true`, "what failed is sent again")
 	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther, "destination_id", d)
 	p.post("/portal/events/"+p.tenant.of["event"]+"/replay", http.StatusSeeOther)
 	is.Has(t, p.open("GET", "/portal/events/"+p.tenant.of["event"], 200), "Nothing was sent",
@@ -288,15 +296,18 @@ func TestPortalAtWork(t *testing.T) {
 
 	p.client.do("PUT", "/v1/tenants/"+p.tenant.name,
 		`{"name":"Example","portal":{"title":"Shop <b>","color":"#FFEE00",
-			"logo_url":"https://cdn.example.com/l.png"}}`).want(200)
+			"logo_url":"https://cdn.example.com/l.png",
+			"logo_dark_url":"https://dark.example.com/l.png"}}`).want(200)
 	w := httptest.NewRecorder()
 	p.handler.ServeHTTP(w, p.request("GET", "/portal"))
 	if text := w.Body.String(); !strings.Contains(text, "Shop &lt;b&gt;") || !strings.Contains(text, "look.css?FFEE00") ||
-		!strings.Contains(w.Header().Get("Content-Security-Policy"), "img-src 'self' data: https://cdn.example.com;") {
+		!strings.Contains(w.Header().Get("Content-Security-Policy"), "img-src 'self' data: "+
+			"https://cdn.example.com https://dark.example.com;") {
 		t.Errorf("%v %s", w.Header(), text)
 	}
-	is.Equal(t, p.open("GET", "/portal/look.css", 200), ":root{--solid:#ffee00;--on-solid:#000}")
+	is.Has(t, p.open("GET", "/portal/look.css", 200), ":root{--solid:#ffee00;--on-solid:#000000;--link:light-dark(#")
 	for _, bad := range []string{`{"color":"red"}`, `{"color":"#fff;}"}`, `{"logo_url":"http://x"}`,
+		`{"logo_dark_url":"http://x"}`,
 		`{"logo_url":"https://x; script-src *"}`, `{"logo_url":"https://u:p@x"}`, `{"title":"\u202e"}`} {
 		if got := p.client.do("PUT", "/v1/tenants/"+p.tenant.name, `{"portal":`+bad+`}`); got.Status != 400 {
 			t.Errorf("%s: %d", bad, got.Status)
@@ -322,6 +333,7 @@ func TestPortalRequests(t *testing.T) {
 	p.enter("view")
 	p.open("POST", "/portal/requests/"+mine+"/approve", http.StatusForbidden)
 	p.enter("replay")
+	is.Has(t, p.open("GET", "/portal", 200), "Agent requests", "a request waits")
 	if list := p.open("GET", "/portal/requests", 200); !strings.Contains(list, mine) || strings.Contains(list, foreign) {
 		t.Errorf("%s", list)
 	}
@@ -336,4 +348,131 @@ func TestPortalRequests(t *testing.T) {
 	if a.State == config.ActionPending || !strings.HasPrefix(a.DecidedBy, id.PortalSession) {
 		t.Errorf("%v by %s: %s", a.State, a.DecidedBy, a.Result)
 	}
+}
+
+// Pages are in the language and the theme of the link, or else as the browser asks.
+func TestPortalLanguages(t *testing.T) {
+	p := newPortal(t)
+	as := func(accept string) string {
+		r := p.request("GET", "/portal")
+		r.Header.Set("Accept-Language", accept)
+		w := httptest.NewRecorder()
+		p.handler.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	p.enter()
+	for accept, want := range map[string]string{"de-AT,de;q=0.9,en;q=0.8": `<html lang="de"`,
+		"en-GB,de": `<html lang="en"`, "tlh,ja;q=0.5": `<html lang="ja"`, "": `<html lang="en"`} {
+		is.Has(t, as(accept), want, accept)
+	}
+	is.Has(t, as("fr"), ">Événements</a>")
+	is.Lacks(t, as("de"), "Anfragen von Agenten", "the tenant has no agent")
+	p.client.do("POST", "/v1/tenants/"+p.tenant.name+"/keys", `{"name":"a","agent":true,"scope":"read"}`).want(201)
+	p.enter("replay")
+	is.Has(t, as("de"), "Anfragen von Agenten", "the tenant has an agent")
+	path, _ := p.link(`,"lang":"es","theme":"dark"`, "destinations", "secrets")
+	p.open("POST", path, http.StatusSeeOther)
+	if page := as("de"); !strings.Contains(page, `<html lang="es"`) || !strings.Contains(page, `data-theme="dark"`) {
+		t.Errorf("%s", page[:300])
+	}
+	path, _ = p.link(`,"theme":"dark"`)
+	is.Has(t, p.open("GET", path+"?theme=light", 200), `data-theme="light"`, "the address of the frame")
+	p.open("POST", path+"?theme=light", http.StatusSeeOther)
+	is.Has(t, as(""), `data-theme="light"`, "the pages behind it")
+	is.Has(t, p.post(p.destination()+"/test", http.StatusForbidden), "does not allow")
+}
+
+// The catalogue is shown without the event store, and a destination offers its types.
+func TestPortalEventTypes(t *testing.T) {
+	p := newPortal(t)
+	for _, name := range []string{"portal.made", "portal.internal", "sample.created"} {
+		p.client.do("PUT", "/v1/event_types/"+name, map[string]any{"internal": name == "portal.internal",
+			"description": "About " + name, "schema": map[string]any{"type": "object", "title": "T of " + name},
+			"example": map[string]any{"id": 4711}}).want(200)
+	}
+	p.enter("destinations")
+	list := p.open("GET", "/portal/event-types", 200)
+	is.Has(t, list, "About portal.made")
+	for _, page := range []string{list, p.open("GET", "/portal/destinations/new", 200)} {
+		is.Has(t, page, "portal.made")
+		is.Lacks(t, page, "portal.internal")
+		is.Lacks(t, page, "<code>sample.created")
+	}
+	one := p.open("GET", "/portal/event-types/portal.made", 200)
+	is.Has(t, one, "T of portal.made")
+	is.Has(t, one, "4711")
+	p.open("GET", "/portal/event-types/portal.internal", 404)
+	is.Has(t, p.open("GET", p.destination(), 200), "npm install standardwebhooks", "code to verify")
+}
+
+// A page of the account's application calls the API with a token of the portal: as the pages of the portal would.
+func TestPortalTokens(t *testing.T) {
+	p := newPortal(t)
+	links := "/v1/tenants/" + p.tenant.name + "/portal_links"
+	other := newTenant(p.client, t)
+	made := p.client.do("POST", links, `{"use":"api","can":["destinations"],"session_seconds":60}`).want(201)
+	token := made.text("token")
+	if made.get("url") != nil || made.get("opened_at") == nil || !strings.HasPrefix(token, config.PortalTokenPrefix) {
+		t.Fatalf("%s", made.raw)
+	}
+	is.Lacks(t, string(p.client.do("GET", links, nil).want(200).raw), token, "a list shows the token")
+	p.open("POST", "/portal/link/"+token, http.StatusNotFound)
+
+	page := p.client.as(token)
+	from := []string{"Origin", owner, "Sec-Fetch-Mode", "cors", "Sec-Fetch-Site", "cross-site"}
+	destinations := "/v1/endpoints/" + p.tenant.of["endpoint"] + "/destinations"
+	got := page.do("GET", "/v1/endpoints", nil, from...).want(200)
+	is.Equal(t, got.Header.Get("Access-Control-Allow-Origin"), owner)
+	is.Equal(t, page.do("GET", "/v1/endpoints", nil, "Origin", "https://evil.example").want(200).Header.
+		Get("Access-Control-Allow-Origin"), "")
+	is.Equal(t, p.client.do("GET", "/v1/endpoints", nil, from...).want(200).Header.Get("Access-Control-Allow-Origin"), "",
+		"an API key is no token")
+	preflight := []string{"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization"}
+	asked := p.client.as("").do("OPTIONS", "/v1/endpoints", nil, slices.Concat(preflight, from)...).want(200)
+	is.Equal(t, asked.Header.Get("Access-Control-Allow-Origin"), owner)
+	is.Equal(t, asked.Header.Get("Access-Control-Allow-Credentials"), "")
+	preflight = append(preflight, "Origin", "https://evil.example")
+	is.Equal(t, p.client.as("").do("OPTIONS", "/v1/endpoints", nil, preflight...).want(401).Header.
+		Get("Access-Control-Allow-Origin"), "")
+
+	// Conditions of the filter are the owner's.
+	for body, param := range map[string]string{`{"url":"https://a.example","filter":{"when":"true"}}`: "filter.when",
+		`{"url":"https://a.example","filter":null}`: "filter"} {
+		page.do("POST", destinations, body, from...).wantError(400, "invalid_request", param)
+	}
+	d := page.do("POST", destinations, `{"url":"https://new.example.com/h","filter":{"types":["a.b"]}}`, from...).want(201)
+	for _, body := range []string{`{"headers":{"a":"b"}}`, `{"max_in_flight":100}`, `{"\u0068eaders":{}}`} {
+		page.do("PATCH", destinations+"/"+d.text("id"), body).want(400)
+	}
+	page.do("PATCH", destinations+"/"+d.text("id"), `{"enabled":false}`).want(200)
+	page.do("POST", destinations+"/"+d.text("id")+"/rotate_secret", `{}`).wantError(403, "insufficient_scope", "")
+	page.do("POST", "/v1/events/"+p.tenant.of["event"]+"/replay", `{}`).wantError(403, "insufficient_scope", "")
+	page.do("GET", "/v1/endpoints/"+other.of["endpoint"], nil).want(404)
+	for path, methods := range api.Routes(p.client.api) {
+		for _, method := range methods {
+			operation := method + " " + path
+			if x, ok := api.PortalOperations()[operation]; ok {
+				is.Equal(t, api.TenantOperations()[operation], true, "%s is not of tenants", operation)
+				is.Equal(t, x.Right != "", true, "%s needs no right", operation)
+			} else if !strings.HasSuffix(path, "/stream") {
+				page.do(method, filled(path, p.tenant.of), nil).want(403)
+			}
+		}
+	}
+	again := p.client.as(p.client.do("POST", links, `{"use":"api","can":["replay"]}`).want(201).text("token"))
+	again.do("POST", "/v1/events/"+p.tenant.of["event"]+"/replay", `{}`).want(200)
+	p.client.do("DELETE", links+"/"+made.text("id"), nil).want(200)
+	is.Equal(t, page.do("GET", "/v1/endpoints", nil, from...).want(401).Header.Get("Access-Control-Allow-Origin"), owner,
+		"the page sees that the session has ended")
+}
+
+// While the store is behind, its attempts may be missing: the page does not say that there were none.
+func TestPortalEventWhileTheStoreIsBehind(t *testing.T) {
+	p := newPortal(t)
+	p.enter()
+	page := "/portal/events/" + p.tenant.of["event"]
+	is.Has(t, p.open("GET", page, 200), "No request was made.")
+	d, _ := id.Parse(id.Event, p.tenant.of["event"])
+	p.client.fake.details[d] = func(x *event.Detail) { x.AsOf = time.Now() }
+	is.Lacks(t, p.open("GET", page, 200), "No request was made.")
 }

@@ -147,6 +147,11 @@ func (a *public) servePage(w http.ResponseWriter, r *http.Request) error {
 		return web.Missing("there is no such route; the API is under /v1 and described at %s", described)
 	}
 	web.InfoOf(r).Route = r.URL.Path
+	if p.Draw != nil {
+		if p, err = p.Draw(r); err != nil {
+			return err
+		}
+	}
 	if len(p.Body) >= largePage && r.Method == http.MethodGet && !p.IsKnown(r) {
 		if wait := a.rate.take(web.NetworkOf(web.InfoOf(r).Client), time.Now()); wait > 0 {
 			return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: wait,

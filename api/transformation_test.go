@@ -187,7 +187,7 @@ func TestTransformFailureIsExplained(t *testing.T) {
 	}
 	want := obj{"deliveries.0.transform_failure.transformation_version": 1.0,
 		"deliveries.0.transform_failure.index": 1.0, "deliveries.0.transform_failure.pointer": "/type",
-		"deliveries.0.why": "failed: the endpoint's transformation could not be applied; operation 2 of version 1 failed"}
+		"deliveries.0.why": "failed: the transformation or the filter could not be applied; operation 2 of version 1 failed"}
 	read := func() *answer { return c.as(readKey).do("GET", "/v1/events/"+name, nil).want(200) }
 	got := read()
 	got.has(want)
@@ -201,12 +201,20 @@ func TestTransformFailureIsExplained(t *testing.T) {
 	read().has(want)
 	body = `{"a":1,"a":2}`
 	read().has(obj{"deliveries.0.transform_failure.index": nil, "deliveries.0.transform_failure.pointer": "",
-		"deliveries.0.why": "failed: the endpoint's transformation could not be applied; version 1 failed on the body as " +
-			"a whole"})
+		"deliveries.0.why": "failed: the transformation or the filter could not be applied; version 1 failed on the body " +
+			"as a whole"})
 	body = `{"type":"order.paid"}`
 	read().has(obj{"deliveries.0.transform_failure.pointer": "/data"})
 	body = `{"data":{}}`
 	read().has(obj{"deliveries.0.transform_failure": nil})
+	// So is the place in the condition of a filter.
+	c.do("PATCH", "/v1/endpoints/"+ep+"/destinations/"+e.text("destinations.0.id"),
+		`{"filter":{"when":"body.data == null || body.data > 5"}}`).want(200)
+	read().has(obj{"deliveries.0.transform_failure": nil,
+		"deliveries.0.filter_failure": "filter.when: line 1, column 32: > cannot be used with map and int",
+		"deliveries.0.why": "failed: the transformation or the filter could not be applied; the condition of the filter " +
+			"has no value for this event"})
+	c.do("PATCH", "/v1/endpoints/"+ep+"/destinations/"+e.text("destinations.0.id"), `{"filter":null}`).want(200)
 	body = `{"type":"order.paid","data":{}}`
 	c.do("DELETE", "/v1/events/"+name+"/payload", nil).want(200)
 	read().has(obj{"deliveries.0.transform_failure": nil})

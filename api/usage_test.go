@@ -206,7 +206,7 @@ func (c *client) issue(cause string) string {
 	must.Do(c.t, configuration.ChangeIssue(c.t.Context(), id, func(x *alerting.Issue) error {
 		x.Endpoint, x.Destination, x.Cause = ep.text("id"), ep.text("destinations.0.id"), cause
 		now := time.Now()
-		x.Add(3, now, now, []string{"evt_01m7w6h6kk00r00w2s1cbs4f8h"})
+		x.Add(3, now, now, now, []string{"evt_01m7w6h6kk00r00w2s1cbs4f8h"})
 		return nil
 	}))
 	return id
@@ -231,7 +231,7 @@ func TestIssues(t *testing.T) {
 	}
 	c.do("PATCH", "/v1/issues/iss_nope", `{}`).wantError(404, "not_found", "")
 	must.Do(t, configuration.ChangeIssue(t.Context(), id, func(x *alerting.Issue) error {
-		x.Add(1, time.Now(), time.Now(), nil)
+		x.Add(1, time.Now(), time.Now(), time.Now(), nil)
 		return nil
 	}))
 	if x = c.do("GET", path, nil).want(200); x.text("status") != "open" || x.get("reopened") != 1.0 ||
@@ -246,7 +246,15 @@ func TestIssues(t *testing.T) {
 		}
 	}
 	c.do("GET", "/v1/issues?status=gone", nil).wantError(400, "invalid_request", "status")
-	if o := c.do("GET", "/v1/overview", nil).want(200); !strings.Contains(string(o.raw), id) {
-		t.Errorf("the overview lacks it: %s", o.raw)
-	}
+	// The overview leaves out one whose destination works again and has all events.
+	repaired := c.issue("http_500")
+	must.Do(t, configuration.ChangeIssue(t.Context(), repaired, func(x *alerting.Issue) error {
+		x.WorksAt = x.LastAt.Add(time.Second)
+		return nil
+	}))
+	x = c.do("GET", "/v1/issues/"+repaired, nil).want(200)
+	is.Equal(t, x.text("works_again_at") != "" && x.get("failed_events") == 0.0, true, "works again: %s", x.raw)
+	o := c.do("GET", "/v1/overview", nil).want(200)
+	is.Has(t, string(o.raw), id, "the overview")
+	is.Lacks(t, string(o.raw), repaired, "the overview")
 }

@@ -67,10 +67,10 @@ func (a *Area) Routes() []frame.Route {
 }
 
 // AddNeeds adds the alerts that fire to what needs a person.
-func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
+func (a *Area) AddNeeds(_ context.Context, to *wire.OverviewNeeds, account string) {
 	firing, _ := a.Config.AlertPage(account, 0, math.MaxInt, func(x *alerting.Alert) bool { return x.Firing })
 	for _, x := range firing {
-		to.Alerts.Add(newAlertView(x))
+		to.AddAlert(newAlertView(x))
 	}
 }
 

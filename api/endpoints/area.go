@@ -87,8 +87,8 @@ func Routes(c *frame.Core, d Deps, of Others) []frame.Route {
 
 // TrafficReader reads counts of requests to destinations from the store.
 type TrafficReader interface {
-	// Overview returns the traffic of the hour and the day that end with the minute of now.
-	Overview(ctx context.Context, account string, now time.Time) (event.Overview, error)
+	// Overview returns the traffic of the hour, the day and a range that end with the minute of now.
+	Overview(ctx context.Context, account string, span event.TrafficRange, now time.Time) (event.Overview, error)
 	// DestinationTraffic returns the traffic of one endpoint in the same hour and day, and in a range, by destination.
 	DestinationTraffic(ctx context.Context, account, endpoint string, span event.TrafficRange, now time.Time) (
 		event.DestinationTraffic, error)

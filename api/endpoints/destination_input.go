@@ -16,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/expr"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
@@ -182,8 +183,9 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	in.filter(o, &d)
 	in.signing(o, &d)
 	in.rateLimit(o, &d)
+	in.ownRetries(o, &d)
 	o.WarnMisplaced("it is a member of the endpoint, for all its destinations",
-		"retry_policy", "transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
+		"transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
 	o.WarnUnknown()
 	return d
 }
@@ -487,10 +489,31 @@ func (in *endpointInput) filter(o *frame.Object, d *config.Destination) {
 		}
 	}
 	in.filterBody(f, &next)
+	filterRules(f, &next)
 	f.WarnUnknown()
 	d.Filter = &next
-	if len(next.Types) == 0 && len(next.Body) == 0 {
+	if next.IsEmpty() {
 		d.Filter = nil
+	}
+}
+
+// filterRules replaces the pattern and the expression.
+func filterRules(f *frame.Object, next *filter.Filter) {
+	if f.IsNull("match") {
+		next.Match = nil
+	} else if raw, ok := f.RawOfKind("match", frame.KindObject); ok {
+		if _, err := expr.ParseMatch(raw); err != nil {
+			f.Fail("match", "%v", err)
+		}
+		next.Match = slices.Clone(raw)
+	}
+	if f.IsNull("when") {
+		next.When = ""
+	} else if _, ok := f.Raw("when"); ok {
+		f.Text("when", 1, expr.MaxText, &next.When)
+		if _, err := expr.Compile(next.When, expr.Bool); err != nil {
+			f.Fail("when", "%v", err)
+		}
 	}
 }
 

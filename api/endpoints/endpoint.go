@@ -255,7 +255,7 @@ func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endp
 	var in *endpointInput
 	after, err := update(before, func(e *config.Endpoint) error {
 		in = a.newEndpointInput(false)
-		in.verifies = e.Verification
+		in.verifies, in.retries = e.Verification, e.RetryPolicy
 		if r.Method != http.MethodPost {
 			if err := frame.CheckRevision(r, e); err != nil {
 				return err
@@ -473,7 +473,7 @@ func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed m
 // settingsOfDestination returns the settings of a destination, without its headers and secrets.
 func settingsOfDestination(d *config.Destination) wire.Destination {
 	return wire.Destination{ID: d.ID, Object: "destination", Name: d.Name, DestinationSettings: d.DestinationSettings,
-		RateLimit: d.RateLimit, Filter: d.Filter}
+		RateLimit: d.RateLimit, RetryPolicy: d.RetryPolicy, Filter: d.Filter}
 }
 
 func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *config.Destination,

@@ -47,6 +47,8 @@ type endpointInput struct {
 	revealed map[string]string
 	// verifies is how the resulting endpoint verifies requests; nil: it does not.
 	verifies *config.Verification
+	// retries is the retry policy of the resulting endpoint.
+	retries retry.Policy
 }
 
 func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
@@ -80,8 +82,9 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		e.Validation = config.ValidateOff
 	}
 	in.tenant(o, key, e)
-	in.destinations(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
+	in.retries = e.RetryPolicy
+	in.destinations(o, e)
 	in.metadata(o, e)
 	in.alerts(o, e)
 	in.dedup(x.Dedup, e)
@@ -206,6 +209,24 @@ func (in *endpointInput) retryPolicy(o *frame.Object, p *retry.Policy) {
 		}
 	}
 	r.WarnUnknown()
+}
+
+// ownRetries reads the retry policy of a destination. A new one begins as that of the endpoint.
+func (in *endpointInput) ownRetries(o *frame.Object, d *config.Destination) {
+	if _, ok := o.Raw("retry_policy"); !ok {
+		return
+	}
+	if o.IsNull("retry_policy") {
+		d.RetryPolicy = nil
+		return
+	}
+	p := in.retries
+	if d.RetryPolicy != nil {
+		p = *d.RetryPolicy
+	}
+	p.ScheduleSeconds, p.RetryOn = slices.Clone(p.ScheduleSeconds), slices.Clone(p.RetryOn)
+	in.retryPolicy(o, &p)
+	d.RetryPolicy = &p
 }
 
 // retryOnWord matches a class of statuses or one status. 2xx means success and 5xx is always retried, so neither is

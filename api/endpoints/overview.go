@@ -54,11 +54,12 @@ type overviewAnswer struct {
 
 func (a *overviews) readOverview(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "overview")
+	span := trafficRange(q, event.TrafficHour)
 	if q.RefuseUnknownParameters(); q.Err != nil {
 		return q.Err
 	}
-	x, err := a.recent.Get(r.Context(), key.Account, func(ctx context.Context) (overviewAnswer, error) {
-		return a.overview(ctx, key.Account)
+	x, err := a.recent.Get(r.Context(), key.Account+span.Name, func(ctx context.Context) (overviewAnswer, error) {
+		return a.overview(ctx, key.Account, span)
 	})
 	if err != nil {
 		return err
@@ -68,7 +69,7 @@ func (a *overviews) readOverview(w http.ResponseWriter, r *http.Request, key *co
 }
 
 // overview reads what needs a person from memory, and the traffic from the store.
-func (a *overviews) overview(ctx context.Context, account string) (overviewAnswer, error) {
+func (a *overviews) overview(ctx context.Context, account string, span event.TrafficRange) (overviewAnswer, error) {
 	now := a.Now()
 	v := &wire.Overview{Object: "overview", At: web.Time(now), Needs: wire.OverviewNeeds{
 		Alerts: wire.Counted[*wire.Alert]{Data: []*wire.Alert{}}, Issues: wire.Counted[*wire.Issue]{Data: []*wire.Issue{}},
@@ -77,9 +78,9 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 		Findings:     wire.Counted[wire.CriticalFinding]{Data: []wire.CriticalFinding{}},
 	}}
 	for _, add := range a.Needs {
-		add(&v.Needs, account)
+		add(ctx, &v.Needs, account)
 	}
-	o, err := a.Traffic.Overview(ctx, account, now)
+	o, err := a.Traffic.Overview(ctx, account, span, now)
 	switch {
 	case errors.Is(err, event.ErrUnavailable):
 		return overviewAnswer{view: v}, nil
@@ -87,7 +88,15 @@ func (a *overviews) overview(ctx context.Context, account string) (overviewAnswe
 		return overviewAnswer{}, err
 	}
 	v.Traffic = &wire.OverviewTraffic{LastHour: newMeasuredView(o.Hour), Minutes: measuredStepViews(o.Minutes),
+		Range: span.Name, StepSeconds: int64(span.Step / time.Second), Total: newMeasuredView(o.Range.Total),
+		Steps: measuredStepViews(o.Range.Steps), DayBefore: measuredStepViews(o.Range.DayBefore),
 		Busiest: a.endpointTraffics(account, o.Busiest), Worst: a.endpointTraffics(account, o.Worst)}
+	if span.Span() > event.TrafficDay.Span() {
+		v.Traffic.Total.LatencyMS = nil
+		for i := range v.Traffic.Steps {
+			v.Traffic.Steps[i].LatencyMS = nil
+		}
+	}
 	return overviewAnswer{v, o.AsOf}, nil
 }
 
@@ -157,7 +166,7 @@ const maxWaitingEvents = 5
 // readTraffic returns the traffic of an endpoint by destination, and its newest events with an open delivery.
 func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	q := frame.NewQuery(r, "traffic")
-	span := trafficRange(q)
+	span := trafficRange(q, event.TrafficDay)
 	if q.RefuseUnknownParameters(); q.Err != nil {
 		return q.Err
 	}
@@ -176,14 +185,14 @@ func (a *overviews) readTraffic(w http.ResponseWriter, r *http.Request, key *con
 		Range: span.Name, StepSeconds: int64(span.Step / time.Second), Destinations: x.destinations, Waiting: x.waiting})
 }
 
-// trafficRange reads the range of time, a day by default.
-func trafficRange(q *frame.Query) event.TrafficRange {
+// trafficRange reads the range of time.
+func trafficRange(q *frame.Query, byDefault event.TrafficRange) event.TrafficRange {
 	names := make([]string, len(event.TrafficRanges))
 	for i, x := range event.TrafficRanges {
 		names[i] = x.Name
 	}
 	q.Names = append(q.Names, "range")
-	name := cmp.Or(q.Single("range"), event.TrafficDay.Name)
+	name := cmp.Or(q.Single("range"), byDefault.Name)
 	frame.CheckEnum(q, "range", []string{name}, names)
 	return event.TrafficRanges[max(slices.Index(names, name), 0)]
 }
@@ -198,7 +207,8 @@ func (a *overviews) trafficOf(ctx context.Context, e *config.Endpoint, span even
 	x.asOf, x.destinations = t.AsOf, make([]wire.DestinationTraffic, len(t.Destinations))
 	for i, g := range t.Destinations {
 		x.destinations[i] = wire.DestinationTraffic{DestinationID: g.ID, LastHour: newMeasuredView(g.Hour),
-			Hours: measuredStepViews(g.Day), Total: newMeasuredView(g.Total), Steps: measuredStepViews(g.Steps)}
+			Hours: measuredStepViews(g.Day), Total: newMeasuredView(g.Total), Steps: measuredStepViews(g.Steps),
+			DayBefore: measuredStepViews(g.DayBefore)}
 	}
 	page, err := a.Events.Events(ctx, event.Query{Account: e.Account, Endpoints: []string{e.ID},
 		Statuses: []event.Status{event.Pending, event.Retrying}, Limit: maxWaitingEvents})

@@ -292,11 +292,15 @@ func deliveriesOf(d *event.Detail, failures map[string]*wire.TransformFailure, h
 		if erased {
 			why = why.erased(web.Time(x.NextAttemptAt))
 		}
+		var filter *string
+		if failed != nil && failed.TransformationVersion == 0 {
+			filter, failed = &failed.Message, nil
+		}
 		out[i] = wire.Delivery{
 			ID: id.DeliveryOf(d.ID, x.Destination), DestinationID: x.Destination, Status: x.Status,
 			Reason: frame.OrNull(x.Reason),
 			Why:    why.text(), WhyDetails: why.Why, Attempts: x.Attempts, NextAttemptAt: web.Time(x.NextAttemptAt),
-			RunID: frame.OrNull(x.Run), TransformFailure: failed,
+			RunID: frame.OrNull(x.Run), TransformFailure: failed, FilterFailure: filter,
 		}
 	}
 	return out

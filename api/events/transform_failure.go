@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
@@ -25,6 +27,9 @@ const maxFailureSearches, failureWait = 2, 2 * time.Second
 // some readers
 // take `why` for the relay's own words.
 func failedOperation(x *wire.TransformFailure) string {
+	if x.TransformationVersion == 0 {
+		return "the condition of the filter has no value for this event"
+	}
 	if x.Index == nil {
 		return fmt.Sprintf("version %d failed on the body as a whole", x.TransformationVersion)
 	}
@@ -54,7 +59,7 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 		return nil
 	}
 	e := a.PresentEndpoint(d.Event.Endpoint, d.Event.Account)
-	if e == nil || e.Transformation == nil {
+	if e == nil {
 		return nil
 	}
 	end, ok := a.turns.Take(ctx)
@@ -64,7 +69,15 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 	defer end()
 	out := make(map[string]*wire.TransformFailure, len(failed))
 	byVersion := make(map[int]*wire.TransformFailure)
+	conditions := e.Conditions()
 	for _, x := range failed {
+		if failure := filterFailure(e, conditions, d.Event, x.Destination); failure != nil {
+			out[x.Destination] = failure
+			continue
+		}
+		if e.Transformation == nil {
+			continue
+		}
 		in := transform.Input{
 			Body: d.Event.Body, EventID: d.ID.Text(id.Event), EventType: d.Event.Type, ReceivedAt: d.Event.ReceivedAt(),
 			EndpointID: e.ID, Attempt: x.Attempts + 1, Sent: d.Event.Source == event.SourceAPI,
@@ -80,6 +93,18 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 		}
 	}
 	return out
+}
+
+// filterFailure says why the filter of a destination cannot be evaluated for an event; nil if it can. Its version is 0.
+func filterFailure(e *config.Endpoint, c *filter.Conditions, ev *event.Event, dest string) *wire.TransformFailure {
+	i := slices.IndexFunc(e.Destinations, func(d config.Destination) bool { return d.ID == dest })
+	if c == nil || i < 0 {
+		return nil
+	}
+	if _, err := c.HoldFor(i, ev, e.Tenant); err != nil {
+		return &wire.TransformFailure{Failure: wire.Failure{Message: "filter.when: " + err.Error()}}
+	}
+	return nil
 }
 
 // find applies the version that was in force when the delivery ended. The clock of the node that saved a version may

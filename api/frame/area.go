@@ -12,7 +12,7 @@ import (
 )
 
 // AddNeeds adds what of an area needs a person.
-type AddNeeds = func(to *wire.OverviewNeeds, account string)
+type AddNeeds = func(ctx context.Context, to *wire.OverviewNeeds, account string)
 
 // ShowEndpoint adds what an area knows of an endpoint to the answer that shows it.
 type ShowEndpoint = func(ctx context.Context, e *config.Endpoint, to *wire.Endpoint)

@@ -44,6 +44,7 @@ const (
 type Core struct {
 	Services
 	BaseURL       string
+	Version       string // of the program
 	Portal        Portal
 	MaxBody       int64
 	RetentionDays int
@@ -85,6 +86,7 @@ type Configuration interface {
 	Sync(ctx context.Context) error
 
 	Authenticate(key string) (*config.Key, error)
+	PortalToken(token string) (*config.PortalSession, error)
 	MarkUsedFromBrowser(k *config.Key)
 	CreateKey(ctx context.Context, n config.NewKey) (text string, k *config.Key, err error)
 	Keys(account string) []*config.Key
@@ -141,7 +143,10 @@ func (c *Core) TenantInPath(r *http.Request, key *config.Key) (*config.Tenant, e
 		}
 		return nil, entity.Unknown
 	}
-	t := Find(r.Context(), c, find, name)
+	t, err := Find(r.Context(), c, find, name)
+	if err != nil {
+		return nil, err
+	}
 	if t == nil || key.Tenant != "" && key.Tenant != name {
 		return nil, web.Missing("there is no such tenant")
 	}
@@ -167,17 +172,22 @@ func (c *Core) Body(r *http.Request) ([]byte, error) {
 }
 
 // Find returns the entity with an id; nil if it does not exist. When this node does not know the id, it
-// reads again after it has caught up: another node may have created it a moment ago.
-func Find[P any](ctx context.Context, c *Core, read func(id string) (P, entity.Presence), name string) (none P) {
+// reads again after it has caught up: another node may have created it a moment ago. A node that cannot catch up does
+// not know: that is a 503.
+func Find[P any](ctx context.Context, c *Core, read func(id string) (P, entity.Presence), name string) (
+	none P, err error) {
 	x, presence := read(name)
 	if presence == entity.Unknown {
-		c.CatchUp(ctx)
+		err = c.catchUp(ctx)
 		x, presence = read(name)
 	}
-	if presence != entity.Present {
-		return none
+	switch {
+	case presence == entity.Present:
+		return x, nil
+	case presence == entity.Unknown && err != nil:
+		return none, web.ServiceUnavailable(err, "this node cannot read the newest configuration at the moment; try again")
 	}
-	return x
+	return none, nil
 }
 
 // CreateOnce creates x. If its id exists, the first call with the Idempotency-Key has created it: that is returned.
@@ -194,7 +204,10 @@ func CreateOnce[P any](ctx context.Context, create func(context.Context, P) (P, 
 
 // EndpointInPath returns the endpoint that the path names, or the 404.
 func (c *Core) EndpointInPath(r *http.Request, key *config.Key) (*config.Endpoint, error) {
-	e := Find(r.Context(), c, c.Config.Endpoint, web.InfoOf(r).Vars["endpoint"])
+	e, err := Find(r.Context(), c, c.Config.Endpoint, web.InfoOf(r).Vars["endpoint"])
+	if err != nil {
+		return nil, err
+	}
 	if e == nil || !Owns(key, e) {
 		return nil, web.Missing("there is no such endpoint")
 	}
@@ -226,10 +239,12 @@ func (c *Core) PresentEndpoint(name, account string) *config.Endpoint {
 // CatchUp waits until this node has applied the configuration log up to now. A load balancer may send each request
 // to another node, and a client must not see an older state than before. After 2 s the node
 // answers with what it has.
-func (c *Core) CatchUp(ctx context.Context) {
+func (c *Core) CatchUp(ctx context.Context) { _ = c.catchUp(ctx) }
+
+func (c *Core) catchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpWait)
 	defer cancel()
-	_ = c.Config.Sync(ctx)
+	return c.Config.Sync(ctx)
 }
 
 // EventInPath returns the id of the event that the path names, or the 404 when the id is malformed or the event's
@@ -246,7 +261,11 @@ func (c *Core) EventInPath(r *http.Request, key *config.Key) (id.ID, error) {
 	if err != nil {
 		return d, ToWebError(err)
 	}
-	if e := Find(r.Context(), c, c.Config.Endpoint, endpoint); e == nil || !Owns(key, e) {
+	e, err := Find(r.Context(), c, c.Config.Endpoint, endpoint)
+	if err != nil {
+		return d, err
+	}
+	if e == nil || !Owns(key, e) {
 		return d, ToWebError(event.ErrNotFound)
 	}
 	return d, nil

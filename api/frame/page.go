@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -18,6 +19,8 @@ type Page struct {
 	etag      string
 	Policy    string // Content-Security-Policy, if it differs from the default
 	Download  string // the name under which a browser saves it; empty if it shows it
+	// Draw makes the page for a request, in place of Body; nil: Body is the same for all.
+	Draw func(*http.Request) (*Page, error)
 }
 
 // NewPage returns a page with the default policy.
@@ -28,6 +31,12 @@ func NewPage(mediaType string, body []byte) *Page {
 		p.gzipped = gzipped
 	}
 	return p
+}
+
+// Lazily returns a page that the first request draws.
+func Lazily(draw func() (*Page, error)) *Page {
+	once := sync.OnceValues(draw)
+	return &Page{Draw: func(*http.Request) (*Page, error) { return once() }}
 }
 
 // Serve sends the page, or 304 if the client has it. Any origin may read it, because it is public and OpenAPI tools

@@ -88,7 +88,11 @@ func (c *Core) NewMeta(r *http.Request, prefix string, by *config.Key) entity.Me
 
 // Get returns the entity with an id, or the 404 if the account has none.
 func (a *Resource[E, P, V]) Get(ctx context.Context, name, account string) (P, error) {
-	if x := Find(ctx, a.Core, a.stored, name); x != nil {
+	x, err := Find(ctx, a.Core, a.stored, name)
+	if err != nil {
+		return nil, err
+	}
+	if x != nil {
 		if _, owner := x.Owner(); owner == account {
 			return x, nil
 		}

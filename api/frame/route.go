@@ -88,8 +88,10 @@ type RouterConfig struct {
 	Uses     KeyUses
 	Refusals Refusals // may be nil
 	Tenants  TenantOperations
-	Rates    [classes]int // read, write and send: requests a second of one key, on all nodes together; 0 = no limit
-	Hosts    web.Hosts
+	// PortalOperations are what a token of the portal may call.
+	PortalOperations map[string]PortalOperation
+	Rates            [classes]int // read, write and send: requests a second of one key, on all nodes; 0 = no limit
+	Hosts            web.Hosts
 	// Public answers every path outside of /v1, announce sets the headers of a deprecated call.
 	Public   func(w http.ResponseWriter, r *http.Request) error
 	Announce func(h http.Header, r *http.Request, method, path string)
@@ -172,6 +174,18 @@ func (rt *Router) Serve(w http.ResponseWriter, r *http.Request) error {
 	if path := r.URL.Path; path != "/v1" && !strings.HasPrefix(path, "/v1/") {
 		return rt.Public(w, r)
 	}
+	if answered, err := rt.answerPages(w, r); answered {
+		return err
+	}
+	if text, ok := web.Bearer(r); ok && hasPortalToken(r) {
+		s, err := rt.Config.PortalToken(text)
+		if !errors.Is(err, config.ErrSessionEnded) { // an API key may begin as a token does
+			if err != nil {
+				return ToWebError(err)
+			}
+			return rt.servePortal(w, r, text, s)
+		}
+	}
 	key, err := rt.authenticate(r)
 	if err != nil {
 		return err
@@ -209,6 +223,9 @@ func (rt *Router) ServeFor(w http.ResponseWriter, r *http.Request, key *config.K
 	if err := rt.Tenants.check(key, method, found.Path); err != nil {
 		return err
 	}
+	if err := rt.checkPortal(r, method+" "+found.Path); err != nil {
+		return err
+	}
 	if found.needsWriteAccess(method) {
 		if err := AuthorizeChange(key); err != nil {
 			return err
@@ -225,6 +242,9 @@ func (rt *Router) ServeFor(w http.ResponseWriter, r *http.Request, key *config.K
 		var release func()
 		info.KeepBody, release = rt.Bodies.track(key.ID)
 		defer release()
+	}
+	if err := rt.checkMembers(r, method+" "+found.Path); err != nil {
+		return err
 	}
 	if method != http.MethodGet && !found.Sends {
 		related := config.OriginOf(r.Context()).Related // of a call inside the process; see package confirm

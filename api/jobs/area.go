@@ -77,7 +77,7 @@ func (a *Area) Routes() []frame.Route {
 func (a *Area) Run(ctx context.Context) error { return a.watch.run(ctx) }
 
 // AddNeeds adds the jobs that wait for an approval to what needs a person.
-func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
+func (a *Area) AddNeeds(_ context.Context, to *wire.OverviewNeeds, account string) {
 	a.recoveries.addNeeds(to, account)
 }
 

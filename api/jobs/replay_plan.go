@@ -213,7 +213,7 @@ func (a *planner) classify(s *selection, e *event.Match) selectionChoice {
 		return decidedByBody // its deliveries are read with the body
 	}
 	for i := range ep.Destinations {
-		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && d.Filter.NeedsBody() {
+		if d := &ep.Destinations[i]; s.includes(d) && d.Filter.MatchesType(e.Type) && d.Filter.HasConditions() {
 			return decidedByBody
 		}
 	}
@@ -305,8 +305,8 @@ func (s *selection) targets(ep *config.Endpoint, e *event.Stored) (dests []strin
 // filterOf returns whether the filter of the i-th destination lets the event pass.
 func filterOf(ep *config.Endpoint, e *event.Event) func(i int) bool {
 	var wanted []bool
-	if filters := ep.BodyFilters(); filters != nil {
-		wanted = filters.Match(e.Body)
+	if conditions := ep.Conditions(); conditions != nil {
+		wanted, _ = conditions.Hold(e, ep.Tenant)
 	}
 	return func(i int) bool { return ep.Destinations[i].Filter.MatchesType(e.Type) && (wanted == nil || wanted[i]) }
 }

@@ -56,7 +56,10 @@ func (a *runs) sees(key *config.Key, run *jobs.Run) bool {
 
 // inPath returns the run that the path names, or the 404.
 func (a *runs) inPath(r *http.Request, key *config.Key) (*jobs.Run, error) {
-	run := frame.Find(r.Context(), a.Core, a.Runs.ReplayRun, web.InfoOf(r).Vars["run"])
+	run, err := frame.Find(r.Context(), a.Core, a.Runs.ReplayRun, web.InfoOf(r).Vars["run"])
+	if err != nil {
+		return nil, err
+	}
 	if run == nil || !a.sees(key, run) {
 		return nil, web.Missing("there is no such run, or it is older than 30 days")
 	}

@@ -253,6 +253,13 @@ type Issue struct {
 	// How often it was resolved and opened again.
 	Reopened   int      `json:"reopened" minimum:"0"`
 	ResolvedAt web.Time `json:"resolved_at" nullable:"true"`
+	// When a request to the destination succeeded, if none has failed for this cause since; `null`: none has.
+	WorksAgainAt web.Time `json:"works_again_at" nullable:"true"`
+	// When the oldest event that failed was received.
+	OldestEventAt web.Time `json:"oldest_event_at" nullable:"true"`
+	// How many events since then have failed for good at the destination, at most 1,000. `null`: not counted, as in lists
+	// and while the event store is late.
+	FailedEvents *int `json:"failed_events" minimum:"0"`
 	// Who takes care of it. Default: empty.
 	Assignee  string    `json:"assignee" example:"ops@example.com" in:"name" maxLength:"100" pattern:"@text"`
 	Note      string    `json:"note" in:"" maxLength:"2000"`
@@ -312,6 +319,12 @@ type PortalLink struct {
 	Tenant string `json:"tenant" ref:"TenantName"`
 	// Address to send the person's browser to. It can be opened once. Only in the answer that creates it.
 	URL string `json:"url,omitempty" format:"uri"`
+	// With `use` `api`, in place of `url`: the bearer token of the session. Only in the answer that creates it.
+	Token string `json:"token,omitempty"`
+	// `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of
+	// RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`.
+	// Default `pages`.
+	Use string `json:"use" in:"" enum:"pages,api"`
 	// What the person may do: `view` destinations, events and attempts; change `destinations`; see and rotate signing
 	// `secrets`; `replay` events; send `test` events. `view` is always included. Default `view`.
 	Can []string `json:"can" in:"" maxItems:"5" uniqueItems:"true" items.enum:"view,destinations,secrets,replay,test"`
@@ -320,6 +333,10 @@ type PortalLink struct {
 	// Page of your application that creates the next link and leads to it. The portal opens it when the session has
 	// ended. Its origin must be in RELAY_PORTAL_ORIGINS.
 	RefreshURL *string `json:"refresh_url" in:"null" maxLength:"2000" format:"uri"`
+	// Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+	Lang *string `json:"lang" in:"null" enum:"en,de,fr,es,ja"`
+	// `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+	Theme string `json:"theme" in:"" enum:"auto,light,dark"`
 	// How long the link can be opened. Default 600, ten minutes.
 	ExpiresSeconds int `json:"expires_seconds,omitempty" in:"only" minimum:"10" maximum:"86400"`
 	// How long the session lasts once the link is opened. Default 3600, an hour.

@@ -65,8 +65,11 @@ type Destination struct {
 	// Headers that are added to each delivery. Credentials are masked.
 	Headers   map[string]string `json:"headers" in:"own" inref:"DestinationHeadersInput" maxProperties:"20"`
 	RateLimit *config.RateLimit `json:"rate_limit" in:"own,null"`
-	Filter    *filter.Filter    `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
-	Signing   Signing           `json:"signing" in:"own" inref:"SigningInput"`
+	// In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as
+	// the endpoint.
+	RetryPolicy *retry.Policy  `json:"retry_policy" in:"own,null"`
+	Filter      *filter.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
+	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
 	kinds.Settings
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.

@@ -135,6 +135,9 @@ type Delivery struct {
 	// Why the transformation failed, if `reason` is `transform_failed`. Computed again on each read: `null` if the payload
 	// was erased, the endpoint was deleted, or the operations of that version are no longer kept.
 	TransformFailure *TransformFailure `json:"transform_failure"`
+	// Why the condition of the destination's filter had no value, if `reason` is `transform_failed`. Computed again on
+	// each read: `null` if it has one now.
+	FilterFailure *string `json:"filter_failure"`
 }
 
 // ReceiptFields are what the receiver reported.

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"slices"
+
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -65,6 +67,18 @@ type OverviewNeeds struct {
 	Recoveries Counted[WaitingRecovery] `json:"recoveries"`
 	// Open findings of critical severity, then those of high severity, each newest first.
 	Findings Counted[CriticalFinding] `json:"findings"`
+
+	leftOut []func(*Alert) bool
+}
+
+// LeaveOut leaves out alerts that need no attention. Call it before alerts are added.
+func (n *OverviewNeeds) LeaveOut(which func(*Alert) bool) { n.leftOut = append(n.leftOut, which) }
+
+// AddAlert adds an alert, unless it is left out.
+func (n *OverviewNeeds) AddAlert(x *Alert) {
+	if !slices.ContainsFunc(n.leftOut, func(leftOut func(*Alert) bool) bool { return leftOut(x) }) {
+		n.Alerts.Add(x)
+	}
 }
 
 // Latency has quantiles of the durations of requests in milliseconds; `null` without requests.
@@ -89,9 +103,9 @@ type MeasuredRequests struct {
 	LatencyMS *Latency `json:"latency_ms"`
 }
 
-// MeasuredStep is one step of time: a minute, or an hour of a destination.
+// MeasuredStep is one step of time, such as a minute.
 type MeasuredStep struct {
-	// When the minute or hour begins.
+	// When the step begins.
 	At web.Time `json:"at"`
 	MeasuredRequests
 }
@@ -130,6 +144,15 @@ type OverviewTraffic struct {
 	LastHour MeasuredRequests `json:"last_hour"`
 	// The minutes of the last hour with any request, oldest first.
 	Minutes []MeasuredStep `json:"minutes" maxItems:"60"`
+	// The range of total, steps and day_before.
+	Range       string `json:"range" enum:"15m,1h,6h,24h,7d,30d"`
+	StepSeconds int64  `json:"step_seconds" minimum:"1"`
+	// The requests of the range. A range of more than 24h has no latency.
+	Total MeasuredRequests `json:"total"`
+	// The steps of the range with any request, oldest first.
+	Steps []MeasuredStep `json:"steps" maxItems:"60"`
+	// The same steps one day before; empty for a range of more than 24h.
+	DayBefore []MeasuredStep `json:"day_before" maxItems:"60"`
 	// The endpoints with the most requests in the last 24 hours.
 	Busiest []OverviewEndpoint `json:"busiest" maxItems:"20"`
 	// The endpoints with the greatest part of failed requests in the last hour.
@@ -162,13 +185,15 @@ type DestinationTraffic struct {
 	Total MeasuredRequests `json:"total"`
 	// The steps of the range with any request, oldest first.
 	Steps []MeasuredStep `json:"steps" maxItems:"60"`
+	// The same steps one day before; empty for a range of more than 24h.
+	DayBefore []MeasuredStep `json:"day_before" maxItems:"60"`
 }
 
 // EndpointTraffic is the response to GET /v1/endpoints/{endpoint}/traffic.
 type EndpointTraffic struct {
 	Object       string               `json:"object" const:"endpoint_traffic"`
 	EndpointID   string               `json:"endpoint_id"`
-	Range        string               `json:"range" enum:"1h,24h,7d"`
+	Range        string               `json:"range" enum:"15m,1h,6h,24h,7d,30d"`
 	StepSeconds  int64                `json:"step_seconds" minimum:"1"`
 	Destinations []DestinationTraffic `json:"destinations"`
 	Waiting      WaitingEvents        `json:"waiting"`

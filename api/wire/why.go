@@ -70,7 +70,7 @@ var Reasons = map[event.Reason]string{
 	event.ReceiverDisabled:    "the destination asked to be disabled (webhook-delivery: disable)",
 	event.PayloadExpired:      "the payload is no longer kept: its retention ended, or it was erased",
 	event.TooLarge:            "the destination does not take events of this size",
-	event.TransformFailed:     "the endpoint's transformation could not be applied",
+	event.TransformFailed:     "the transformation or the filter could not be applied",
 	event.Undecodable:         "the stored event could not be decoded",
 	event.OrderFull: "its destination is ordered and has too many unfinished deliveries; " +
 		"replay it when it has fewer",
