@@ -28,7 +28,11 @@ type eventEntry struct {
 
 // Catalogue draws the page of event types, which are sorted by group.
 func Catalogue(title string, types []features.EventType) (*api.Page, error) {
-	c := &catalogueView{view: &view{spec: &spec{}}, Title: title}
+	style, _, err := look()
+	if err != nil {
+		return nil, err
+	}
+	c := &catalogueView{view: &view{spec: &spec{}, Style: style}, Title: title}
 	for _, x := range types {
 		i := slices.IndexFunc(c.Groups, func(g *eventGroup) bool { return g.Name == x.Group })
 		if i < 0 {

@@ -16,10 +16,9 @@ import (
 
 	api "github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/dashboard"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
-//go:embed page.html page.css samples.tmpl values.yaml
+//go:embed page.html page.css page.js samples.tmpl values.yaml
 var files embed.FS
 
 var samplesTemplate = texttemplate.Must(texttemplate.ParseFS(files, "samples.tmpl"))
@@ -39,19 +38,45 @@ type errorType struct {
 // view is what the templates draw.
 type view struct {
 	*spec
+	Version    string
+	Nav        []navGroup
 	Style      template.CSS
-	Languages  any
+	Script     template.JS // empty on pages of the catalogue
 	ErrorTypes []*errorType
 	base       string // the address in code samples
 }
 
-// drawReference draws the pages of a document. The base is the address of the service.
-func drawReference(document *yaml.Node, base string) (map[string]*api.Page, error) {
+// Number is the version without the commit of a build.
+func (v *view) Number() string {
+	number, _, _ := strings.Cut(v.Version, "+")
+	return number
+}
+
+// Release is the page about this version, or about the newest that has one.
+func (v *view) Release() string {
+	number, _, _ := strings.Cut(v.Number(), "-")
+	i := slices.IndexFunc(v.Nav, func(g navGroup) bool { return g.Name == "Releases" })
+	pages := v.Nav[i].Pages
+	return pages[max(0, slices.IndexFunc(pages, func(l navLink) bool { return l.Title == number }))].Path
+}
+
+// apiPage is a page about the API: the introduction, the error types, or the operations or objects of a tag.
+type apiPage struct {
+	*view
+	Path, Title string
+	*tag
+}
+
+// newPages makes all pages. The base is the address of the service. Requests draw them.
+func newPages(document *yaml.Node, base, version string) (map[string]*api.Page, error) {
 	d, err := read(document)
 	if err != nil {
 		return nil, err
 	}
-	v := &view{spec: d, Languages: languages, base: base}
+	v := &view{spec: d, Version: version, base: base}
+	if v.Style, v.Script, err = look(); err != nil {
+		return nil, err
+	}
 	for _, x := range errorTypes {
 		v.ErrorTypes = append(v.ErrorTypes, &errorType{Kind: x.kind, Text: x.text})
 	}
@@ -62,44 +87,74 @@ func drawReference(document *yaml.Node, base string) (map[string]*api.Page, erro
 			}
 		}
 	}
-	operations, err := v.page("operations", v)
+	pages := map[string]*api.Page{}
+	add := func(name string, p apiPage) {
+		pages[p.Path] = api.Lazily(func() (*api.Page, error) { return v.page(name, p) })
+	}
+	add("api", apiPage{v, apiPath, "API reference", nil})
+	add("errors", apiPage{v, errorsPath, "Error types", nil})
+	for _, t := range v.Tags {
+		add("operations", apiPage{v, t.Path(), t.Name, t})
+		if len(t.Objects) > 0 {
+			add("objects", apiPage{v, t.ObjectsPath(), "Objects: " + t.Name, t})
+		}
+	}
+	documents, pictures, err := v.readDocuments()
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := v.page("errors", v)
-	return map[string]*api.Page{pagePath: operations, web.DocsPath: kinds}, err
+	v.addNav(documents)
+	v.addDocuments(pages, documents, pictures)
+	v.addSearch(pages, documents)
+	return pages, nil
 }
 
-// page draws a page. Everything that it needs is in it, and it runs no script, so the hash of its style is all that its
-// content security policy allows.
-func (v *view) page(name string, data any) (*api.Page, error) {
-	look, err := dashboard.Style()
+// look returns the style and the script that pages hold.
+func look() (template.CSS, template.JS, error) {
+	style, err := dashboard.Style()
 	if err != nil {
-		return nil, err
+		return "", "", err
 	}
 	css, err := files.ReadFile("page.css")
 	if err != nil {
-		return nil, err
+		return "", "", err
 	}
-	v.Style = template.CSS(look + string(css)) //nolint:gosec // our own files
+	script, err := files.ReadFile("page.js")
+	return template.CSS(style + string(css)), template.JS(script), err //nolint:gosec // our own files
+}
+
+// page draws a page. It loads pictures of its own origin and nothing else; the hashes of its style and script are all
+// that its content security policy allows.
+func (v *view) page(name string, data any) (*api.Page, error) {
 	html, err := v.draw(name, data)
 	if err != nil {
 		return nil, fmt.Errorf("draw the page of %s: %w", name, err)
 	}
 	p := api.NewPage("text/html; charset=utf-8", html)
-	sum := sha256.Sum256([]byte(v.Style))
-	p.Policy = "sandbox; default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	sandbox, form := "sandbox", "'none'"
+	if v.Script != "" {
+		sandbox, form = "sandbox allow-scripts allow-forms", "'self'; script-src "+hashOf(string(v.Script))
+	}
+	p.Policy = sandbox + "; default-src 'none'; style-src " + hashOf(string(v.Style)) + "; img-src 'self' data:; " +
+		"base-uri 'none'; frame-ancestors 'none'; form-action " + form
 	return p, nil
+}
+
+// hashOf names a style or script in a content security policy.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // draw executes one of the templates.
 func (v *view) draw(name string, data any) ([]byte, error) {
 	t, err := template.New("page.html").Funcs(template.FuncMap{
-		"markdown": markdown, "fields": v.fieldsOf, "parameters": v.parameters, "sample": v.sample, "body": v.body,
+		"markdown": func(text string) template.HTML { return v.relink(markdown(text)) },
+		"fields":   v.fieldsOf, "parameters": v.parameters, "sample": v.sample, "body": v.body,
 		"errors": errorsOf, "languages": func() any { return languages },
 		"schema": func(s *schema) field { return v.field("", "", s) }, "lower": strings.ToLower,
-		"webhook": v.webhook,
+		"webhook": v.webhook, "placeOf": func(anchor string) string { return v.places[anchor] },
+		"answer": v.answer, "usual": func(e *errorType) bool { return len(e.Operations) > len(v.Paths)/2 },
 	}).ParseFS(files, "page.html")
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
-// Package reference draws pages for people: of the OpenAPI document those of the operations and of the types of errors,
-// and the public page of the catalogue.
+// Package reference draws pages for people: the documents, a search in them, of the OpenAPI document those of the
+// operations and of the types of errors, and the public page of the catalogue.
 package reference
 
 import (
@@ -15,16 +15,20 @@ import (
 
 // Feature registers this package.
 var Feature = features.Feature{Name: "reference", New: func(h *features.Host) features.Parts {
-	h.CataloguePage, h.ReferencePath = Catalogue, pagePath
+	h.CataloguePage, h.ReferencePath = Catalogue, apiPath
 	return features.Parts{API: Area}
 }}
 
-const pagePath = "/docs"
+// Paths of the pages. errorsPath is the doc_url of errors.
+const (
+	sitePath, apiPath, searchPath = "/docs", "/docs/api", "/docs/search"
+	errorsPath                    = web.DocsPath
+)
 
-// Area returns the pages of the document.
+// Area returns the pages: the documents, the search, and those of the OpenAPI document.
 func Area(c *api.Core) api.Area {
 	return api.Area{Document: wire.Part{Texts: texts}, Pages: func(document *yaml.Node) (map[string]*api.Page, error) {
-		return drawReference(document, c.BaseURL)
+		return newPages(document, c.BaseURL, c.Version)
 	}}
 }
 

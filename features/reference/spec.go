@@ -29,13 +29,22 @@ type spec struct {
 		Responses  map[string]*response
 	}
 	schemas map[string]*schema
+	places  map[string]string // the addresses of operations, schemas and tags, by their anchor on the introduction
 	values  values
 }
 
 type tag struct {
 	Name, Description string
 	Operations        []*operation
+	Objects           ordered[*schema]
 }
+
+// Path is the path of the page with the operations, ObjectsPath of the one with the objects.
+func (t *tag) Path() string {
+	return apiPath + "/" + strings.ToLower(strings.ReplaceAll(t.Name, " ", "-"))
+}
+
+func (t *tag) ObjectsPath() string { return t.Path() + "/objects" }
 
 type pathItem struct {
 	Parameters                    []*parameter
@@ -56,7 +65,8 @@ type operation struct {
 	} `yaml:"requestBody"`
 	Responses ordered[*response]
 
-	Method, Path string // Path is empty for a webhook
+	Method, Path string     // Path is empty for a webhook
+	SameBody     *operation // one before it on its page; nil: none
 }
 
 type parameter struct {
@@ -145,7 +155,7 @@ func (s *schema) UnmarshalYAML(n *yaml.Node) error {
 
 // read decodes the document, and gives each tag its operations.
 func read(document *yaml.Node) (*spec, error) {
-	d := &spec{schemas: map[string]*schema{}}
+	d := &spec{schemas: map[string]*schema{}, places: map[string]string{}}
 	if err := document.Decode(d); err != nil {
 		return nil, err
 	}
@@ -188,7 +198,106 @@ func read(document *yaml.Node) (*spec, error) {
 			d.Tags[t].Operations = append(d.Tags[t].Operations, op)
 		}
 	}
+	d.addPlaces()
 	return d, nil
+}
+
+// addPlaces fills places, gives each tag the objects that are named as it, or that its operations are the first to
+// refer to, and each operation the one before it on its page that has the same body.
+func (d *spec) addPlaces() {
+	var found []*schema // that the last visit placed
+	visit := func(t *tag, roots ...*schema) {
+		for len(roots) > 0 {
+			s := roots[0]
+			if roots = roots[1:]; s == nil {
+				continue
+			}
+			anchor := "schema-" + path.Base(s.Ref)
+			if target := d.target(s); s.Ref != "" && d.places[anchor] == "" {
+				d.places[anchor] = t.ObjectsPath() + "#" + anchor
+				found = append(found, target)
+			}
+			roots = append(roots, slices.Concat(s.AllOf, s.OneOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties})...)
+			for _, p := range s.Properties {
+				roots = append(roots, p.Value)
+			}
+		}
+	}
+	for _, e := range d.Components.Schemas {
+		if t := d.tagNamedAs(e.Name); t != nil {
+			d.places["schema-"+e.Name] = t.ObjectsPath() + "#schema-" + e.Name
+		}
+	}
+	direct := make([][]*schema, len(d.Tags))
+	for i, t := range d.Tags {
+		d.places[t.Name] = t.Path()
+		bodies := map[string]*operation{}
+		for _, o := range t.Operations {
+			d.places[o.ID] = t.Path() + "#" + o.ID
+			visit(t, o.schemas()...)
+			if o.RequestBody == nil {
+				continue
+			}
+			if ref := o.RequestBody.Content[0].Value.Schema.Ref; ref != "" && bodies[ref] == nil {
+				bodies[ref] = o
+			} else {
+				o.SameBody = bodies[ref]
+			}
+		}
+		direct[i], found = found, nil
+	}
+	for i, t := range d.Tags { // what those refer to
+		for _, e := range d.Components.Schemas {
+			if d.tagNamedAs(e.Name) == t {
+				direct[i] = append(direct[i], e.Value)
+			}
+		}
+		for found = direct[i]; len(found) > 0; {
+			next := found
+			found = nil
+			visit(t, next...)
+		}
+	}
+	for _, e := range d.Components.Schemas {
+		anchor := "schema-" + e.Name
+		if d.places[anchor] == "" { // only other documents refer to it
+			d.places[anchor] = d.Tags[len(d.Tags)-1].ObjectsPath() + "#" + anchor
+		}
+		for _, t := range d.Tags {
+			if d.places[anchor] == t.ObjectsPath()+"#"+anchor {
+				t.Objects = append(t.Objects, e)
+			}
+		}
+	}
+}
+
+// tagNamedAs is the tag whose name a schema's name begins with: EventTypeList belongs to Event types.
+func (d *spec) tagNamedAs(schema string) (best *tag) {
+	for _, t := range d.Tags {
+		begin := strings.ReplaceAll(strings.TrimSuffix(strings.ToLower(t.Name), "s"), " ", "")
+		if strings.HasPrefix(strings.ToLower(schema), begin) && (best == nil || len(t.Name) > len(best.Name)) {
+			best = t
+		}
+	}
+	return best
+}
+
+// schemas are those of the parameters and bodies of an operation.
+func (o *operation) schemas() (all []*schema) {
+	for _, p := range o.Parameters {
+		all = append(all, p.Schema)
+	}
+	contents := []ordered[media]{}
+	if o.RequestBody != nil {
+		contents = append(contents, o.RequestBody.Content)
+	}
+	for _, r := range o.Responses {
+		contents = append(contents, r.Value.Content)
+	}
+	for _, c := range slices.Concat(contents...) {
+		all = append(all, c.Value.Schema)
+	}
+	return all
 }
 
 // target follows references.
@@ -360,6 +469,57 @@ func (d *spec) body(content ordered[media]) (string, error) {
 		err = json.Indent(&out, b.Bytes(), "", "  ")
 	}
 	return out.String(), err
+}
+
+// answer is the example of a response, with the values that the example of the request has. The last example of a
+// schema is that of what was just created.
+func (d *spec) answer(o *operation, e entry[*response]) (string, error) {
+	content := e.Value.Content
+	if len(content) > 0 && e.Name == "201" && content[0].Value.Schema != nil {
+		created := *d.target(content[0].Value.Schema)
+		created.Examples = created.Examples[max(0, len(created.Examples)-1):]
+		content = ordered[media]{{content[0].Name, media{&created, content[0].Value.Examples}}}
+	}
+	text, err := d.body(content)
+	if err != nil || text == "" || o.RequestBody == nil {
+		return text, err
+	}
+	sent, err := d.body(o.RequestBody.Content)
+	if err != nil {
+		return "", err
+	}
+	var shown, given yaml.Node
+	if yaml.Unmarshal([]byte(sent), &given) != nil || given.IsZero() {
+		return text, nil // not JSON
+	}
+	if err := yaml.Unmarshal([]byte(text), &shown); err != nil {
+		return "", err
+	}
+	overlay(shown.Content[0], given.Content[0])
+	return indented(shown.Content[0])
+}
+
+// overlay gives the fields of an object, and of objects in it, the values that they have in another. Masks stay.
+func overlay(shown, given *yaml.Node) {
+	switch {
+	case shown.Tag == "!!null":
+		*shown = *given
+	case shown.Kind != given.Kind || shown.Tag != given.Tag || strings.HasPrefix(shown.Value, "****"):
+	case shown.Kind == yaml.ScalarNode:
+		shown.Value = given.Value
+	case shown.Kind == yaml.SequenceNode:
+		for i := range min(len(shown.Content), len(given.Content)) {
+			overlay(shown.Content[i], given.Content[i])
+		}
+	default:
+		for i := 0; i < len(given.Content); i += 2 {
+			for j := 0; j < len(shown.Content); j += 2 {
+				if shown.Content[j].Value == given.Content[i].Value {
+					overlay(shown.Content[j+1], given.Content[i+1])
+				}
+			}
+		}
+	}
 }
 
 // indented returns an example of the document as JSON.

@@ -14,9 +14,10 @@ import (
 )
 
 var (
-	bold = regexp.MustCompile(`\*\*([^*]+)\*\*`)
-	link = regexp.MustCompile(`\[([^\]]+)\]\(((?:https?://|[/#])[^)\s]+)\)`)
-	page = regexp.MustCompile(`<code>(/docs/[a-z]+|/openapi\.(?:json|yaml))</code>`)
+	bold     = regexp.MustCompile(`\*\*([^*]+)\*\*`)
+	link     = regexp.MustCompile(`\[([^\]]+)\]\(((?:https?://|[/#])[^)\s]+)\)`)
+	fragment = regexp.MustCompile(`href="(?:/docs)?#([^"]+)"`)
+	page     = regexp.MustCompile(`<code>(/docs/[a-z]+|/openapi\.(?:json|yaml))</code>`)
 )
 
 // markdown draws the Markdown that descriptions use: paragraphs, lists, code, bold text and links.
@@ -32,6 +33,16 @@ func markdown(text string) template.HTML {
 		}
 	}
 	return template.HTML(strings.ReplaceAll(b.String(), "\x00", "<li>")) //nolint:gosec // inline has escaped it
+}
+
+// relink gives links to an operation or a schema the page that it is on.
+func (d *spec) relink(text template.HTML) template.HTML {
+	return template.HTML(fragment.ReplaceAllStringFunc(string(text), func(link string) string { //nolint:gosec // escaped
+		if place := d.places[fragment.FindStringSubmatch(link)[1]]; place != "" {
+			return `href="` + place + `"`
+		}
+		return link
+	}))
 }
 
 func inline(text string) string {
@@ -51,7 +62,7 @@ func inline(text string) string {
 func (d *spec) typeOf(s *schema) string {
 	if s.Ref != "" && d.isObject(s) {
 		name := path.Base(s.Ref)
-		return `<a href="#schema-` + name + `">` + name + `</a>`
+		return `<a href="` + d.places["schema-"+name] + `">` + name + `</a>`
 	}
 	s = d.target(s)
 	var names []string
