@@ -16,6 +16,7 @@ const (
 	destinationPath = ui.PortalPath + "/endpoints/{endpoint}/destinations/{destination}"
 	eventsPath      = ui.PortalPath + "/events"
 	eventPath       = eventsPath + "/{event}"
+	typesPath       = ui.PortalPath + "/event-types"
 )
 
 // Paths of the API.
@@ -44,10 +45,13 @@ func Area() ui.Area {
 			ui.Object{"enabled": true, "paused": false}, destinationPath, "Enabled. Events are delivered to it.")},
 		{"POST", destinationPath + "/secret", secrets, ui.Change(read, showSecret)},
 		{"POST", destinationPath + "/rotate", secrets, ui.Change(read, rotateSecret)},
+		{"POST", destinationPath + "/again", replay, ui.Change(read, sendAgain)},
 		{"POST", destinationPath + "/test", ui.PortalTest, ui.Change(read, sendTest)},
 		{"GET", eventsPath, view, listEvents},
 		{"GET", eventPath, view, showEvent},
 		{"POST", eventPath + "/replay", replay, ui.Submit(replayEvent)},
+		{"GET", typesPath, view, listTypes},
+		{"GET", typesPath + "/{event_type}", view, ui.Show(ui.ReadAt[eventType]("/v1/event_types/{event_type}"), showType)},
 	}}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/model"
@@ -27,6 +28,70 @@ type destinationsPage struct {
 	Count       int // of all destinations
 	Failures    []*model.EventRow
 	Unavailable string // why failures could not be read
+	measured    map[string]*measured
+}
+
+// Of is what was measured of a destination.
+func (p *destinationsPage) Of(d model.Destination) *measured { return p.measured[d.ID] }
+
+// measured is the state of a destination and what became of its requests of the last 24 hours.
+type measured struct {
+	State ui.Status
+	Known bool // what follows was read
+	Strip ui.Strip
+	Rate  string // part of the requests that were delivered; empty: there were none
+}
+
+// maxMeasured is how many endpoints are asked for their requests.
+const maxMeasured = 10
+
+// measure measures the destinations of endpoints. The state of one that is active says whether its requests of the last
+// hour fail, as far as that is known.
+func measure(v *ui.Visit, endpoints ...*model.Endpoint) (map[string]*measured, error) {
+	all, late := map[string]*measured{}, false
+	for i, e := range endpoints {
+		var t wire.EndpointTraffic
+		if i < maxMeasured && len(e.Destinations) > 0 && !late {
+			err := v.GetSoon("/v1/endpoints/"+url.PathEscape(e.ID)+"/traffic", url.Values{"range": {"24h"}}, &t)
+			if late = err != nil; late && ui.StatusOf(err) == 0 {
+				return nil, err
+			}
+		}
+		for i := range e.Destinations {
+			d := &e.Destinations[i]
+			m := &measured{State: d.Status(), Known: t.Object != ""}
+			traffic := &wire.DestinationTraffic{}
+			for i := range t.Destinations {
+				if t.Destinations[i].DestinationID == d.ID {
+					traffic = &t.Destinations[i]
+				}
+			}
+			m.add(v, d, traffic)
+			all[d.ID] = m
+		}
+	}
+	return all, nil
+}
+
+// add adds what became of the requests.
+func (m *measured) add(v *ui.Visit, d *model.Destination, t *wire.DestinationTraffic) {
+	l := v.Language()
+	switch n := &t.LastHour; {
+	case d.State != "active" || n.Failed == 0:
+	case n.Delivered == 0:
+		m.State = ui.Status{Word: l.T("failing: 0 of %s delivered", l.Number(n.Requests)), Mark: "failed", On: true}
+	default:
+		m.State = ui.Status{Word: l.T("%s of %s failed", l.Number(n.Failed), l.Number(n.Requests)), Mark: "retrying"}
+	}
+	m.Strip = model.HourStrip(d.Title(), model.HoursOf(t.Hours), v.Now())
+	delivered, requests := int64(0), int64(0)
+	for _, hour := range t.Hours {
+		delivered, requests = delivered+hour.Delivered, requests+hour.Requests
+	}
+	m.Strip.Title = l.T("Last 24 hours: %s of %s requests failed", l.Number(requests-delivered), l.Number(requests))
+	if requests > 0 {
+		m.Rate = l.Percent(delivered, requests)
+	}
 }
 
 // Path is the page of a destination.
@@ -68,6 +133,9 @@ func listDestinations(v *ui.Visit) error {
 	if p.Failures, p.Unavailable, err = failures(v, nil); err != nil {
 		return err
 	}
+	if p.measured, err = measure(v, all...); err != nil {
+		return err
+	}
 	return v.Page("portal", p)
 }
 
@@ -95,8 +163,10 @@ type destinationPage struct {
 	Endpoint    *model.Endpoint
 	Destination *model.Destination // nil: a new one
 	Endpoints   []ui.Option        // to choose from, if there are several
-	Types       []ui.Option        // that events had lately, and those that are chosen
+	Types       []ui.Option        // of the catalogue
 	Failures    []*model.EventRow
+	Measured    *measured
+	Failed      string // how many events failed for good there; empty: none
 	Secret      string // shown now
 	Fresh       bool   // Secret was just made
 	Hidden      bool   // a secret was made by the same form before
@@ -124,33 +194,19 @@ func valuesOf(d *model.Destination, offered []ui.Option) url.Values {
 	return values
 }
 
-// typesSeen are the types of the catalogue and of the newest events, in the order of their names.
-func typesSeen(v *ui.Visit) (all []ui.Option) {
-	var list wire.List[*model.EventRow]
-	if v.GetSoon("/v1/events", url.Values{"limit": {"200"}}, &list) != nil {
-		return nil // the page offers no types then
-	}
-	names := v.EventTypes()
-	for _, e := range list.Data {
-		if name := ui.TextOf(e.Type); name != "" {
-			names = append(names, name)
-		}
-	}
+// typesOffered are the types of the catalogue in the order of their names, which needs no store.
+func typesOffered(v *ui.Visit) []ui.Option {
+	names := slices.DeleteFunc(v.EventTypes(), isSample)
 	slices.Sort(names)
-	names = slices.Compact(names)
-	const most = 40
-	return ui.PlainOptions(names[:min(len(names), most)]...)
+	return ui.PlainOptions(names...)
 }
 
 // bodyOf returns the members of a destination that a form sets.
 func bodyOf(f *ui.Form, d *model.Destination) map[string]any {
 	body := ui.FieldTable{{ui.OptionalText, "name"}, {ui.TrimmedField, "url"}, {ui.Checkbox, "enabled"}}.All(f)
 	types := slices.Concat(f.Values["type"], ui.AsLines(f.Value("filter.types")))
-	filter := ui.Object{"types": types}
-	if d != nil && d.Filter != nil && len(d.Filter.Body) > 0 { // set by the owner of the account
-		filter["body"] = d.Filter.Body
-	}
-	if body["filter"] = filter; len(types) == 0 && len(filter) == 1 {
+	body["filter"] = ui.Object{"types": types}
+	if len(types) == 0 && (d == nil || !d.Filter.HasConditions()) { // other conditions are set by the owner of the account
 		body["filter"] = nil
 	}
 	return body
@@ -162,7 +218,7 @@ func newPage(v *ui.Visit) (*destinationPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &destinationPage{Types: typesSeen(v)}
+	p := &destinationPage{Types: typesOffered(v)}
 	for _, e := range all {
 		p.Endpoints = append(p.Endpoints, ui.Option{Value: e.ID, Text: e.Name})
 	}
@@ -216,12 +272,47 @@ func showMade(v *ui.Visit, made *model.Destination) error {
 }
 
 func pageOf(v *ui.Visit, at place) (*destinationPage, error) {
-	p := &destinationPage{Endpoint: at.e, Destination: at.d, Types: typesSeen(v)}
+	p := &destinationPage{Endpoint: at.e, Destination: at.d, Types: typesOffered(v)}
 	p.Form = ui.EditForm(valuesOf(at.d, p.Types))
+	about := url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}}
 	var err error
-	p.Failures, _, err = failures(v, url.Values{"endpoint_id": {at.e.ID}, "destination_id": {at.d.ID}})
+	if p.Failures, _, err = failures(v, about); err != nil {
+		return nil, err
+	}
+	of, err := measure(v, at.e)
+	if err != nil {
+		return nil, err
+	}
+	p.Measured = of[at.d.ID]
+	about.Set("status", "failed")
+	about.Set("since", "7d")
+	n, err := model.CountEvents(v, about)
+	switch {
+	case n == nil || !n.More && n.Statuses.Failed == 0:
+	case n.More:
+		p.Failed = v.T("Many events failed for good.")
+	default:
+		p.Failed = v.Language().Count(n.Statuses.Failed, "1 event failed for good.", "%s events failed for good.")
+	}
 	return p, err
 }
+
+// sendAgain sends the events that failed for good to the destination again, at its pace.
+func sendAgain(v *ui.Visit, f *ui.Form, at place) error {
+	err := v.Do("POST /v1/replays", f, ui.Object{"endpoint_id": at.e.ID, "destination_id": []string{at.d.ID},
+		"status": []string{"failed"}, "only_undelivered": true,
+		"since": v.Now().Add(-againSince).UTC().Format(time.RFC3339)}, nil)
+	if x, refused := ui.BadRequest(err); refused {
+		return v.Redirect(pathOf(at.e.ID, at.d.ID), v.T("Nothing was sent:")+" "+x.Message)
+	}
+	if err != nil {
+		return err
+	}
+	return v.Redirect(pathOf(at.e.ID, at.d.ID), "They are sent again, one after the other.")
+}
+
+// againSince is how old events may be that are sent again.
+const againSince = 7 * 24 * time.Hour
 
 func show(v *ui.Visit, at place) error {
 	p, err := pageOf(v, at)
@@ -275,7 +366,7 @@ func sendTest(v *ui.Visit, f *ui.Form, at place) error {
 	var sent struct{ ID string }
 	err := v.Do("POST /v1/endpoints/{endpoint}/test", f, ui.Object{"destination_id": at.d.ID}, &sent)
 	if x, refused := ui.BadRequest(err); refused {
-		return v.Redirect(pathOf(at.e.ID, at.d.ID), "Nothing was sent: "+x.Message)
+		return v.Redirect(pathOf(at.e.ID, at.d.ID), v.T("Nothing was sent:")+" "+x.Message)
 	}
 	if err != nil {
 		return err

@@ -15,8 +15,7 @@ var eventFilters = []string{"status", "destination_id", "type", "since"}
 // eventsPage is the data of the list of events.
 type eventsPage struct {
 	*ui.FilteredList[*model.EventRow]
-	Destinations []ui.Option
-	Spans        []ui.Option
+	Destinations, Spans, Statuses []ui.Option
 }
 
 // listEvents shows what was sent to the tenant, newest first.
@@ -30,8 +29,15 @@ func listEvents(v *ui.Visit) error {
 	if err != nil {
 		return err
 	}
-	p := eventsPage{FilteredList: list,
-		Spans: ui.NewOptions("1h=the last hour", "24h=the last day", "7d=the last week")}
+	p := eventsPage{FilteredList: list, Spans: []ui.Option{{Value: "1h", Text: v.T("the last hour")},
+		{Value: "24h", Text: v.T("the last day")}, {Value: "7d", Text: v.T("the last week")}}}
+	for _, status := range []string{"delivered", "failed,retrying", "pending", "skipped"} {
+		text := v.T(status)
+		if status == "failed,retrying" {
+			text = v.T("failed or retrying")
+		}
+		p.Statuses = append(p.Statuses, ui.Option{Value: status, Text: text})
+	}
 	for _, e := range all {
 		for i := range e.Destinations {
 			p.Destinations = append(p.Destinations, ui.Option{Value: e.Destinations[i].ID, Text: e.Destinations[i].Title()})
@@ -47,9 +53,6 @@ type delivery struct {
 	Path     string // of the destination's page; empty: it was removed
 	Attempts []*model.Attempt
 }
-
-// Explanation returns why the delivery has its status, as text and as data.
-func (d *delivery) Explanation() (string, wire.Why) { return d.Why, d.WhyDetails }
 
 // eventPage is the data of the page of an event.
 type eventPage struct {

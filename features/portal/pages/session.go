@@ -1,11 +1,8 @@
 package pages
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
@@ -58,25 +55,4 @@ func leave(v *ui.Visit) error {
 	}
 	v.Person = nil // the page has no navigation
 	return v.Page("portal-left", nil)
-}
-
-// look is the style sheet with the colour of the tenant's portal.
-func look(v *ui.Visit) error {
-	text := ""
-	if rgb, err := strconv.ParseUint(cmp.Or(v.Portal.Look.Color, "#")[1:], 16, 32); err == nil {
-		text = fmt.Sprintf(":root{--solid:#%06x;--on-solid:%s}", rgb, readableOn(rgb))
-	}
-	v.W.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, err := v.W.Write([]byte(text))
-	return err
-}
-
-// readableOn returns black or white, whichever differs more from a colour: the contrast is 4.5 or more with one of them
-// (relative luminance of WCAG 2.2, without its exact curve: squares are close enough to choose by).
-func readableOn(rgb uint64) string {
-	part := func(shift int) float64 { x := float64(rgb>>shift&255) / 255; return x * x }
-	if 0.2126*part(16)+0.7152*part(8)+0.0722*part(0) > 0.18 {
-		return "#000"
-	}
-	return "#fff"
 }

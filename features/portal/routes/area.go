@@ -2,6 +2,7 @@
 package routes
 
 import (
+	"cmp"
 	"embed"
 	"net/http"
 	"net/url"
@@ -47,10 +48,19 @@ const (
 	portalSessionLife = 3600 // seconds
 )
 
+// What a session is for.
+const usePages, useAPI = "pages", "api"
+
 func linkView(s *config.PortalSession, link string) *wire.PortalLink {
 	v := &wire.PortalLink{ID: s.ID, Object: "portal_link", Tenant: s.Tenant, URL: link, Can: s.Can,
 		SessionSeconds: int(s.Lasts / time.Second), OpenedAt: web.Time(s.OpenedAt), EndsAt: web.Time(s.Until),
-		CreatedAt: web.Time(s.CreatedAt)}
+		CreatedAt: web.Time(s.CreatedAt), Theme: cmp.Or(s.Theme, "auto"), Use: usePages}
+	if s.API {
+		v.Use = useAPI
+	}
+	if s.Lang != "" {
+		v.Lang = &s.Lang
+	}
 	if s.ReturnURL != "" {
 		v.ReturnURL = &s.ReturnURL
 	}
@@ -70,15 +80,20 @@ func (a *links) createLink(w http.ResponseWriter, r *http.Request, key *config.K
 		return err
 	}
 	in := &frame.Input{}
-	x := &wire.PortalLink{ExpiresSeconds: portalLinkLife, SessionSeconds: portalSessionLife}
+	x := &wire.PortalLink{ExpiresSeconds: portalLinkLife, SessionSeconds: portalSessionLife, Theme: "auto",
+		Use: usePages}
 	o := in.NewObject("", body)
 	o.Decode(x)
 	o.RefuseUnknown()
 	s := &config.PortalSession{Meta: a.NewMeta(r, id.PortalSession, key), Tenant: t.Tenant,
-		Can: x.Can, Lasts: time.Duration(x.SessionSeconds) * time.Second,
+		Can: x.Can, Lang: *cmp.Or(x.Lang, new("")), Theme: x.Theme, API: x.Use == useAPI,
+		Lasts:     time.Duration(x.SessionSeconds) * time.Second,
 		ReturnURL: a.pageOfOwner(in, "return_url", x.ReturnURL), RefreshURL: a.pageOfOwner(in, "refresh_url", x.RefreshURL)}
 	if !slices.Contains(s.Can, config.PortalView) {
 		s.Can = append([]string{config.PortalView}, s.Can...)
+	}
+	if s.API && len(a.Portal.Origins) == 0 {
+		in.Fail("use", "api needs the origins of your pages in RELAY_PORTAL_ORIGINS")
 	}
 	if in.Err != nil {
 		return in.Err
@@ -89,6 +104,11 @@ func (a *links) createLink(w http.ResponseWriter, r *http.Request, key *config.K
 	token, s, err := a.config.CreatePortalLink(r.Context(), s, time.Duration(x.ExpiresSeconds)*time.Second)
 	if err != nil {
 		return err
+	}
+	if s.API {
+		v := linkView(s, "")
+		v.Token = token
+		return web.Answer(w, http.StatusCreated, v)
 	}
 	return web.Answer(w, http.StatusCreated, linkView(s, a.Portal.URL+linkPath+token))
 }
@@ -134,7 +154,11 @@ func (a *links) endLink(w http.ResponseWriter, r *http.Request, key *config.Key)
 	find := func(name string) (*config.PortalSession, entity.Presence) {
 		return entity.Get[config.PortalSession](a.config, name)
 	}
-	if s := frame.Find(r.Context(), a.Core, find, name); s == nil || s.Account != key.Account || s.Tenant != t.Tenant {
+	s, err := frame.Find(r.Context(), a.Core, find, name)
+	if err != nil {
+		return err
+	}
+	if s == nil || s.Account != key.Account || s.Tenant != t.Tenant {
 		return web.Missing("the tenant has no such portal link; it may have ended")
 	}
 	if err := a.config.EndPortalSession(r.Context(), name); err != nil {
