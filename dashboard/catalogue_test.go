@@ -97,7 +97,7 @@ func TestEventTypes(t *testing.T) {
 func TestIssues(t *testing.T) {
 	r := answerCatalogue(newEndpointRig(t))
 	b := r.signedIn()
-	b.get("/app/issues").want(200, `href="/app/issues/iss_1"`, "is answered 503", "orders → shop", ">7<")
+	b.get("/app/issues").want(200, `href="/app/issues/iss_1"`, "answers 503", "orders → shop", ">7<")
 	nonce := b.get("/app/issues/iss_1").want(200, `href="/app/events/evt_1"`, "Opened again").nonce()
 	r.api.on("PATCH /v1/issues/iss_1", http.StatusOK, oneIssue)
 	b.post("/app/issues/iss_1", url.Values{"nonce": {nonce}, "status": {"acknowledged"}, "assignee": {" Ada "}}).
@@ -110,7 +110,7 @@ func TestIssues(t *testing.T) {
 		oneIssue+`]},
 		"alerts":{"total":1,"data":[{"rule":"delivery_failed","endpoint_id":"ep_1","destination_id":"dst_1",
 		"state":"firing","value":"attempts_exhausted","fired_at":"2026-08-21T22:24:36.123Z"}]}}}`)
-	start := b.get("/app").want(200, "is answered 503, 7\u00a0times", `href="/app/issues/iss_1"`)
+	start := b.get("/app").want(200, "answers 503, 7\u00a0times", `href="/app/issues/iss_1"`)
 	if strings.Contains(start.body, "attempts") {
 		t.Errorf("an alert says the same: %s", start.main())
 	}

@@ -65,7 +65,7 @@ var endpointPaths = []string{
 	"/app/endpoints/ep_1/settings", "/app/endpoints/ep_1/retries", "/app/endpoints/ep_1/workbench",
 	"/app/endpoints/ep_1/destinations/new",
 	"/app/endpoints/ep_1/destinations/dst_1", "/app/endpoints/ep_1/destinations/dst_1/settings",
-	"/app/endpoints/ep_1/destinations/dst_2/settings",
+	"/app/endpoints/ep_1/destinations/dst_2/settings", "/app/endpoints/ep_1/destinations/dst_1/signing",
 }
 
 // lastBody is the body of the last changing call of the API.

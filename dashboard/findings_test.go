@@ -89,9 +89,12 @@ func TestOccurrencesOfAFinding(t *testing.T) {
 	r.api.on("GET /v1/findings/fnd_1", http.StatusOK, oneFinding)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[{"object":"finding_occurrence",
 "at":"2026-08-21T22:10:00.000Z","count":1234,"unverified":true,"environment":"prod","release":"1.2",
-"location":{"source":"sdk","file":"<i>boot.js","line":7}}],"next_cursor":"abc"}`)
+"location":{"source":"sdk","file":"<i>boot.js","line":7}},
+{"at":"2026-08-21T22:10:00.000Z","count":1,"location":{"source":"payload","label":"orders","pointer":"/token",
+"event_id":"evt_7"}}],"next_cursor":"abc"}`)
 	page := b.get("/app/findings/fnd_1").want(200, "&lt;i&gt;boot.js line 7", "prod", "release 1.2", "1,234", "unverified",
-		`datetime="2026-08-21T22:10:00.000Z"`, `href="/app/findings/fnd_1?cursor=abc#occurrences"`)
+		`datetime="2026-08-21T22:10:00.000Z"`, `href="/app/findings/fnd_1?cursor=abc#occurrences"`,
+		`orders /token <a class="nb" href="/app/events/evt_7">its event</a>`)
 	r.api.on("GET /v1/findings/fnd_1/occurrences", http.StatusOK, `{"data":[]}`)
 	b.get("/app/findings/fnd_1?cursor=abc").want(200, "No more occurrences")
 	is.Equal(t, r.api.calls[len(r.api.calls)-1].Query.Encode(), "cursor=abc&limit=20", "the API is asked for")

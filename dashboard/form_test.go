@@ -430,7 +430,7 @@ func TestDestinationIsAPlaceToWork(t *testing.T) {
 	}
 	held := strings.Replace(sampleEndpoint, `"state":"active"`, `"state":"held"`, 1)
 	r.api.on("GET /v1/endpoints/ep_1", http.StatusOK, held)
-	b.get(path).want(200, "Try now", "<title>Failed requests, at most 16.7\u00a0%")
+	b.get(path+"?range=24h").want(200, "Try now", "<title>Failed requests, at most 16.7\u00a0%")
 }
 
 // An endpoint that rejects most of its requests says so wherever it is listed, unless an alert does.

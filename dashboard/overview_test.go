@@ -17,6 +17,13 @@ const lastHourJSON = `{"requests":120,"delivered":100,"failed":20,"first_attempt
 const noRequestsJSON = `{"requests":0,"delivered":0,"failed":0,"first_attempts":0,"first_attempts_delivered":0,
 "latency_ms":null}`
 
+const minutesJSON = `[{"at":"2026-08-21T22:23:00.000Z","requests":70,"delivered":60,
+"failed":10,"first_attempts":60,"first_attempts_delivered":55,"latency_ms":{"p50":1,"p95":2,"p99":3}},
+{"at":"2026-08-21T22:24:00.000Z","requests":50,"delivered":40,"failed":10,"first_attempts":50,
+"first_attempts_delivered":40,"latency_ms":{"p50":1,"p95":4,"p99":5}},
+{"at":"2026-08-21T20:00:00.000Z","requests":1,"delivered":1,"failed":0,"first_attempts":0,
+"first_attempts_delivered":0,"latency_ms":null}]`
+
 // overviewJSON is an overview with one thing of each kind that needs a person.
 const overviewJSON = `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{
 "alerts":{"total":2,"data":[{"id":"alrt_1","object":"alert","type":"alert.destination.failing",
@@ -34,12 +41,8 @@ const overviewJSON = `{"object":"overview","at":"2026-08-21T22:24:30.000Z","need
 "created_by":"usr_1"}]},
 "findings":{"total":1,"data":[{"id":"fnd_1","rule":"stripe","name":"Stripe live secret key","masked":"sk_live_***aB3d",
 "opened_at":"2026-08-21T22:00:00.000Z"}]}},
-"traffic":{"last_hour":` + lastHourJSON + `,"minutes":[{"at":"2026-08-21T22:23:00.000Z","requests":70,"delivered":60,
-"failed":10,"first_attempts":60,"first_attempts_delivered":55,"latency_ms":{"p50":1,"p95":2,"p99":3}},
-{"at":"2026-08-21T22:24:00.000Z","requests":50,"delivered":40,"failed":10,"first_attempts":50,
-"first_attempts_delivered":40,"latency_ms":{"p50":1,"p95":4,"p99":5}},
-{"at":"2026-08-21T20:00:00.000Z","requests":1,"delivered":1,"failed":0,"first_attempts":0,
-"first_attempts_delivered":0,"latency_ms":null}],
+"traffic":{"last_hour":` + lastHourJSON + `,"minutes":` + minutesJSON + `,"steps":` + minutesJSON + `,
+"day_before":[{"at":"2026-08-20T22:23:00.000Z","requests":35}],
 "busiest":[{"endpoint_id":"ep_1","name":"orders<b>","provider":"shopify","last_hour":` + lastHourJSON + `,"hours":[]}],
 "worst":[{"endpoint_id":"ep_1","name":"orders<b>","provider":"shopify","last_hour":` + lastHourJSON + `,"hours":[
 {"at":"2026-08-21T22:00:00.000Z","requests":120,"delivered":100,"failed":20},
@@ -65,7 +68,7 @@ const trafficJSON = `{"object":"endpoint_traffic","endpoint_id":"ep_1","destinat
 func TestOverviewPage(t *testing.T) {
 	r := newEndpointRig(t)
 	b := r.signedIn()
-	page := b.get("/app").want(200, "25 things need you", "Stripe live secret key", "sk_live_***aB3d",
+	page := b.get("/app").want(200, "25 things need attention", "Stripe live secret key", "sk_live_***aB3d",
 		`href="/app/findings/fnd_1"`,
 		"orders&lt;b&gt; → billing</a></b>: held after repeated failures; 22\u00a0failed attempts in a row; "+
 			"5\u00a0% of 20\u00a0requests delivered in the last hour.", `href="/app/endpoints/ep_1/destinations/dst_1"`,
@@ -75,11 +78,17 @@ func TestOverviewPage(t *testing.T) {
 		"21 more destinations", "95 of 110", "86.4\u00a0%", "p95 of requests", "81\u00a0ms", "83.3\u00a0%",
 		"orders&lt;b&gt;",
 		"ep_gone <small>deleted",
-		`<rect class="bad" x="115"`, `<rect class="ok" x="25"`, "Requests a minute, 21:25 to 22:24",
-		`22:23</a></td><td class="r">60</td><td class="r">10</td></tr>`)
+		`<rect class="bad" x="115"`, `<rect class="ok" x="25"`, "Requests of the last 1\u00a0h: 100 delivered, 20 failed",
+		`22:23</a></td><td class="r">60</td><td class="r">10</td><td class="r">35</td><td class="r">1</td>`+
+			`<td class="r">2</td></tr>`,
+		"22:24: 40 delivered, 10 failed, 0 the day before, p50 1\u00a0ms, p95 4\u00a0ms</title>", `L585 56.9L595 100"`,
+		`data-live="/app?range=1h"`, `href="/app?range=30d"`)
+	b.get("/app?range=6h").want(200)
+	is.Equal(t, r.lastRange("/v1/overview"), "6h", "the overview is asked for the range")
 	is.Equal(t, strings.Count(page.main(), "billing</a></b>"), 1, "a held destination is named … times")
 	r.askFor("act_1")
-	b.get("/app").want(200, "26 things need you", `href="/app/confirm/act_1"`, "<b>claude &lt;b&gt;</b> asks for a change",
+	b.get("/app").want(200, "26 things need attention", `href="/app/confirm/act_1"`,
+		"<b>claude &lt;b&gt;</b> asks for a change",
 		"Deliver the event evt_1 again")
 	r.actions.all = nil
 	r.people.person.Scope = "read"
@@ -87,12 +96,12 @@ func TestOverviewPage(t *testing.T) {
 	// The store is away: what is known without it is shown.
 	i := strings.Index(overviewJSON, `"traffic":`)
 	r.api.on("GET /v1/overview", 200, overviewJSON[:i]+`"traffic":null}`)
-	b.get("/app").want(200, "25 things need you", "The event store does not answer", `href="/app/recoveries/rec_1"`)
+	b.get("/app").want(200, "25 things need attention", "The event store does not answer", `href="/app/recoveries/rec_1"`)
 	r.api.on("GET /v1/overview", http.StatusServiceUnavailable, storeAway)
 	b.get("/app").want(200, "the event store is unavailable")
 	r.api.on("GET /v1/overview", 200, `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{},"traffic":
 		{"last_hour":`+noRequestsJSON+`,"minutes":[],"busiest":[],"worst":[]}}`)
-	b.get("/app").want(200, "Nothing needs you", "p95 of requests")
+	b.get("/app").want(200, "Nothing needs attention", "p95 of requests")
 	r.api.on("GET /v1/overview", 200, `{"object":"overview","at":"2026-08-21T22:24:30.000Z","needs":{"alerts":{"total":1,
 		"data":[{"rule":"delivery_failed","endpoint_id":"ep_1","value":"attempts_exhausted"}]}}}`)
 	b.get("/app").want(200, ": attempts exhausted", `href="/app/events?endpoint_id=ep_1&amp;status=failed"`,
@@ -133,10 +142,10 @@ func TestOverviewBeginsWithTheMostUrgent(t *testing.T) {
 		paused, hidden, alerts int
 		want                   []string
 	}{
-		{1, 0, 1, []string{"Four things need you", "waits for approval", "2\u00a0leaked keys", "critical key; high key",
+		{1, 0, 1, []string{"Four things need attention", "waits for approval", "2\u00a0leaked keys", "critical key; high key",
 			"stuck", "orders → archive.example.net/put</a></b>: a delivery has waited for 5\u00a0min 1\u00a0s.",
 			`aria-label="Paused by hand"`, "idle</a></b> is paused by hand"}},
-		{4, 16, 12, []string{"15 things need you", "waits for approval", "stuck", "10 more</summary>",
+		{4, 16, 12, []string{"15 things need attention", "waits for approval", "stuck", "10 more</summary>",
 			`aria-label="Paused by hand"`, "20\u00a0destinations</b> are paused by hand",
 			"orders → idle; orders → idle; orders → idle and 17 more"}},
 	} {
@@ -161,10 +170,11 @@ func TestEndpointPageShowsItsTraffic(t *testing.T) {
 "destination_id":"dst_1","recovery_id":null,"state":"firing","value":22,"threshold":20,
 "fired_at":"2026-08-21T22:00:00.000Z","resolved_at":null}]}`)
 	b := r.signedIn()
-	page := b.get("/app/endpoints/ep_1").want(200, "20 of 120\u00a0requests in the last hour failed", "83.3\u00a0%",
+	page := b.get("/app/endpoints/ep_1?range=24h").want(200,
+		"20 of 120\u00a0requests in the last hour failed", "83.3\u00a0%",
 		"81\u00a0ms", "billing</a></b>: 22\u00a0failed attempts in a row.", "order&lt;b&gt;", "waits for attempt 3",
 		"All that wait", "None: destinations get the body",
-		`href="/app/endpoints/ep_1/workbench"`, "Requests in the last 24h: 107 delivered, 20 failed",
+		`href="/app/endpoints/ep_1/workbench"`, "Requests of the last 24\u00a0h: 107 delivered, 20 failed",
 		`until=2026-08-21T22%3A00%3A00Z">21:00</a></td><td class="r">7</td><td class="r">0</td></tr>`,
 		`href="/app/endpoints/ep_1?range=7d"`)
 	is.Lacks(t, page.main(), "Show the events", "attempts that fail lead to the events that have failed for good")

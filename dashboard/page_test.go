@@ -100,7 +100,7 @@ func TestStaticFilesAreCachedAndCompressed(t *testing.T) {
 
 // What a first visit loads, compressed: style sheets, scripts and a page.
 func TestFirstLoadIsSmall(t *testing.T) {
-	const most, mostStyles = 40 << 10, 22 << 10
+	const most, mostStyles = 40 << 10, 24 << 10
 	rig := newRig(t)
 	size, styles := len(rig.signedIn().get("/app").want(200).body), 0
 	for _, path := range assetPaths(t) {
@@ -453,6 +453,13 @@ func TestSearchOverEverything(t *testing.T) {
 	const id = "evt_01m8f2y1ct00r01b6j0ncztkkj"
 	b.get("/app/search?q=+" + id + "+").wantRedirect("/app/events/" + id)
 	b.get("/app/search?q=dst_2").wantRedirect("/app/endpoints/ep_1/destinations/dst_2")
+
+	// While somebody types, the field offers the same from memory, and commands.
+	for text, want := range map[string]string{"ORDER": `"path":"/app/endpoints/ep_1"`, "audit": `"path":"/app/audit"`,
+		"create": `"name":"Create an endpoint"`, id: `"path":"/app/events/` + id, "failed": `"kind":"command"`,
+		"dst_2": `/app/endpoints/ep_1/destinations/dst_2`, "<b>": `[]`} {
+		is.Has(t, b.get("/app/palette?q="+url.QueryEscape(text)).want(200).body, want, "offers for "+text)
+	}
 	r.api.on("GET /v1/findings", http.StatusNotFound, `{"error":{"type":"not_found","message":"no such path"}}`)
 	r.api.on("GET /v1/events", http.StatusServiceUnavailable, storeAway)
 	b.get("/app/search?q=order").want(200, `href="/app/endpoints/ep_1"`, "The event store is unavailable")

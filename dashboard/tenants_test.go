@@ -60,7 +60,7 @@ func TestTenants(t *testing.T) {
 		{"/app/tenants/customer:1", "PUT /v1/tenants/customer:1", `{"allowance_events":2000,"limits":{"destinations":null,` +
 			`"endpoints":5,"events_per_second":null},"metadata":{"plan":"gold"},` +
 			`"name":"Example \u003cb\u003eLtd\u003c/b\u003e","portal":` +
-			`{"color":"#0b6e4f","logo_url":"","title":""}}`, "/app/tenants/customer:1", form},
+			`{"color":"#0b6e4f","logo_dark_url":"","logo_url":"","title":""}}`, "/app/tenants/customer:1", form},
 		{"/app/tenants", "PUT /v1/tenants/new", `{"name":"New"}`, "/app/tenants/new",
 			url.Values{"tenant": {" new "}, "name": {"New"}}},
 		{"/app/tenants/customer:1/links/pls_1/end", "DELETE /v1/tenants/customer:1/portal_links/pls_1", "",

@@ -39,6 +39,7 @@ func Area() ui.Area {
 			{"POST", ui.EndpointPath + "/destinations/new", ui.Writer, ui.Change(readEndpoint, addDestination)},
 			{"GET", ui.DestinationPath, ui.Reader, ui.Show(readDestination, showDestination)},
 			{"GET", ui.DestinationPath + "/settings", ui.Reader, ui.Show(readDestination, showSettings)},
+			{"GET", ui.DestinationPath + "/signing", ui.Reader, ui.Show(readDestination, showSigning)},
 			{"POST", ui.DestinationPath + "/settings", ui.Writer, ui.Change(readDestination, saveDestination)},
 			{"POST", ui.DestinationPath + "/pause", ui.Writer, ui.Button("PATCH "+destinationAPI,
 				ui.Object{"paused": true}, ui.DestinationPath, "Paused. Its deliveries wait.")},

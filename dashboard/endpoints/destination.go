@@ -45,15 +45,25 @@ const shownFailures = 5
 
 func newDestinationPage(e *model.Endpoint, d *model.Destination, f *ui.Form) *destinationPage {
 	p := &destinationPage{endpointPage: newEndpointPage(e), Destination: d}
-	p.Form = f
+	if p.Form = f; d != nil {
+		p.Tab = p.Settings()
+	}
 	return p
 }
 
 // Self is the path of the destination's page.
 func (p *destinationPage) Self() string { return ui.DestinationPageOf(p.ID, p.Destination.ID) }
 
-// Settings is the path of the form of its settings.
+// Settings is the path of the form of its settings, and Signing that of its secret.
 func (p *destinationPage) Settings() string { return p.Self() + "/settings" }
+
+func (p *destinationPage) Signing() string { return p.Self() + "/signing" }
+
+// DestinationTabs are the pages of a destination.
+func (p *destinationPage) DestinationTabs() []ui.MenuItem {
+	return []ui.MenuItem{{Path: p.Self(), Name: "Overview"}, {Path: p.Events(), Name: "Events"},
+		{Path: p.Signing(), Name: "Signing"}, {Path: p.Settings(), Name: "Settings"}}
+}
 
 // Events is the path of the list of its events.
 func (p *destinationPage) Events() string { return ui.WithQuery(ui.EventsPath, p.about()) }
@@ -79,6 +89,9 @@ func (p *destinationPage) Switches() settingGroup { return destinationGroup.numb
 // Fields of a destination that destinationBody reads one by one.
 var (
 	filterFields = ui.FieldTable{{ui.LineField, "filter.types"}, {ui.JSONField, "filter.body"}}
+	ruleFields   = ui.FieldTable{{ui.JSONField, "filter.match"}, {ui.OptionalText, "filter.when"}}
+	// As JSON: most destinations have the policy of the endpoint, whose page has a field for each member.
+	retriesField = ui.FieldTable{{ui.JSONField, "retry_policy"}}
 	rateFields   = ui.FieldTable{{ui.NumberField, "rate_limit.per_second rate_limit.burst"}}
 )
 
@@ -86,7 +99,9 @@ var (
 func destinationValues(d *model.Destination) url.Values {
 	values := destinationFields.Values(d)
 	maps.Copy(values, filterFields.Values(d))
+	maps.Copy(values, ruleFields.Values(d))
 	maps.Copy(values, rateFields.Values(d))
+	maps.Copy(values, retriesField.Values(d))
 	for _, g := range settingGroups {
 		maps.Copy(values, g.table().Values(d))
 	}
@@ -109,6 +124,7 @@ func destinationBody(f *ui.Form, stored url.Values, d *model.Destination) (map[s
 	x := ui.NewEdit(f, stored)
 	x.Set(destinationFields)
 	setRateLimit(x)
+	x.Set(retriesField)
 	setSettings(x)
 	if x.Changed("headers") {
 		headers, err := headersOf(x.Value("headers"), d.Headers)
@@ -117,9 +133,10 @@ func destinationBody(f *ui.Form, stored url.Values, d *model.Destination) (map[s
 		}
 		x.Body["headers"] = headers
 	}
-	if x.Changed("filter.types", "filter.body") {
+	if names := []string{"filter.types", "filter.body", "filter.match", "filter.when"}; x.Changed(names...) {
 		maps.Copy(x.Body, filterFields.All(f))
-		if len(ui.AsLines(x.Value("filter.types"))) == 0 && strings.TrimSpace(x.Value("filter.body")) == "" {
+		x.Set(ruleFields)
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.TrimSpace(x.Value(name)) != "" }) {
 			x.Body["filter"] = nil
 		}
 	}
@@ -211,16 +228,24 @@ func showSettings(v *ui.Visit, at place) error {
 	return v.Page("destination", newDestinationPage(at.e, at.d, ui.EditForm(destinationValues(at.d))))
 }
 
+// showSigning shows how deliveries to a destination are verified, and rotates its secret.
+func showSigning(v *ui.Visit, at place) error {
+	p := newDestinationPage(at.e, at.d, nil)
+	p.Tab = p.Signing()
+	return v.Page("destination-signing", p)
+}
+
 // showDestination shows the traffic of one destination.
 func showDestination(v *ui.Visit, at place) error {
-	traffic, err := readTraffic(v)
+	p := newDestinationPage(at.e, at.d, nil)
+	traffic, err := readTraffic(v, at.e, p.Self())
 	if err != nil {
 		return err
 	}
-	p := newDestinationPage(at.e, at.d, nil)
 	now, about := v.Now().UTC(), p.about()
+	p.Tab = p.Self()
 	p.Traffic = traffic.of(at.d, now)
-	p.destinationOverview = destinationOverview{All: traffic.view(p.Self(), about, now, p.Traffic),
+	p.destinationOverview = destinationOverview{All: traffic.view(about, now, p.Traffic),
 		FailedPath: ui.WithQuery(ui.EventsPath, about, "status", failedStatuses),
 		RecoverPath: ui.WithQuery(ui.NewRecoveryPath, about, "since",
 			now.Add(-recoverSince).Truncate(time.Minute).Format(time.RFC3339))}

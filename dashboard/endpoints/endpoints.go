@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -33,11 +32,20 @@ type endpointsPage struct {
 	BaseURL   string
 }
 
+// endpointColumns are those of the list. It is not sorted by requests: those of most endpoints are read page by page.
+var endpointColumns = []ui.Column[*endpointRow]{
+	{Name: "Endpoint", Compare: ui.By(func(e *endpointRow) string { return strings.ToLower(e.Name) })},
+	{Name: "State", Compare: ui.By(func(e *endpointRow) string { return e.Endpoint.Status().Word })},
+	{Name: "Destinations", Compare: ui.By(func(e *endpointRow) int { return len(e.Destinations) })},
+	{Name: "Sent, last hour", Class: "r"}, {Name: "Last 24 h"}, {Name: "Ingest URL"},
+	{Name: "Created", Compare: ui.By(func(e *endpointRow) int64 { return time.Time(e.CreatedAt).UnixNano() })},
+}
+
 // listEndpoints shows the endpoints that contain a text, newest first.
 func listEndpoints(v *ui.Visit) (err error) {
 	p := endpointsPage{BaseURL: v.Config.BaseURL}
-	if p.FilteredList, err = ui.ListRows[*endpointRow](v, "/v1/endpoints", ui.EndpointsPath,
-		[]string{"q", "tenant"}); err != nil {
+	if p.FilteredList, err = ui.ListRows(v, "/v1/endpoints", ui.EndpointsPath,
+		[]string{"q", "tenant"}, endpointColumns...); err != nil {
 		return err
 	}
 	if len(p.Rows) > 0 {
@@ -45,7 +53,7 @@ func listEndpoints(v *ui.Visit) (err error) {
 			return err
 		}
 		for _, e := range p.Rows {
-			e.away = p.NoTraffic
+			e.unknown = e.unknown || p.NoTraffic
 		}
 		rejecting, err := model.RejectingEndpoints(v)
 		if err != nil {
@@ -114,7 +122,6 @@ type endpointRow struct {
 	// sent are the requests of the last hour by destination.
 	sent    map[string]wire.DestinationRequests
 	failing map[string]bool // destinations for whose failures an alert fires
-	away    bool            // nothing about its requests can be read at the moment
 	// rejecting says that most of its requests were rejected; empty: they were not.
 	rejecting string
 }
@@ -178,9 +185,7 @@ func (e *endpointRow) Status() ui.Status {
 		}
 	}
 	switch n := &e.LastHour; {
-	case e.away:
-		return ui.Status{Word: "not known", Mark: "note"}
-	case e.unknown:
+	case e.unknown: // what the configuration and the circuit breaker say
 		s.Mark = "note"
 	case n.Failed > 0 && n.Delivered == 0:
 		return ui.Status{Word: "failing", Mark: "failed", On: true}
@@ -246,7 +251,7 @@ const waitingStatuses = "pending,retrying"
 func showEndpoint(v *ui.Visit, e *model.Endpoint) error {
 	p := &endpointOverview{endpointPage: newEndpointPage(e),
 		WaitingPath: ui.WithQuery(ui.EventsPath, nil, "endpoint_id", e.ID, "status", waitingStatuses)}
-	traffic, err := readTraffic(v)
+	traffic, err := readTraffic(v, e, e.Path())
 	if err != nil {
 		return err
 	}
@@ -278,7 +283,7 @@ func showEndpoint(v *ui.Visit, e *model.Endpoint) error {
 			}
 		}
 	}
-	p.All = traffic.view(e.Path(), url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
+	p.All = traffic.view(url.Values{"endpoint_id": {e.ID}}, now, p.Traffic...)
 	return v.Page("endpoint", p)
 }
 
@@ -410,18 +415,13 @@ func retryHint(p *retry.Policy) string {
 type traffic struct {
 	wire.EndpointTraffic
 	Unavailable string `json:"-"` // why it could not be read
-	span        event.TrafficRange
+	menu        model.RangeMenu
 }
 
-// readTraffic reads the traffic of the endpoint in the path, in the range that the visitor has chosen.
-func readTraffic(v *ui.Visit) (t *traffic, err error) {
-	t = &traffic{span: event.TrafficDay}
-	for _, span := range event.TrafficRanges {
-		if span.Name == v.R.URL.Query().Get("range") {
-			t.span = span
-		}
-	}
-	t.Unavailable, err = v.TryGet(endpointAPI+"/traffic", url.Values{"range": {t.span.Name}}, t)
+// readTraffic reads the traffic of the endpoint, in the range that the visitor has chosen on the page at path.
+func readTraffic(v *ui.Visit, e *model.Endpoint, path string) (t *traffic, err error) {
+	t = &traffic{menu: model.NewRangeMenu(v, path, time.Time(e.CreatedAt), event.TrafficDay)}
+	t.Unavailable, err = v.TryGet(endpointAPI+"/traffic", url.Values{"range": {t.menu.Span.Name}}, t)
 	return t, err
 }
 
@@ -439,48 +439,30 @@ func (t *traffic) of(d *model.Destination, now time.Time) *destinationTraffic {
 
 // trafficView shows the requests of a range: of an endpoint, or to one of its destinations.
 type trafficView struct {
-	Unavailable string        // why they are not known
-	Path        string        // of the page
-	Ranges      []ui.MenuItem // of the range menu
-	Range       string        // path of the current one
-	Span        string        // such as 24h
+	model.RangeMenu
+	Unavailable string // why they are not known
 	Chart       *ui.BarChart
 	Total       wire.MeasuredRequests // without latency for several destinations
 	Backlog     *backlog              // of one destination; nil: they are those to several
-	Latency     ui.Sparkline          // p95, of one destination
 	Failing     ui.Sparkline          // share of the requests that failed
 }
 
 // view draws the requests to some destinations of the endpoint. A bar leads to the events of its step.
-func (t *traffic) view(page string, events url.Values, now time.Time, of ...*destinationTraffic) *trafficView {
-	x := &trafficView{Unavailable: t.Unavailable, Path: page, Span: t.span.Name,
-		Range: ui.WithQuery(page, nil, "range", t.span.Name)}
-	for _, span := range event.TrafficRanges {
-		x.Ranges = append(x.Ranges, ui.MenuItem{Path: ui.WithQuery(page, nil, "range", span.Name), Name: span.Name})
-	}
+func (t *traffic) view(events url.Values, now time.Time, of ...*destinationTraffic) *trafficView {
+	x := &trafficView{Unavailable: t.Unavailable, RangeMenu: t.menu}
 	if t.Unavailable != "" {
 		return x
 	}
-	line := ui.NewTimeline(now, t.span.Step, t.span.Steps)
-	rows, p95 := line.Rows(2), line.Unknown()
-	line.LinkEvents(rows, events)
-	for _, d := range of {
+	steps, before := make([][]wire.MeasuredStep, len(of)), make([][]wire.MeasuredStep, len(of))
+	for i, d := range of {
 		x.Total.Requests += d.Total.Requests
 		x.Total.Delivered += d.Total.Delivered
 		x.Total.Failed += d.Total.Failed
 		x.Total.LatencyMS = d.Total.LatencyMS
-		for _, s := range d.Steps {
-			if i, ok := line.Index(time.Time(s.At)); ok {
-				rows[i].Values[0] += s.Delivered
-				rows[i].Values[1] += s.Failed
-				p95[i] = ui.LatencyOf(&s.MeasuredRequests)
-			}
-		}
+		steps[i], before[i] = d.Steps, d.DayBefore
 	}
-	x.Chart = ui.NewBarChart(fmt.Sprintf("Requests in the last %s: %s delivered, %s failed", t.span.Name,
-		ui.Number(x.Total.Delivered), ui.Number(x.Total.Failed)), "Time (UTC)",
-		[]ui.Series{{Name: "delivered", Class: ui.ColourOK}, {Name: "failed", Class: ui.ColourBad}}, rows)
-	x.Latency, x.Failing = ui.NewSparkline("p95 of requests", p95), failing(rows)
+	rows := model.RequestRows(now, t.menu.Span, events, steps, before)
+	x.Chart, x.Failing = model.NewRequestChart(t.menu.Span, rows), failing(rows)
 	return x
 }
 

@@ -172,6 +172,9 @@ func nameDestinations(v *ui.Visit, p *eventPage) error {
 		p.Endpoint, p.HasEndpoint, p.MaxAttempts = endpoint.Name, true, endpoint.RetryPolicy.Attempts()
 		p.Unverified = p.Source == "provider" && endpoint.Verification == nil
 		p.Transformed = endpoint.Transformation != nil
+		if slices.ContainsFunc(endpoint.Destinations, func(d model.Destination) bool { return d.RetryPolicy != nil }) {
+			p.MaxAttempts = 0
+		}
 	}
 	names := map[string]string{}
 	for i := range endpoint.Destinations {

@@ -45,13 +45,15 @@ type eventsPage struct {
 	Warnings []wire.Warning
 	BaseURL  string
 	Tabs     []model.StatusCount // nil: the list is a search
-	Spans    []ui.MenuItem       // the time menu
-	Span     string              // path of the current one
+	Ranges   []ui.MenuItem       // the time menu
+	Range    string              // path of the current one
 	Chart    *ui.BarChart        // of the newest events that match; nil: there is none
 	Receipts bool                // an event of the page has a receipt
 	More     bool                // a filter is on whose field is folded
 	Newer    string              // path that counts what arrives while the page is open; empty: it is not counted
 	Arrived  string              // how many events that is; empty: none
+	Choices  listChoices
+	Query    string // of the page
 }
 
 // newerParam is the newest event that a page has, in the path that counts what arrived since: "none" if it has none.
@@ -80,19 +82,16 @@ func (p *eventsPage) countNewer(query, asked url.Values) {
 	p.Newer = listPath(query, newerParam, newest)
 }
 
-// timeMenu are the choices of the time menu beside any time.
-var timeMenu = []struct{ since, name string }{{"15m", "15 min"}, {"1h", "1 h"}, {"24h", "24 h"}, {"7d", "7 days"}}
-
-// addCounts adds the tabs, the time menu and the chart. Searches have neither tabs nor chart: what they would cost is
-// not known before.
+// addCounts adds the tabs, the time menu and, unless the counts are late, the chart. Searches have neither tabs nor
+// chart: what they would cost is not known before.
 func (p *eventsPage) addCounts(v *ui.Visit, query url.Values) error {
 	first := maps.Clone(query)
 	first.Del("cursor")
-	for _, x := range timeMenu {
-		p.Spans = append(p.Spans, ui.MenuItem{Path: with(first, "since", x.since), Name: x.name})
+	for _, x := range event.TrafficRanges {
+		p.Ranges = append(p.Ranges, ui.MenuItem{Path: with(first, "since", x.Name), Name: model.RangeText(x)})
 	}
-	p.Spans = append(p.Spans, ui.MenuItem{Path: with(first, "since", ""), Name: "any time"})
-	p.Span = listPath(first)
+	p.Ranges = append(p.Ranges, ui.MenuItem{Path: with(first, "since", ""), Name: "any time"})
+	p.Range = listPath(first)
 	if p.Search || p.Live != "" || p.Form.Error != "" {
 		return nil
 	}
@@ -100,15 +99,18 @@ func (p *eventsPage) addCounts(v *ui.Visit, query url.Values) error {
 	all.Del("status")
 	all.Del("limit")
 	n, err := model.CountEvents(v, all)
-	if n == nil {
+	if err != nil {
 		return err
+	}
+	if n == nil { // the counts are late; the tabs stay
+		n = &model.EventCounts{}
 	}
 	p.Tabs = []model.StatusCount{{Name: "All", Path: with(first, "status", ""), Current: first.Get("status") == ""}}
 	for _, s := range n.ByStatus() {
 		s.Path, s.Current = with(first, "status", s.Name), first.Get("status") == s.Name
 		p.Tabs = append(p.Tabs, s)
 	}
-	p.draw(all, n)
+	p.Chart = n.Chart(all, p.Form.Value("status"))
 	return nil
 }
 
@@ -122,44 +124,6 @@ func with(query url.Values, name, value string) string {
 		query.Del("until")
 	}
 	return listPath(query)
-}
-
-// draw draws the counted events by the time at which they were received.
-func (p *eventsPage) draw(query url.Values, n *model.EventCounts) {
-	if len(n.Steps) < 2 || n.StepSeconds < 1 {
-		return
-	}
-	step := time.Duration(n.StepSeconds) * time.Second
-	from, to := time.Time(n.Steps[0].At), time.Time(n.Steps[len(n.Steps)-1].At)
-	line := ui.NewTimeline(to, step, int(to.Sub(from)/step)+1)
-	rows, drawn := line.Rows(3), int64(0)
-	for _, s := range n.Steps {
-		if i, ok := line.Index(time.Time(s.At)); ok {
-			for j, of := range [][]event.Status{{event.Delivered}, {event.Pending, event.Retrying, event.Skipped},
-				{event.Failed, event.Rejected}} {
-				for _, status := range of {
-					if asked := p.Form.Value("status"); asked == "" || slices.Contains(strings.Split(asked, ","), string(status)) {
-						rows[i].Values[j] += int64(model.CountOf(&s.StatusCounts, status))
-					}
-				}
-				drawn += rows[i].Values[j]
-			}
-		}
-	}
-	if drawn == 0 {
-		return
-	}
-	if status := p.Form.Value("status"); status != "" {
-		query = maps.Clone(query)
-		query.Set("status", status)
-	}
-	line.LinkEvents(rows, query)
-	title := ui.Plural(int(drawn), "event", "events") + " by the time of receipt"
-	if n.More {
-		title = "Of the newest " + ui.Number(int64(n.Counted)) + ": " + title
-	}
-	p.Chart = ui.NewBarChart(title, "Received", []ui.Series{{Name: "delivered", Class: ui.ColourOK},
-		{Name: "open or skipped", Class: ui.ColourWait}, {Name: "failed or rejected", Class: ui.ColourBad}}, rows)
 }
 
 // Marks are the states that an event can have at a destination.
@@ -210,7 +174,11 @@ func listEvents(v *ui.Visit) error {
 	}
 	p := &eventsPage{
 		Form: ui.NewForm(shown, ""), First: query.Get("cursor") == "",
-		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.Config.BaseURL,
+		Search: query.Get("q") != "" || searchIn(query), BaseURL: v.Config.BaseURL, Query: v.R.URL.RawQuery,
+	}
+	var err error
+	if p.Choices, err = readChoices(v); err != nil {
+		return err
 	}
 	if incomplete != "" {
 		p.EndpointChoices = ui.NewEndpointChoices(v, p.Form.Value("endpoint_id"))
@@ -376,6 +344,9 @@ func Area() ui.Area {
 		Pages: files,
 		Routes: []ui.Route{
 			{"GET", ui.EventsPath, ui.Reader, listEvents},
+			{"POST", ui.EventsPath + "/replay", ui.Writer, ui.Submit(replayTicked)},
+			{"POST", ui.EventsPath + "/erase", ui.Writer, ui.Submit(eraseTicked)},
+			{"POST", ui.EventsPath + "/choices", ui.Reader, ui.Submit(saveChoices)},
 			{"GET", ui.EventPath, ui.Reader, showEvent},
 			{"GET", ui.EventPath + "/attempts", ui.Reader, listAttempts},
 			{"GET", ui.EventPath + "/body", ui.Reader, downloadBody},
@@ -389,7 +360,7 @@ func Area() ui.Area {
 				"type deliveries.destination_id deliveries.status deliveries.reason"},
 		},
 		Functions: func(*ui.Dashboard) template.FuncMap {
-			return template.FuncMap{"failure": failureText, "details": detailsText}
+			return template.FuncMap{"failure": failureText, "details": detailsText, "http": httpStatus}
 		},
 	}
 }

@@ -163,6 +163,12 @@ func (d *Destination) FilterText() string {
 	if n := len(d.Filter.Body); n > 0 {
 		parts = append(parts, ui.Plural(n, "value", "values")+" in the body")
 	}
+	if len(d.Filter.Match) > 0 {
+		parts = append(parts, "a pattern")
+	}
+	if d.Filter.When != "" {
+		parts = append(parts, "when "+ui.Truncate(d.Filter.When, 200))
+	}
 	return strings.Join(parts, ", and ")
 }
 

@@ -2,7 +2,7 @@ package model
 
 import (
 	"encoding/base64"
-	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -77,13 +77,24 @@ func (e *EventRow) Marks() ui.Marks {
 // Answered says what a destination answered last that does not have the event, such as "ledger answered 500"; empty if
 // none did.
 func (e *EventRow) Answered() string {
+	if a := e.Answer(); a != nil {
+		return a.Name + " answered " + a.Status
+	}
+	return ""
+}
+
+// Answer is the status that a destination of that name answered.
+type Answer struct{ Name, Status string }
+
+// Answer is what a destination answered last that does not have the event; nil if none did.
+func (e *EventRow) Answer() *Answer {
 	for _, d := range e.Deliveries {
 		if name := e.names[d.DestinationID]; name != "" && d.LastResponseStatus != nil && d.Status != event.Delivered &&
 			d.Status != event.Skipped {
-			return fmt.Sprintf("%s answered %d", name, *d.LastResponseStatus)
+			return &Answer{name, strconv.Itoa(*d.LastResponseStatus)}
 		}
 	}
-	return ""
+	return nil
 }
 
 // SetNames adds the names of the event's endpoint and destinations, from memory.
@@ -172,6 +183,44 @@ func (n *EventCounts) ByStatus() (all []StatusCount) {
 		all = append(all, c)
 	}
 	return all
+}
+
+// Chart draws the events by the time at which they were received; nil if there is nothing to draw. query are their
+// filters, for links; statuses are those that are drawn, with commas between them; empty: all.
+func (n *EventCounts) Chart(query url.Values, statuses string) *ui.BarChart {
+	if len(n.Steps) < 2 || n.StepSeconds < 1 {
+		return nil
+	}
+	step := time.Duration(n.StepSeconds) * time.Second
+	from, to := time.Time(n.Steps[0].At), time.Time(n.Steps[len(n.Steps)-1].At)
+	line := ui.NewTimeline(to, step, int(to.Sub(from)/step)+1)
+	rows, drawn := line.Rows(3), int64(0)
+	for _, s := range n.Steps {
+		i, ok := line.Index(time.Time(s.At))
+		for j, of := range [][]event.Status{{event.Delivered}, {event.Pending, event.Retrying, event.Skipped},
+			{event.Failed, event.Rejected}} {
+			for _, status := range of {
+				if ok && (statuses == "" || slices.Contains(strings.Split(statuses, ","), string(status))) {
+					rows[i].Values[j] += int64(CountOf(&s.StatusCounts, status))
+					drawn += int64(CountOf(&s.StatusCounts, status))
+				}
+			}
+		}
+	}
+	if drawn == 0 {
+		return nil
+	}
+	if statuses != "" {
+		query = maps.Clone(query)
+		query.Set("status", statuses)
+	}
+	line.LinkEvents(rows, query)
+	title := ui.Plural(int(drawn), "event", "events") + " by the time of receipt"
+	if n.More {
+		title = "Of the newest " + ui.Number(int64(n.Counted)) + ": " + title
+	}
+	return ui.NewBarChart(title, "Received", []ui.Series{{Name: "delivered", Class: ui.ColourOK},
+		{Name: "open or skipped", Class: ui.ColourWait}, {Name: "failed or rejected", Class: ui.ColourBad}}, rows)
 }
 
 // Attempt is an attempt at a delivery as the pages show it.

@@ -110,15 +110,20 @@ func (x *Causes) AddAlert(a *Alert, subject string) *Need {
 }
 
 // NameOfIssue is the endpoint and the destination.
-func NameOfIssue(x *wire.Issue) string {
-	return cmp.Or(ui.TextOf(x.EndpointName), x.EndpointID) + " → " +
-		cmp.Or(ui.TextOf(x.DestinationName), x.DestinationID)
+func NameOfIssue(v *ui.Visit, x *wire.Issue) string {
+	destination := ui.TextOf(x.DestinationName)
+	if e := ui.EndpointOf(v, x.EndpointID); e != nil && destination == "" {
+		if d := e.Destination(x.DestinationID); d != nil {
+			destination = ui.NameOfDestination(d)
+		}
+	}
+	return cmp.Or(ui.TextOf(x.EndpointName), x.EndpointID) + " → " + cmp.Or(destination, x.DestinationID)
 }
 
 // CauseText is the cause of an issue in words.
 func CauseText(cause string) string {
 	if status, isStatus := strings.CutPrefix(cause, "http_"); isStatus && len(status) == 3 {
-		return "is answered " + status
+		return "answers " + status
 	}
 	if cause == "other" {
 		return "fails in many other ways"
@@ -128,14 +133,40 @@ func CauseText(cause string) string {
 
 // AddIssue says how often a destination has failed for a cause. Alerts about its failures say no more than that.
 func (x *Causes) AddIssue(i *wire.Issue) {
-	c := x.at(i.DestinationID, NameOfIssue(i))
+	c := x.at(i.DestinationID, NameOfIssue(x.v, i))
 	c.Path = cmp.Or(c.Path, ui.DestinationPageOf(i.EndpointID, i.DestinationID))
 	if c.Since.IsZero() || time.Time(i.FirstSeenAt).Before(time.Time(c.Since)) {
 		c.Since = i.FirstSeenAt
 	}
 	c.issue = true
-	c.facts = append(c.facts, CauseText(i.Cause)+", "+ui.Plural(i.Count, "time", "times"))
+	said := CauseText(i.Cause) + ", " + ui.Plural(i.Count, "time", "times")
+	if !i.WorksAgainAt.IsZero() {
+		said = WorksAgainText(i)
+	}
+	c.facts = append(c.facts, said)
+	if x.v.CanWrite() && ui.Count(i.FailedEvents) > 0 {
+		c.link(RecoverIssuePath(i), "Recover these")
+	}
 	c.link(ui.PageOf(i.ID), "Open the issue")
+}
+
+// WorksAgainText says that the destination works again, and what is still to be done.
+func WorksAgainText(i *wire.Issue) string {
+	switch n := i.FailedEvents; {
+	case n == nil:
+		return "works again"
+	case *n == 0:
+		return "works again; no event has failed for good"
+	default:
+		return "works again; " + ui.Plural(*n, "event that failed waits", "events that failed wait") + " for recovery"
+	}
+}
+
+// RecoverIssuePath is the form that recovers what failed at the destination of an issue.
+func RecoverIssuePath(i *wire.Issue) string {
+	since := time.Time(i.OldestEventAt).UTC().Truncate(time.Minute).Format(time.RFC3339)
+	return ui.WithQuery(ui.NewRecoveryPath, nil, "endpoint_id", i.EndpointID, "destination_id", i.DestinationID,
+		"since", since)
 }
 
 // saidByIssues are the rules of alerts that an issue of their destination replaces.

@@ -6,6 +6,8 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/eventrelay/relay/dashboard/model"
 	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -45,6 +48,7 @@ func (e *endpointTrafficData) Path() string {
 // startPage is the data of the start page: the overview, or what to do first while there is no endpoint.
 type startPage struct {
 	HasEndpoints bool
+	IsNew        bool   // there are so few endpoints that a sample may help
 	Unavailable  string // why nothing could be read
 	Heading      string
 	Needs        []model.Need  // the first maxNeeds
@@ -52,8 +56,11 @@ type startPage struct {
 	Paused       []model.Need  // destinations paused by a user: no action needed
 	More         []ui.MenuItem // lists that have more things than are shown
 	At           web.Time      // when the overview was made
+	Live         string        // path of the page with its range
 	Traffic      *overviewTraffic
 	rejecting    []model.Rejecting
+	endpoints    []*config.Endpoint
+	Map          *flowMap // nil: there is no traffic, or no destination
 }
 
 // maxNeeds is how many lines are shown before the others are folded.
@@ -62,9 +69,10 @@ const maxNeeds = 5
 // overviewTraffic is the traffic of the last hour, as the start page shows it.
 type overviewTraffic struct {
 	*wire.OverviewTraffic
-	Tables               []endpointTable // the worst and the busiest endpoints
-	Chart                *ui.BarChart
-	Rate, First, Latency ui.Sparkline
+	Menu        model.RangeMenu
+	Tables      []endpointTable // the worst and the busiest endpoints
+	Chart       *ui.BarChart
+	Rate, First ui.Sparkline
 }
 
 // endpointTable is a list of endpoints with their traffic.
@@ -75,13 +83,16 @@ type endpointTable struct {
 
 // showStart shows the overview, and what to do first while there is no endpoint.
 func showStart(v *ui.Visit) error {
-	first, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, 1)
-	p := startPage{HasEndpoints: len(first) > 0}
+	first, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, fewEndpoints)
+	p := startPage{HasEndpoints: len(first) > 0, IsNew: len(first) < fewEndpoints}
 	if !p.HasEndpoints {
 		return v.Page("start", p)
 	}
+	all, _ := v.Deps.Control.Endpoints(v.Person.Account, 0, math.MaxInt)
+	menu := model.NewRangeMenu(v, "/app", time.Time{}, event.TrafficHour) // as the list of endpoints reads
+	p.Live, p.endpoints = menu.Range, all
 	var o wire.Overview
-	err := v.Get("/v1/overview", nil, &o)
+	err := v.Get("/v1/overview", url.Values{"range": {menu.Span.Name}}, &o)
 	if x, ok := errors.AsType[*ui.APIError](err); ok && ui.IsUnavailable(err) {
 		p.Unavailable = x.Message
 	} else if err != nil {
@@ -98,7 +109,7 @@ func showStart(v *ui.Visit) error {
 		if p.rejecting, err = model.RejectingEndpoints(v); err != nil {
 			return err
 		}
-		addOverview(v, &p, &o, alerts)
+		addOverview(v, &p, &o, menu, alerts)
 	}
 	return v.Page("start", p)
 }
@@ -107,7 +118,7 @@ func showStart(v *ui.Visit) error {
 const maxAskedShown = 5
 
 // addOverview adds what the overview says.
-func addOverview(v *ui.Visit, p *startPage, o *wire.Overview, alerts []*model.Alert) {
+func addOverview(v *ui.Visit, p *startPage, o *wire.Overview, menu model.RangeMenu, alerts []*model.Alert) {
 	p.At = o.At
 	asked := v.AskedChanges()
 	shown := asked[:min(len(asked), maxAskedShown)]
@@ -135,7 +146,8 @@ func addOverview(v *ui.Visit, p *startPage, o *wire.Overview, alerts []*model.Al
 		p.Needs, p.Further = p.Needs[:maxNeeds], p.Needs[maxNeeds:]
 	}
 	if o.Traffic != nil {
-		p.Traffic = newOverviewTraffic(o.Traffic, time.Time(o.At).UTC())
+		p.Map = newFlowMap(p.endpoints, o)
+		p.Traffic = newOverviewTraffic(o.Traffic, menu, time.Time(o.At).UTC())
 	}
 }
 
@@ -243,11 +255,11 @@ func needsHeading(n int) string {
 		"Seven things", "Eight things", "Nine things"}
 	switch {
 	case n < 2:
-		return words[n] + " needs you"
+		return words[n] + " needs attention"
 	case n < len(words):
-		return words[n] + " need you"
+		return words[n] + " need attention"
 	}
-	return ui.Number(int64(n)) + " things need you"
+	return ui.Number(int64(n)) + " things need attention"
 }
 
 // recoveryNeed says what a recovery job waits for, and who has prepared it.
@@ -258,31 +270,25 @@ func recoveryNeed(j *wire.WaitingRecovery, preparer string) model.Need {
 		Detail: "prepared by " + preparer, Links: []ui.MenuItem{{Path: ui.PageOf(j.ID), Name: "Review"}}}
 }
 
-// newOverviewTraffic draws the traffic of the hour that ends with the minute of at.
-func newOverviewTraffic(t *wire.OverviewTraffic, at time.Time) *overviewTraffic {
-	const minutes = 60
-	line := ui.NewTimeline(at, time.Minute, minutes)
-	rows, share, latency, delivered := line.Rows(2), line.Unknown(), line.Unknown(), make([]float64, minutes)
+// newOverviewTraffic draws the traffic of a range that ends with the minute of at, and lines of its figures by step.
+func newOverviewTraffic(t *wire.OverviewTraffic, menu model.RangeMenu, at time.Time) *overviewTraffic {
+	line := ui.NewTimeline(at, time.Minute, event.TrafficHour.Steps)
+	share, delivered := line.Unknown(), make([]float64, line.Steps)
 	for _, m := range t.Minutes {
 		i, ok := line.Index(time.Time(m.At))
 		if !ok {
 			continue
 		}
-		rows[i].Values = []int64{m.Delivered, m.Failed}
-		delivered[i], latency[i] = float64(m.Delivered), ui.LatencyOf(&m.MeasuredRequests)
+		delivered[i] = float64(m.Delivered)
 		if m.FirstAttempts > 0 {
 			share[i] = float64(m.FirstDelivered) / float64(m.FirstAttempts)
 		}
 	}
-	line.LinkEvents(rows, nil)
-	title := fmt.Sprintf("Requests a minute, %s to %s UTC: %s delivered, %s failed", rows[0].Label,
-		rows[minutes-1].Label, ui.Number(t.LastHour.Delivered), ui.Number(t.LastHour.Failed))
-	x := &overviewTraffic{OverviewTraffic: t,
-		Chart: ui.NewBarChart(title, "Minute (UTC)", []ui.Series{{"delivered", ui.ColourOK},
-			{"failed", ui.ColourBad}}, rows),
-		Rate:    ui.NewSparkline("Deliveries a minute in the last hour", delivered),
-		First:   ui.NewSparkline("Part of first attempts that succeeded, by the minute", share),
-		Latency: ui.NewSparkline("p95 of requests by the minute", latency)}
+	x := &overviewTraffic{OverviewTraffic: t, Menu: menu,
+		Chart: model.NewRequestChart(menu.Span, model.RequestRows(at, menu.Span, nil, [][]wire.MeasuredStep{t.Steps},
+			[][]wire.MeasuredStep{t.DayBefore})),
+		Rate:  ui.NewSparkline("Deliveries a minute in the last hour", delivered),
+		First: ui.NewSparkline("Part of first attempts that succeeded, by the minute", share)}
 	x.addTable("Worst endpoints", "most failed requests in the last hour; the strip is 24 hours", t.Worst, at)
 	if len(t.Busiest) > fewEndpoints {
 		x.addTable("Busiest endpoints", "last 24 hours, an hour a bar; figures of the last hour", t.Busiest, at)
@@ -314,6 +320,7 @@ func Area() ui.Area {
 		Routes: []ui.Route{
 			{"GET", "/app", ui.Reader, showStart},
 			{"GET", "/app/search", ui.Reader, search},
+			{"GET", "/app/palette", ui.Reader, showPalette},
 		},
 	}
 }

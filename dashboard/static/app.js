@@ -7,6 +7,10 @@ if (window.trustedTypes) {
   window.trustedTypes.createPolicy('default', { createHTML: (html) => html });
 }
 
+// The portal has texts of this script in other languages.
+const words = JSON.parse(document.documentElement.dataset.words ?? '{}');
+const word = (english) => words[english] ?? english;
+
 let empty = []; // fields that are not sent
 
 // A form is sent once. The server would do nothing twice either: this spares the person a second answer.
@@ -60,14 +64,14 @@ document.addEventListener('change', ({ target }) => {
 // A page that is left does not keep the secret that it has shown once: browsers can bring it back from memory.
 window.addEventListener('pagehide', () => {
   for (const value of document.querySelectorAll('[data-once]')) {
-    value.textContent = 'It was shown once.';
+    value.textContent = word('It was shown once.');
     value.value = ''; // of a form that has offered it
   }
 });
 
 // The server writes times relative to its answer. They go on while the page is open; relative in view.go has the same
 // units. The clock of the browser may be wrong, so the time since the page was loaded is added to the server's.
-const units = [[48 * 3600, 24 * 3600, 'days'], [3600, 3600, 'h'], [60, 60, 'min'], [1, 1, 's']];
+const units = [[48 * 3600, 24 * 3600, '%s\u00a0days'], [3600, 3600, '%s\u00a0h'], [60, 60, '%s\u00a0min'], [1, 1, '%s\u00a0s']];
 
 function relative(seconds) {
   let distance = Math.abs(seconds);
@@ -76,18 +80,18 @@ function relative(seconds) {
   }
   for (const [from, unit, name] of units) {
     if (distance >= from) {
-      const text = `${Math.floor(distance / unit)}\u00a0${name}`;
-      return seconds < 0 ? `in ${text}` : `${text} ago`;
+      const text = word(name).replace('%s', Math.floor(distance / unit));
+      return word(seconds < 0 ? 'in %s' : '%s ago').replace('%s', text);
     }
   }
-  return 'now';
+  return word('now');
 }
 
 function advance() {
   const now = Date.parse(document.documentElement.dataset.now) + performance.now();
   for (const element of document.querySelectorAll('time[data-relative]')) {
     const seconds = (now - Date.parse(element.dateTime)) / 1000;
-    element.textContent = element.dataset.relative === 'due' && seconds >= 0 ? 'due now' : relative(seconds);
+    element.textContent = element.dataset.relative === 'due' && seconds >= 0 ? word('due now') : relative(seconds);
   }
 }
 setInterval(advance, 10_000);
@@ -103,14 +107,14 @@ function addCopyButtons(part) {
     const button = document.createElement('button');
     button.type = 'button';
     button.className = 'copy';
-    button.textContent = 'Copy';
-    button.setAttribute('aria-label', `Copy ${(caption ?? value).innerText.trim().slice(0, 30)}`);
+    button.textContent = word('Copy');
+    button.setAttribute('aria-label', `${word('Copy')} ${(caption ?? value).innerText.trim().slice(0, 30)}`);
     button.addEventListener('click', async () => {
       value.querySelectorAll('details').forEach((fold) => {
         fold.open = true; // what is folded has no text to copy
       });
       await navigator.clipboard.writeText(value.innerText);
-      button.textContent = 'Copied';
+      button.textContent = word('Copied');
     });
     caption ? caption.append(button) : value.after(button);
   }
@@ -217,6 +221,100 @@ if (body) {
   body.querySelector('.end').before(field, count);
 }
 
+// The field of the search offers pages, endpoints, destinations and commands while somebody types. Enter without a choice
+// searches. What it offers comes from the memory of the relay, so it does not wait for the store.
+const finder = document.querySelector('.top input[type=search]');
+if (finder) {
+  const list = document.createElement('ul');
+  let asked = 0;
+  let wait;
+  const lines = () => [...list.children];
+  const chosen = () => list.querySelector('[aria-selected=true]');
+  const choose = (line) => {
+    lines().forEach((other) => other.setAttribute('aria-selected', other === line));
+    line ? finder.setAttribute('aria-activedescendant', line.id) : finder.removeAttribute('aria-activedescendant');
+    line?.scrollIntoView({ block: 'nearest' });
+  };
+  const open = (found) => {
+    list.replaceChildren(...found.map(({ name, path, kind }, i) => {
+      const line = document.createElement('li');
+      const link = document.createElement('a');
+      const note = document.createElement('small');
+      Object.assign(line, { id: `offer-${i}`, role: 'option' });
+      Object.assign(link, { href: path, tabIndex: -1, textContent: name });
+      note.textContent = kind;
+      link.append(' ', note);
+      line.append(link);
+      return line;
+    }));
+    list.hidden = found.length === 0;
+    finder.setAttribute('aria-expanded', !list.hidden);
+    choose();
+  };
+  const close = () => {
+    asked += 1; // an answer that is on its way comes too late
+    open([]);
+  };
+  const ask = async () => {
+    const mine = asked += 1;
+    const answer = await fetch(`/app/palette?q=${encodeURIComponent(finder.value)}`).then((r) => (r.ok ? r.json() : [])).catch(() => []);
+    if (mine === asked && document.activeElement === finder) {
+      open(answer);
+    }
+  };
+  Object.assign(list, { id: 'offers', role: 'listbox', ariaLabel: 'Offers', hidden: true });
+  for (const [name, value] of Object.entries({ role: 'combobox', 'aria-controls': list.id, 'aria-expanded': false, 'aria-autocomplete': 'list', autocomplete: 'off' })) {
+    finder.setAttribute(name, value);
+  }
+  finder.after(list);
+  finder.addEventListener('input', () => {
+    window.clearTimeout(wait);
+    wait = window.setTimeout(ask, 80);
+  });
+  finder.form.addEventListener('focusout', ({ relatedTarget }) => finder.form.contains(relatedTarget) || close());
+  finder.addEventListener('keydown', (event) => {
+    const all = lines();
+    const at = all.indexOf(chosen());
+    if (event.key === 'ArrowDown' && list.hidden) {
+      ask();
+    } else if (event.key === 'ArrowDown' || event.key === 'ArrowUp') {
+      choose(all[(at + (event.key === 'ArrowDown' ? 1 : all.length - 1 + (at < 0))) % all.length]);
+    } else if (event.key === 'Enter' && chosen()) {
+      chosen().firstChild.click();
+    } else if (event.key === 'Escape' && !list.hidden) {
+      close();
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+}
+
+// Rows that can be ticked: the bar of their actions appears with the first one, and the head ticks all.
+const bar = document.querySelector('#ticked');
+if (bar) {
+  const boxes = [...bar.elements].filter((box) => box.name === 'row');
+  const all = document.createElement('input');
+  const count = () => {
+    const ticked = boxes.filter((box) => box.checked).length;
+    bar.hidden = ticked === 0;
+    bar.querySelector('output').textContent = `${ticked} selected:`;
+    all.checked = ticked === boxes.length;
+    all.indeterminate = ticked > 0 && !all.checked;
+  };
+  bar.classList.add('on'); // above the list, wherever its page is scrolled to
+  Object.assign(all, { type: 'checkbox', ariaLabel: 'Select all rows of this page' });
+  all.addEventListener('change', () => {
+    boxes.forEach((box) => {
+      box.checked = all.checked;
+    });
+    count();
+  });
+  document.querySelector('th.tick').replaceChildren(all);
+  boxes.forEach((box) => box.addEventListener('change', count));
+  window.addEventListener('pageshow', count); // also with what the browser has restored
+}
+
 function search() {
   const fields = document.querySelectorAll('main form.filter input:not([type=hidden]), .top input[type=search]');
   [...fields].find((field) => field.checkVisibility())?.select();
@@ -250,7 +348,7 @@ function help() {
   const title = element('h2', 'Keys');
   title.id = 'keys-h';
   const dialog = element('div', '', title, list, use, close);
-  Object.assign(dialog, { id: 'keys', className: 'dlg', popover: 'auto' });
+  Object.assign(dialog, { id: 'keys', className: 'dlg', popover: 'auto', lang: 'en' });
   dialog.setAttribute('role', 'dialog');
   dialog.setAttribute('aria-labelledby', title.id);
   close.addEventListener('click', () => dialog.hidePopover());
@@ -272,7 +370,7 @@ document.addEventListener('keydown', (event) => {
   const { key, target, ctrlKey, altKey, metaKey, isComposing } = event;
   if ((ctrlKey || metaKey) && key === 'k') { // no letter, so that it works while somebody types
     event.preventDefault();
-    document.querySelector('.top input[type=search]')?.select();
+    finder?.select();
     return;
   }
   const typing = isComposing || target.matches?.('input, textarea, select, [contenteditable]');
@@ -284,19 +382,23 @@ document.addEventListener('keydown', (event) => {
   actions[key]();
 });
 
-// Times are UTC. Who chooses it in this browser sees those of the own time zone; the title of a time has UTC.
+// Times are UTC. Who chooses it in this browser sees those of the own time zone, and in the portal everybody does; the
+// title of a time has UTC.
 const localTimes = 'relay-local-times';
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const dayAndClock = new Intl.DateTimeFormat('en-GB', {
+const zone = document.querySelector('[data-zone]'); // of the portal
+const pageLanguage = document.documentElement.lang;
+const locale = zone ? navigator.languages.find((tag) => tag.split('-')[0] === pageLanguage) ?? pageLanguage : 'en-GB';
+const clock = new Intl.DateTimeFormat(locale, { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const dayAndClock = new Intl.DateTimeFormat(locale, {
   day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit',
 });
-const dayAndMinute = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+const dayAndMinute = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 
 // showLocalSteps changes the times of a chart: in its table, in the titles of its bars, and below its axis.
 function showLocalSteps(chart) {
   const format = Number(chart.dataset.step) < 60 ? clock : dayAndMinute;
   const cells = [...chart.querySelectorAll('tbody tr')].map((row) => row.querySelector('a') ?? row.cells[0]);
-  const titles = chart.querySelectorAll('.hit title');
+  const titles = chart.querySelectorAll('.bars a title');
   const marks = chart.querySelectorAll('.axis span');
   const labels = cells.map((cell, i) => {
     const was = cell.textContent;
@@ -314,8 +416,11 @@ function showLocalSteps(chart) {
 // showLocalTimes changes the times of a part of the page, and the words that say UTC. live.js calls it for the parts that
 // it replaces.
 function showLocalTimes(part) {
-  if (!localStorage.getItem(localTimes)) {
+  if (!zone && !localStorage.getItem(localTimes)) {
     return;
+  }
+  if (zone) {
+    zone.textContent = zone.dataset.zone.replace('%s', Intl.DateTimeFormat().resolvedOptions().timeZone);
   }
   for (const element of part.querySelectorAll('time[datetime]:not([data-relative])')) {
     const at = new Date(element.dateTime);

@@ -23,7 +23,7 @@ window.addEventListener('blur', endPress);
 // text.
 const nameOf = (element) => {
   const opens = element.matches('summary') && element.parentElement.id;
-  return element.id || element.href || opens || element.textContent;
+  return element.id || (element.href?.baseVal ?? element.href) || opens || element.textContent;
 };
 
 // replacement returns what replaces a part and keeps the focus, on the element with the same name. It returns nothing if

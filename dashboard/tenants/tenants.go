@@ -57,12 +57,22 @@ type listData struct {
 	Form *ui.Form
 }
 
+// columns are those of the list.
+var columns = []ui.Column[*tenantData]{
+	{Name: "Tenant", Compare: ui.By(func(x *tenantData) string { return strings.ToLower(x.Title()) })},
+	{Name: "Endpoints", Class: "r", Compare: ui.By(func(x *tenantData) int64 { return ui.Count(x.Endpoints) })},
+	{Name: "Events a month", Class: "r", Compare: ui.By(func(x *tenantData) int64 { return ui.Count(x.AllowanceEvents) })},
+	{Name: "Events a second", Class: "r",
+		Compare: ui.By(func(x *tenantData) int64 { return ui.Count(x.Limits.EventsPerSecond) })},
+	{Name: "Created", Compare: ui.By(func(x *tenantData) int64 { return time.Time(x.CreatedAt).UnixNano() })},
+}
+
 // list shows the tenants, newest first, or opens the page of the one that is looked for.
 func list(v *ui.Visit, f *ui.Form) error {
 	if name := strings.TrimSpace(v.R.URL.Query().Get("find")); config.IsTenant(name) {
 		return v.Redirect(pathOf(name), "")
 	}
-	rows, err := ui.ReadList[*tenantData](v, "/v1/tenants", listPath, nil, nil)
+	rows, err := ui.ReadList(v, "/v1/tenants", listPath, nil, nil, columns...)
 	if err != nil {
 		return err
 	}
@@ -109,7 +119,7 @@ func (p *tenantPage) Percent() int64 {
 	return p.Usage.Events.Total * 100 / *p.Usage.Allowance
 }
 
-var fields = ui.FieldTable{{ui.TrimmedField, "name portal.title portal.color portal.logo_url"},
+var fields = ui.FieldTable{{ui.TrimmedField, "name portal.title portal.color portal.logo_url portal.logo_dark_url"},
 	{ui.OptionalNumber, "allowance_events limits.endpoints limits.destinations limits.events_per_second"},
 	{ui.JSONField, "metadata"}}
 

@@ -270,7 +270,7 @@ func (v *Visit) call(ctx context.Context, method, path string, query url.Values,
 	ctx = config.WithSessionCheck(ctx, v.CheckSession)
 	as := v.Principal()
 	if v.Portal != nil {
-		as = v.Portal.principal(method)
+		as = v.Portal.PrincipalFor(method != http.MethodGet)
 	}
 	status, header, text := v.Deps.API.Call(ctx, as, method, path, query, body, nonce)
 	if at := header.Get("Relay-Data-As-Of"); at != "" && (v.AsOf == "" || at < v.AsOf) {

@@ -19,7 +19,7 @@ const staticPath = "/static/"
 // styles and scripts are the files that every page loads, in this order. The policy for trusted types is in app.js.
 var (
 	styles  = []string{"tokens.css", "dashboard.css"}
-	scripts = []string{"app.js", "live.js"}
+	scripts = []string{"app.js", "live.js", "chart.js"}
 )
 
 // staticTypes maps file extensions to media types. The system's table differs between machines.

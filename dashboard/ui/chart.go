@@ -39,10 +39,12 @@ type Series = struct{ Name, Class string }
 
 // ChartRow is one step of a bar chart and one row of its table. Values has a number for each series.
 type ChartRow struct {
-	Label  string // of the step, such as 08:13
-	Values []int64
-	Path   string // page of what the step counts; may be empty
-	at     time.Time
+	Label   string // of the step, such as 08:13
+	Values  []int64
+	Path    string        // page of what the step counts; may be empty
+	Before  int64         // the sum of the values one day before
+	Latency *wire.Latency // of its requests; nil: not known
+	at      time.Time
 }
 
 // BarChart is data of the template "bars": stacked bars, the first series at the bottom.
@@ -52,11 +54,14 @@ type BarChart struct {
 	Step   string // heading of the labels in the table, such as "Minute (UTC)"
 	Series []Series
 	Rows   []ChartRow
-	Max    int64  // the highest sum of a row
-	Top    int64  // the number at the upper end of the axis: even, at least Max
-	Linked bool   // steps lead to pages
-	First  string // when the first step begins, for those who see their own time; empty: steps are days or have no time
-	Every  int    // seconds of a step
+	Max    int64 // the highest sum of a row
+	Top    int64 // the number at the upper end of the axis: even, at least Max
+	Linked bool  // steps lead to pages
+	Before bool  // there was something the day before: a line
+	// Slowest is the number at the upper end of a second plot, of latency; 0: there is none.
+	Slowest int64
+	First   string // when the first step begins, for those who see their own time; empty: steps are days or have no time
+	Every   int    // seconds of a step
 }
 
 // NewBarChart returns a chart with a bar for each row.
@@ -68,8 +73,14 @@ func NewBarChart(title, step string, of []Series, rows []ChartRow) *BarChart {
 			sum += n
 		}
 		c.Max, c.Linked = max(c.Max, sum), c.Linked || row.Path != ""
+		c.Top, c.Before = max(c.Top, sum, row.Before), c.Before || row.Before > 0
+		if row.Latency != nil {
+			c.Slowest = max(c.Slowest, row.Latency.P95, 1)
+		}
 	}
-	c.Top = roundUp(c.Max)
+	if c.Top = roundUp(c.Top); c.Slowest > 0 {
+		c.Slowest = roundUp(c.Slowest)
+	}
 	if len(rows) > 1 && !rows[0].at.IsZero() {
 		if step := rows[1].at.Sub(rows[0].at); step < 24*time.Hour {
 			c.First, c.Every = rows[0].at.Format(time.RFC3339), int(step.Seconds())
@@ -93,24 +104,78 @@ func (c *BarChart) Half() int64 { return c.Top / 2 }
 // bar is a rectangle of a chart.
 type bar struct{ Class, X, Y, Width, Height string }
 
-// step is the part of a chart that answers a pointer, with what it counts in words.
-type step struct{ X, Width, Text, Path string }
+// step is the part of a chart that answers a pointer, with what it counts in words. One of a chart is a tab stop; the
+// arrow keys lead from there to the others.
+type step struct {
+	X, Width, Text, Path string
+	Stop                 bool
+}
 
 // Steps are the parts of the chart that answer a pointer.
 func (c *BarChart) Steps() (steps []step) {
 	width := float64(barsWidth) / float64(max(len(c.Rows), 1))
 	for i, row := range c.Rows {
-		facts := make([]string, len(row.Values))
+		var facts []string
 		for j, n := range row.Values {
-			facts[j] = Number(n) + " " + strings.ToLower(c.Series[j].Name)
+			if n > 0 {
+				facts = append(facts, Number(n)+" "+strings.ToLower(c.Series[j].Name))
+			}
 		}
-		if row.Path != "" {
-			facts = append(facts, "open the events received then")
+		if len(facts) == 0 {
+			facts = []string{"none"}
+		}
+		if c.Before {
+			facts = append(facts, Number(row.Before)+" the day before")
+		}
+		if row.Latency != nil {
+			facts = append(facts, "p50 "+milliseconds(row.Latency.P50), "p95 "+milliseconds(row.Latency.P95))
 		}
 		steps = append(steps, step{decimal(float64(i) * width), decimal(width), row.Label + ": " + strings.Join(facts, ", "),
-			row.Path})
+			row.Path, i == len(c.Rows)-1})
 	}
 	return steps
+}
+
+// BeforeLine is the path of the line of the day before.
+func (c *BarChart) BeforeLine() string {
+	return c.line(c.Top, func(row *ChartRow) (int64, bool) { return row.Before, c.Before })
+}
+
+// P50 and P95 are the paths of the lines of latency.
+func (c *BarChart) P50() string {
+	return c.latency(func(l *wire.Latency) int64 { return l.P50 })
+}
+
+// P95 is the line of the 95th percentiles.
+func (c *BarChart) P95() string {
+	return c.latency(func(l *wire.Latency) int64 { return l.P95 })
+}
+
+func (c *BarChart) latency(of func(*wire.Latency) int64) string {
+	return c.line(c.Slowest, func(row *ChartRow) (int64, bool) {
+		if row.Latency == nil {
+			return 0, false
+		}
+		return of(row.Latency), true
+	})
+}
+
+// line returns the path through the middle of the steps. A step without a value interrupts it; one alone is a dot.
+func (c *BarChart) line(top int64, value func(*ChartRow) (int64, bool)) string {
+	var path strings.Builder
+	step, drawn := float64(barsWidth)/float64(max(len(c.Rows), 1)), false
+	for i := range c.Rows {
+		n, ok := value(&c.Rows[i])
+		if ok {
+			y := barsHeight - float64(n)/float64(top)*(barsHeight-barsLowest)
+			path.WriteString(map[bool]string{false: "M", true: "L"}[drawn] + decimal((float64(i)+0.5)*step) + " " + decimal(y))
+			if !drawn {
+				path.WriteString("h.1")
+			}
+		}
+		drawn = ok
+	}
+	return path.String()
 }
 
 // Bars returns the rectangles of the chart. A value above 0 is always visible.
@@ -309,11 +374,3 @@ func (t timeline) LinkEvents(rows []ChartRow, parameters url.Values) {
 
 // Unknown returns the values of a sparkline, none of which is known.
 func (t timeline) Unknown() []float64 { return slices.Repeat([]float64{math.NaN()}, t.Steps) }
-
-// LatencyOf is the p95, NaN without a request.
-func LatencyOf(m *wire.MeasuredRequests) float64 {
-	if m.LatencyMS == nil {
-		return math.NaN()
-	}
-	return float64(m.LatencyMS.P95)
-}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -46,7 +47,8 @@ func TestBarsHaveATable(t *testing.T) {
 	}
 	page := drawn(t, "bars", c)
 	for _, want := range []string{`aria-label="Requests &lt;a minute&gt;"`, "<span>500,000</span>",
-		`<a href="/a?b" tabindex="-1"><rect class="hit" x="0" width="200" height="100"><title>08:13: 999,999 delivered`,
+		`<a href="/a?b" tabindex="-1"><title>08:13: 999,999 delivered, 1 failed</title>` +
+			`<rect class="hit" x="0" width="200" height="100"/></a>`,
 		`<td class="r">999,999</td>`,
 		`<td class="r">12,345</td>`, "<th class=\"r\">failed</th>", "&lt;08:15&gt;", "<span>08:14</span>"} {
 		is.Has(t, page, want)
@@ -56,6 +58,25 @@ func TestBarsHaveATable(t *testing.T) {
 	}
 	empty := drawn(t, "bars", NewBarChart("", "", []Series{{"events", ColourUse}}, nil))
 	is.Lacks(t, empty, "<rect")
+}
+
+// A chart shows the day before and the latency as lines, which a step without a value interrupts, and has one tab stop.
+func TestLinesOfAChart(t *testing.T) {
+	c := NewBarChart("Requests", "Time (UTC)", []Series{{"delivered", ColourOK}}, []ChartRow{
+		{Label: "1", Values: []int64{1}, Path: "/1", Before: 40, Latency: &wire.Latency{P50: 5, P95: 10}},
+		{Label: "2", Values: []int64{2}, Path: "/2", Latency: &wire.Latency{P50: 10, P95: 10}},
+		{Label: "3", Values: []int64{3}, Path: "/3"}, {Label: "4", Values: []int64{0}, Path: "/4",
+			Latency: &wire.Latency{P50: 0, P95: 20}}})
+	page := drawn(t, "bars", c)
+	for _, want := range []string{`class="before" d="M75 1.5h.1L225 100L375 100L525 100"`, "<span>20\u00a0ms</span>",
+		`class="p50" d="M75 75.4h.1L225 50.8M525 100h.1"`, `d="M75 50.8h.1L225 50.8M525 1.5h.1"`,
+		"1: 1 delivered, 40 the day before, p50 5\u00a0ms, p95 10\u00a0ms</title>",
+		"3: 3 delivered, 0 the day before</title>",
+		`<td class="r">3</td><td class="r">0</td><td class="r">–</td><td class="r">–</td>`, `<a href="/4"><title>`} {
+		is.Has(t, page, want)
+	}
+	is.Equal(t, strings.Count(page, `tabindex="-1"`), 3, "steps that are no tab stop")
+	is.Equal(t, c.Top, 40, "the axis ends above the day before")
 }
 
 // A time to come is the nearest one: what was made to last 14 days does not end in 13.

@@ -2,6 +2,8 @@ package ui
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
 	"maps"
 	"net/url"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
 )
 
 // ReadRows reads a list of the API, or its first rows.
@@ -22,11 +25,59 @@ type ListPage[T any] struct {
 	Rows  []T
 	First bool   // it is the first page
 	Next  string // path of the next page; empty: there is none
+	Heads []Head // of its table, if it can be sorted
 }
 
+// Column is a column of a list. Without Compare the list is not sorted by it.
+type Column[T any] struct {
+	Name, Class string
+	Compare     func(a, b T) int
+}
+
+// By compares rows by a value.
+func By[T any, V cmp.Ordered](value func(T) V) func(a, b T) int {
+	return func(a, b T) int { return cmp.Compare(value(a), value(b)) }
+}
+
+// Head is the head of a column, for the template "heads".
+type Head struct {
+	Name, Class string
+	Path        string // of the page sorted by the column; empty: it cannot be
+	Sort        string // ascending or descending; empty: it is not sorted by the column
+}
+
+// maxSorted is how many rows are sorted: the newest. It is as many as there are issues.
+const maxSorted = 2000
+
 // ReadList reads the page of the list at api that the person asks for. query are further parameters of the API, shown
-// those of the page, which is at path.
-func ReadList[T any](v *Visit, api, path string, query, shown url.Values) (p ListPage[T], err error) {
+// those of the page, which is at path. With columns ?sort= can sort a list that the API holds in memory: by the name of
+// a column, after - descending.
+func ReadList[T any](v *Visit, api, path string, query, shown url.Values, columns ...Column[T]) (p ListPage[T],
+	err error) {
+	sort := v.R.URL.Query().Get("sort")
+	var by *Column[T]
+	for i := range columns {
+		c, h := &columns[i], Head{Name: columns[i].Name, Class: columns[i].Class}
+		if c.Compare != nil {
+			next := c.Name
+			switch sort {
+			case c.Name:
+				by, h.Sort, next = c, "ascending", "-"+c.Name
+			case "-" + c.Name:
+				by, h.Sort = c, "descending"
+			}
+			h.Path = WithQuery(path, shown, "sort", next)
+		}
+		p.Heads = append(p.Heads, h)
+	}
+	if by != nil {
+		return p, p.readSorted(v, api, query, func(a, b T) int {
+			if sort[0] == '-' {
+				a, b = b, a
+			}
+			return by.Compare(a, b)
+		}, func(page string) string { return WithQuery(path, shown, "sort", sort, "page", page) })
+	}
 	asked, cursor := url.Values{"limit": {"50"}}, v.R.URL.Query().Get("cursor")
 	maps.Copy(asked, query)
 	if p.First = cursor == ""; !p.First {
@@ -37,6 +88,30 @@ func ReadList[T any](v *Visit, api, path string, query, shown url.Values) (p Lis
 		p.Next = WithQuery(path, shown, "cursor", rows.NextCursor)
 	}
 	return p, err
+}
+
+// readSorted reads the whole list, at most maxSorted rows, and sorts it.
+func (p *ListPage[T]) readSorted(v *Visit, api string, query url.Values, compare func(a, b T) int,
+	path func(page string) string) error {
+	asked := url.Values{"limit": {"100"}}
+	maps.Copy(asked, query)
+	var all []T
+	for len(all) < maxSorted {
+		rows, err := ReadRows[T](v, api, asked)
+		if err != nil {
+			return err
+		}
+		if all = append(all, rows.Data...); rows.NextCursor == "" {
+			break
+		}
+		asked.Set("cursor", rows.NextCursor)
+	}
+	slices.SortStableFunc(all, compare)
+	rows, at := Paginate(v, "", all)
+	if p.Rows, p.First = rows, at.First == 1; at.Next != "" {
+		p.Next = path(strings.TrimPrefix(at.Next, "?page="))
+	}
+	return nil
 }
 
 // formList is a page of a list with a form beside it, such as the form of a new resource.
@@ -90,18 +165,18 @@ type FilteredList[T any] struct {
 
 // ListRows reads a page of the list at api. names are the filters: parameters of the page, which is at path, and of the
 // API.
-func ListRows[T any](v *Visit, api, path string, names []string) (*FilteredList[T], error) {
+func ListRows[T any](v *Visit, api, path string, names []string, columns ...Column[T]) (*FilteredList[T], error) {
 	shown := FiltersOf(v.R.URL.Query(), names)
-	return ListFiltered[T](v, api, path, names, shown, shown)
+	return ListFiltered(v, api, path, names, shown, shown, columns...)
 }
 
 // ListFiltered is ListRows with filters whose values in the page's URL, shown, differ from those of the API. A filter
 // that the API refuses and an unavailable store are not errors: the page shows them.
-func ListFiltered[T any](v *Visit, api, path string, names []string, query, shown url.Values) (*FilteredList[T],
-	error) {
+func ListFiltered[T any](v *Visit, api, path string, names []string, query, shown url.Values, columns ...Column[T]) (
+	*FilteredList[T], error) {
 	l := &FilteredList[T]{Filters: NewForm(shown, ""), Filtered: len(shown) > 0, ListPath: path, names: names}
 	var err error
-	l.ListPage, err = ReadList[T](v, api, path, query, shown)
+	l.ListPage, err = ReadList(v, api, path, query, shown, columns...)
 	switch x, refused := BadRequest(err); {
 	case IsUnavailable(err):
 		l.Unavailable, v.Status = MessageOf(err), StatusOf(err)
@@ -254,4 +329,51 @@ func (v *Visit) NameOfAny(actor *string) *string {
 	}
 	name := v.NameOf(*actor)
 	return &name
+}
+
+// maxTicked bounds the rows that a form can tick: those of a page.
+const maxTicked = 100
+
+// Ticked are the rows of a list that a form has ticked.
+func (f *Form) Ticked() ([]string, error) {
+	if rows := f.Values["row"]; len(rows) > 0 && len(rows) <= maxTicked {
+		return rows, nil
+	}
+	return nil, web.Invalid("", "Nothing was done: tick one to %d rows.", maxTicked)
+}
+
+// EachTicked calls do for each row that a form has ticked, by its id, with a form for the call: a nonce of its own, the
+// same if the form is sent again. It returns how many calls succeeded, and as a sentence how many rows were refused.
+func (v *Visit) EachTicked(f *Form, do func(id string, one *Form) error) (done int, refused string, err error) {
+	rows, err := f.Ticked()
+	if err != nil {
+		return 0, "", err
+	}
+	failed := 0
+	for _, id := range rows {
+		sum := sha256.Sum256([]byte(f.Nonce + " " + id))
+		switch err = do(url.PathEscape(id), &Form{Nonce: base64.RawURLEncoding.EncodeToString(sum[:16])}); {
+		case err == nil:
+			done++
+		case StatusOf(err) == 0 || done+failed == 0 && len(rows) == 1:
+			return done, "", err
+		default:
+			if failed++; failed == 1 {
+				refused = MessageOf(err)
+			}
+		}
+	}
+	if failed > 0 {
+		refused = " " + Plural(failed, "row was", "rows were") + " refused: " + refused
+	}
+	return done, refused, nil
+}
+
+// BackToList opens the list at path with the query that a form of its page has, and shows a message.
+func (v *Visit) BackToList(f *Form, path, message string) error {
+	query, err := url.ParseQuery(f.Value("query"))
+	if err != nil {
+		query = nil
+	}
+	return v.Redirect(WithQuery(path, query), message)
 }

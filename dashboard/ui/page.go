@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,14 +50,50 @@ type view struct {
 	Assets   *assets
 	Asked    int          // changes of agents that wait for a person
 	Portal   *PortalVisit // a page of the portal
+	Lang     *Language
 	visit    *Visit
 }
 
 // Reference is the path of the page about the API; empty: there is none.
 func (x view) Reference() string { return x.visit.Config.Reference }
 
-// HasAgents reports whether agents may ask for changes.
-func (x view) HasAgents() bool { return x.visit.Deps.AgentActions != nil }
+// HasAgents reports whether the tenant of the portal has an agent, which may ask for changes.
+func (x view) HasAgents() bool {
+	return x.Asked > 0 || x.visit.Deps.AgentActions != nil && slices.ContainsFunc(
+		x.visit.Deps.Control.Keys(x.Person.Account), func(k *config.Key) bool {
+			return k.Agent && k.Tenant == x.Portal.Tenant && k.RevokedAt.IsZero()
+		})
+}
+
+// Tag is the language of the page.
+func (x view) Tag() string {
+	if x.Lang == nil {
+		return "en"
+	}
+	return x.Lang.Tag
+}
+
+// Theme is light or dark if the portal shows nothing else; empty: as the browser prefers.
+func (x view) Theme() string {
+	if x.Portal == nil {
+		return ""
+	}
+	return x.visit.theme()
+}
+
+// HasEventTypes reports whether the catalogue describes event types.
+func (x view) HasEventTypes() bool {
+	var list wire.List[struct{ Name string }]
+	return x.visit.GetSoon("/v1/event_types", url.Values{"limit": {"1"}}, &list) == nil && len(list.Data) > 0
+}
+
+// SamplePath is the page of the sample; empty: the relay has none.
+func (x view) SamplePath() string {
+	if x.visit.routes[SamplePath] == nil {
+		return ""
+	}
+	return SamplePath
+}
 
 // AskedChanges are the changes of agents that wait for the visitor, newest first.
 func (v *Visit) AskedChanges() []*config.Action {
@@ -90,14 +127,20 @@ type pages struct {
 	functions template.FuncMap
 
 	mu     sync.Mutex // guards opened
-	opened map[string]*template.Template
+	opened map[pageIn]*template.Template
 }
 
-// template returns the template of a page. The first call parses it.
-func (p *pages) template(name string) (*template.Template, error) {
+// pageIn is a page in a language.
+type pageIn struct {
+	name string
+	in   *Language
+}
+
+// template returns the template of a page in a language. The first call parses it.
+func (p *pages) template(d *Dashboard, name string, in *Language) (*template.Template, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if t, ok := p.opened[name]; ok {
+	if t, ok := p.opened[pageIn{name, in}]; ok {
 		return t, nil
 	}
 	file, ok := p.site.files[name]
@@ -106,12 +149,12 @@ func (p *pages) template(name string) (*template.Template, error) {
 	}
 	t, err := p.site.shared.Clone()
 	if err == nil {
-		t, err = t.Funcs(p.functions).ParseFS(file, file.name)
+		t, err = t.Funcs(p.functions).Funcs(in.functions(d)).ParseFS(file, file.name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("page %s: %w", name, err)
 	}
-	p.opened[name] = t
+	p.opened[pageIn{name, in}] = t
 	return t, nil
 }
 
@@ -127,7 +170,8 @@ func (v *Visit) Part() string { return v.R.Header.Get(partHeader) }
 
 // Page writes the page pages/NAME.html of an area with data and v.Status, or the part of it that live.js asks for.
 func (v *Visit) Page(name string, data any) error {
-	t, err := v.pages.template(name)
+	lang := v.Language()
+	t, err := v.pages.template(v.Dashboard, name, lang)
 	if err != nil {
 		return err
 	}
@@ -140,6 +184,7 @@ func (v *Visit) Page(name string, data any) error {
 	}
 	x := view{
 		Now:  v.Moment(v.Now()),
+		Lang: lang,
 		Data: data, Person: v.Person, Bare: v.Person == nil || v.Person.ChoosePassword, Portal: v.Portal,
 		CanWrite: v.CanWrite(), Menu: v.menuShown(),
 		Path: v.R.URL.Path, Version: v.Config.Version,

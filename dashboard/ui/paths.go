@@ -19,6 +19,7 @@ const (
 	FindingsPath     = "/app/findings"
 	IssuesPath       = "/app/issues"
 	AlertHistoryPath = "/app/alerts/history"
+	SamplePath       = "/app/sample"
 	KeysPath         = "/app/settings/keys"
 	AgentsPath       = "/app/settings/agents"
 	SignInPath       = "/app/sign-in"

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"net/http"
@@ -35,9 +36,9 @@ func (p *PortalVisit) Can(right config.PortalRight) bool {
 	return p != nil && p.PortalSession != nil && p.Has(right)
 }
 
-// Part is the part of the portal that a page belongs to: events, requests, or "" for destinations.
+// Part is the part of the portal that a page belongs to: events, event-types, requests, or "" for destinations.
 func (*PortalVisit) Part(path string) string {
-	for _, part := range []string{"events", "requests"} {
+	for _, part := range []string{"events", "event-types", "requests"} {
 		if strings.HasPrefix(path+"/", PortalPath+"/"+part+"/") {
 			return part
 		}
@@ -45,26 +46,34 @@ func (*PortalVisit) Part(path string) string {
 	return ""
 }
 
-// principal returns the visitor as a caller of the API. The rights of a route are checked before it is handled; a page
-// that only shows something may see the credentials of destinations if the visitor may change them.
-func (p *PortalVisit) principal(method string) *config.Key {
-	scope := config.Read
-	if method != http.MethodGet || p.Has(config.PortalDestinations) {
-		scope = config.ReadWrite
+// pictures are the origins of the logos, for the Content-Security-Policy.
+func (p *PortalVisit) pictures() (origins string) {
+	if p == nil {
+		return ""
 	}
-	return p.Principal(scope)
+	for _, address := range []string{p.Look.LogoURL, p.Look.LogoDarkURL} {
+		if u, err := url.Parse(address); err == nil && u.Host != "" && !strings.Contains(origins, " https://"+u.Host) {
+			origins += " https://" + u.Host
+		}
+	}
+	return origins
 }
 
-// pictures is the origin of the logo, for the Content-Security-Policy.
-func (p *PortalVisit) pictures() string {
-	if p == nil || p.Look.LogoURL == "" {
-		return ""
+// theme is light or dark if the address of the frame or the link says so; empty: as the browser prefers.
+func (v *Visit) theme() string {
+	theme := cmp.Or(v.themeOfURL(), v.Session.Theme)
+	if theme == "" && v.Portal.PortalSession != nil {
+		theme = v.Portal.Theme
 	}
-	u, err := url.Parse(p.Look.LogoURL)
-	if err != nil {
-		return ""
+	return strings.TrimPrefix(theme, "auto")
+}
+
+// themeOfURL is the theme that the address of the page names; empty: none.
+func (v *Visit) themeOfURL() string {
+	if theme := v.R.URL.Query().Get("theme"); slices.Contains([]string{"auto", "light", "dark"}, theme) {
+		return theme
 	}
-	return " https://" + u.Host
+	return ""
 }
 
 // chooseHosts finds out whether the request is for the portal, and under which names that may be.
@@ -95,8 +104,8 @@ const refreshLife = 7 * 24 * time.Hour
 // BeginPortal writes the cookie of a visitor who has just opened a link.
 func (v *Visit) BeginPortal(s *config.PortalSession) error {
 	now := v.Now().Unix()
-	return v.setSealed("", session{ID: rand.Text(), User: s.ID, Began: now, Issued: now, Refresh: s.RefreshURL},
-		s.Until.Sub(v.Now())+refreshLife)
+	return v.setSealed("", session{ID: rand.Text(), User: s.ID, Began: now, Issued: now, Refresh: s.RefreshURL,
+		Theme: v.themeOfURL()}, s.Until.Sub(v.Now())+refreshLife)
 }
 
 // openPortal sets the visitor whose session the cookie holds, if it lasts.
@@ -161,8 +170,18 @@ func (v *Visit) TenantActions(of []*config.Action) (all []*config.Action) {
 	return all
 }
 
-// describeInPortal says what an error means for a visitor of the portal, who knows nothing of the relay.
+// describeInPortal says what an error means for a visitor of the portal, who knows nothing of the relay. In another
+// language than English, the title stands for a message that has no translation, unless that names a fault.
 func (v *Visit) describeInPortal(e *web.Error, x errorView) errorView {
+	x = v.meaningInPortal(e, x)
+	if v.Language() != nil && e.Status != http.StatusBadRequest && v.T(x.Message) == x.Message {
+		x.Message = x.Title
+	}
+	x.Title, x.Message, x.Todo = v.T(x.Title), v.T(x.Message), v.T(x.Todo)
+	return x
+}
+
+func (v *Visit) meaningInPortal(e *web.Error, x errorView) errorView {
 	x.List = nil
 	switch {
 	case e.Code == codeHost:

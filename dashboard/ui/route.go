@@ -275,7 +275,7 @@ func (v *Visit) CanWrite() bool { return v.Person != nil && v.Person.Scope == co
 // escaped.
 func (v *Visit) Redirect(path, message string) error {
 	if message != "" {
-		if err := v.setToast(message); err != nil {
+		if err := v.setToast(v.T(message)); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,8 @@ type session struct {
 	Confirmed int64 `json:"confirmed,omitempty"`
 	// Refresh is where a visitor of the portal gets the next link; empty: nowhere.
 	Refresh string `json:"refresh,omitempty"`
+	// Theme is that of the address by which a visitor opened the portal; empty: that of the link.
+	Theme string `json:"theme,omitempty"`
 }
 
 const (
@@ -227,7 +229,7 @@ func (v *Visit) DeleteCookie() { v.setCookie("", "", 0) }
 // Principal returns the person as a caller of the API.
 func (v *Visit) Principal() *config.Key {
 	if v.Portal != nil {
-		return v.Portal.principal(v.R.Method)
+		return v.Portal.PrincipalFor(v.R.Method != http.MethodGet)
 	}
 	return principalOf(v.Person)
 }
@@ -277,6 +279,19 @@ func (v *Visit) takeToast() string {
 	}
 	v.setCookie(toastCookie, "", 0)
 	return message
+}
+
+// choicesLife is how long a browser keeps what a person has chosen for a list: browsers allow no more.
+const choicesLife = 400 * 24 * time.Hour
+
+// Choices reads what a person has chosen for a list in this browser; out stays as it is without that.
+func (v *Visit) Choices(suffix string, out any) (found bool, err error) {
+	return v.openSealed(suffix, out)
+}
+
+// SetChoices stores what a person has chosen for a list, at most 3 KB of JSON, in this browser.
+func (v *Visit) SetChoices(suffix string, choices any) error {
+	return v.setSealed(suffix, choices, choicesLife)
 }
 
 // pendingCookie is the suffix of the cookie of a sign-in at the issuer. Several tabs may begin one: each has one of

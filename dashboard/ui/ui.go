@@ -105,7 +105,7 @@ func New(cfg Config, deps Deps, of *Site) (*Dashboard, error) {
 			d.routes[x.Path][x.Method] = x
 		}
 	}
-	d.pages = &pages{site: of, functions: functionsOf(d, of.Areas), opened: map[string]*template.Template{}}
+	d.pages = &pages{site: of, functions: functionsOf(d, of.Areas), opened: map[pageIn]*template.Template{}}
 	d.front = (&web.Front{Log: deps.Log, Proxies: cfg.TrustedProxies, BaseURL: cfg.BaseURL, BodyTimeout: bodyTimeout,
 		Respond: d.errorPage}).Wrap(d.serve)
 	return d, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -52,13 +53,9 @@ func Plural(n int, one, many string) string {
 	return Number(int64(n)) + "\u00a0" + many
 }
 
-// functions are what templates can call.
+// functions are what templates can call, in English.
 func (d *Dashboard) functions() template.FuncMap {
-	return template.FuncMap{
-		"at":           d.Moment,
-		"due":          d.DueMoment,
-		"bytes":        func(n any) string { return byteSize(int(Count(n))) },
-		"number":       func(n any) string { return Number(Count(n)) },
+	all := template.FuncMap{
 		"plural":       func(n any, one, many string) string { return Plural(int(Count(n)), one, many) },
 		"count":        Count,
 		"seconds":      func(n any) string { return DurationText(float64(Count(n))) },
@@ -91,6 +88,8 @@ func (d *Dashboard) functions() template.FuncMap {
 		"shell":        commandLines,
 		"onlyHere":     isOnlyHere,
 	}
+	maps.Copy(all, (*Language)(nil).functions(d))
+	return all
 }
 
 // Texts in isoFormat sort by time.
