@@ -188,7 +188,7 @@ func order(ctx context.Context, w *world) error {
 	if err := wait.For(ctx, time.Second); err != nil {
 		return err
 	}
-	w.say("%d events wait behind the first, which is answered 503. SIGKILL; the relay starts again, the receiver works",
+	w.say("%d events wait behind the first, which gets 503. SIGKILL; the relay starts again, the receiver works",
 		events-1)
 	w.kill()
 	if err := w.start(ctx); err != nil {

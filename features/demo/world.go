@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,7 @@ type world struct {
 	child    *exec.Cmd
 	ended    chan struct{} // closed when child has ended
 	waits    sync.WaitGroup
+	port     net.PacketConn // holds the number of the relay's port
 	receiver *httptest.Server
 
 	mu      sync.Mutex             // guards what follows
@@ -57,12 +59,9 @@ func newWorld(ctx context.Context, program string, out io.Writer) (*world, error
 	if w.log, err = os.Create(filepath.Join(w.dir, "log")); err != nil {
 		return nil, err
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if w.port, w.url, err = freePort(ctx); err != nil {
 		return nil, err
 	}
-	w.url = "http://" + free.Addr().String()
-	_ = free.Close() // the relay takes it
 	w.receiver = httptest.NewServer(http.HandlerFunc(w.receive))
 	if err := w.start(ctx); err != nil {
 		err = fmt.Errorf("%w; its log ends with\n%s", err, w.logEnd())
@@ -70,6 +69,23 @@ func newWorld(ctx context.Context, program string, out io.Writer) (*world, error
 		return nil, err
 	}
 	return w, nil
+}
+
+// freePort finds a TCP port below those that systems give out themselves: while the relay starts again, nothing else
+// may come to listen there and answer in its place. held keeps the number from other demonstrations.
+func freePort(ctx context.Context) (held net.PacketConn, url string, err error) {
+	for range 100 {
+		address := fmt.Sprintf("127.0.0.1:%d", 20000+mathrand.IntN(12000))
+		if held, err = new(net.ListenConfig).ListenPacket(ctx, "udp", address); err != nil {
+			continue
+		}
+		var free net.Listener
+		if free, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err == nil {
+			return held, "http://" + address, free.Close()
+		}
+		_ = held.Close()
+	}
+	return nil, "", fmt.Errorf("no free port: %w", err)
 }
 
 func (w *world) receive(rw http.ResponseWriter, r *http.Request) {
@@ -139,6 +155,7 @@ func (w *world) close() {
 		w.stop()
 	}
 	w.waits.Wait()
+	_ = w.port.Close()
 	_ = w.log.Close()
 	_ = os.RemoveAll(w.dir)
 }
