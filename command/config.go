@@ -26,15 +26,17 @@ type Exported struct {
 
 // configCommands returns the commands that export and import the whole configuration.
 func configCommands() cli.Group {
-	return cli.Group{Name: "config", Help: `Usage:
-  relay config export [--file FILE]
-  relay config import FILE [--paused] [--replace] [--unsigned]
-  relay config resume FILE [--unsigned]
-
-export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert settings. It
-holds API keys as hashes and other secrets sealed under the master keys that it names: whoever has the document and
-those keys has all secrets. A MAC under the first master key detects changes. One-time links are left out. Without
---file the document goes to standard output. A file is replaced in one step, and only you can read it.
+	return cli.Group{Name: "config", Verbs: []cli.Verb{
+		{Name: "export", Args: "[--file FILE]", Help: "write the whole configuration as JSON", Flags: exportConfig},
+		{Name: "import", Args: "FILE [--paused] [--replace] [--unsigned]", Help: "load an export into the running process",
+			Flags: importConfig},
+		{Name: "resume", Args: "FILE [--unsigned]", Help: "resume the endpoints that import --paused paused",
+			Flags: resumeConfig},
+	}, About: `export writes the whole configuration as one JSON document: endpoints, destinations, keys, users, alert
+settings. It holds API keys as hashes and other secrets sealed under the master keys that it names: whoever
+has the document and those keys has all secrets. A MAC under the first master key detects changes. One-time
+links are left out. Without --file the document goes to standard output. A file is replaced in one step, and
+only you can read it.
 
 import loads a document into the running process, for a new Kafka, with the same RELAY_MASTER_KEYS. Ids, API keys,
 signing secrets and ingest URLs stay the same. The document has no events, waiting deliveries or replay runs. FILE is -
@@ -45,7 +47,7 @@ no MAC: make sure where it comes from.
 --paused pauses all endpoints of the document: events are accepted, and nothing is delivered. Check what you have
 restored, revoke the keys that were revoked after the export, then give the same file to resume. It resumes the
 endpoints that the document does not have as paused, and nothing else.
-`, Verbs: map[string]cli.Verb{"export": exportConfig, "import": importConfig, "resume": resumeConfig}}
+`}
 }
 
 func exportConfig(flags *flag.FlagSet) cli.Action {

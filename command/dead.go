@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/eventrelay/relay/command/cli"
@@ -17,17 +16,17 @@ import (
 
 // deadCommands returns the commands for dead letters: records that could not be decoded or stored.
 func deadCommands() cli.Group {
-	return cli.Group{Name: "dead", Help: `Usage:
-  relay dead list [--limit 50] [--topic TOPIC] [--body]
-  relay dead retry PARTITION:OFFSET
-  relay dead retry --all --yes [--topic TOPIC]
-
-A record that a node cannot decode, or that the store refuses, becomes a dead letter: the topic dead keeps it for
-30 days. list shows dead letters, the newest first: where each was read, by which consumer group, and the error; --body
-adds headers and value. retry puts one back where it was read, once the cause is gone: after an upgrade, or when a table
-is repaired. A record that still cannot be decoded is refused. --topic is where they were read: events, commands,
-outcomes, receipts, retry.5s and so on.
-`, Verbs: map[string]cli.Verb{"list": listDead, "retry": retryDead}}
+	return cli.Group{Name: "dead", Verbs: []cli.Verb{
+		{Name: "list", Args: "[--limit 50] [--topic TOPIC] [--body]", Help: "list dead letters, the newest first",
+			Flags: listDead},
+		{Name: "retry", Args: "PARTITION:OFFSET | --all --yes [--topic TOPIC]",
+			Help: "put dead letters back where they were read", Flags: retryDead},
+	}, About: `A record that a node cannot decode, or that the store refuses, becomes a dead letter: the topic dead keeps
+it for 30 days. list shows dead letters, the newest first: where each was read, by which consumer group, and the
+error; --body adds headers and value. retry puts one back where it was read, once the cause is gone: after an
+upgrade, or when a table is repaired. A record that still cannot be decoded is refused. --topic is where they
+were read: events, commands, outcomes, receipts, retry.5s and so on.
+`}
 }
 
 func listDead(flags *flag.FlagSet) cli.Action {
@@ -59,24 +58,22 @@ func printDead(c *cli.Client, records []admin.DeadRecord, limit int) {
 		fmt.Fprintln(c.Out, "no dead letters")
 		return
 	}
-	tw := tabwriter.NewWriter(c.Out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "ID\tTIME\tREAD FROM\tBY\tBYTES\tEVENT\tERROR")
+	t := cli.NewTable("ID", "TIME", "READ FROM", "BY", "BYTES", "EVENT", "ERROR")
 	for _, r := range records {
-		fmt.Fprintf(tw, "%s\t%s\t%s[%d]@%d\t%s\t%d\t%s\t%s\n", r.ID, r.At.Format(time.RFC3339), cli.Printable(r.Topic),
-			r.Partition,
-			r.Offset, cli.Printable(r.Group), r.Size, cli.Printable(r.Event), cli.Printable(r.Error))
+		t.Row(r.ID, r.At.Format(time.RFC3339), fmt.Sprintf("%s[%d]@%d", r.Topic, r.Partition, r.Offset), r.Group, r.Size,
+			r.Event, r.Error)
 		for _, h := range r.Headers {
-			fmt.Fprintf(tw, "  %s: %s\n", cli.Printable(h[0]), cli.Printable(h[1]))
+			t.Row("  " + h[0] + ": " + h[1])
 		}
 		if r.Body != nil {
 			more := ""
 			if r.Truncated {
 				more = fmt.Sprintf(" … (the first %d bytes)", admin.MaxDeadBody)
 			}
-			fmt.Fprintf(tw, "  %s: %s%s\n", r.BodyEncoding, cli.Printable(*r.Body), more)
+			t.Row("  " + r.BodyEncoding + ": " + *r.Body + more)
 		}
 	}
-	tw.Flush()
+	t.Print(c.Out, c.Color)
 	if len(records) == limit {
 		fmt.Fprintln(c.Out, "there may be more: --limit shows up to", admin.MaxDeadList)
 	}
@@ -113,9 +110,9 @@ func retryDead(flags *flag.FlagSet) cli.Action {
 					return err
 				}
 				if r.Refused != "" {
-					fmt.Fprintf(c.Out, "%s\trefused: %s\n", r.ID, cli.Printable(r.Refused))
+					fmt.Fprintf(c.Out, "%s  %s\n", r.ID, cli.Paint(c.Color, "refused: "+cli.Printable(r.Refused)))
 				} else {
-					fmt.Fprintf(c.Out, "%s\tput back\n", r.ID)
+					fmt.Fprintf(c.Out, "%s  put back\n", r.ID)
 				}
 				return nil
 			})

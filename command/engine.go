@@ -32,6 +32,9 @@ type embeddedEngine interface {
 // engineKeyEnv names the variable with an engine's key, used without --key-file.
 const engineKeyEnv = "RELAY_ENGINE_KEY"
 
+// storeDir is the directory of ClickHouse in the data directory.
+const storeDir = "clickhouse"
+
 // engineFlags are the flags of `relay engine`.
 type engineFlags struct {
 	listen, data, library string
@@ -48,14 +51,19 @@ func (f engineFlags) onTCP() bool {
 }
 
 // runEngine runs one embedded engine as a process of its own.
-func runEngine(ctx context.Context, c call) error {
-	if len(c.Args) == 0 {
+func runEngine(ctx context.Context, c cli.Call) error {
+	switch {
+	case len(c.Args) == 0 && c.Describe != nil:
+		c.Describe([]cli.Word{{Name: "redis"}, {Name: "clickhouse"}}, nil)
+		return nil
+	case len(c.Args) == 0:
 		return cli.UsageError{Err: errors.New(
 			"which engine? relay engine redis|clickhouse --listen address --data directory")}
 	}
 	name := c.Args[0]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprintln(c.Stdout, "Usage: relay engine redis|clickhouse [flags]; relay engine NAME --help lists the flags")
+		fmt.Fprintf(c.Stdout, "Usage:\n  relay engine redis|clickhouse [flags]\n\n%s\n\nrelay engine redis --help lists the "+
+			"flags.\n", cli.Sentence(c.Help))
 		return nil
 	}
 	f, err := readEngineFlags(name, c)
@@ -81,7 +89,7 @@ func runEngine(ctx context.Context, c call) error {
 }
 
 // readEngineFlags reads what follows the name of the engine.
-func readEngineFlags(name string, c call) (f engineFlags, err error) {
+func readEngineFlags(name string, c cli.Call) (f engineFlags, err error) {
 	fs := flag.NewFlagSet("relay engine "+name, flag.ContinueOnError)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:0",
 		"address to listen on, or unix:/path; port 0 chooses a free one. clickhouse: "+
@@ -99,7 +107,9 @@ func readEngineFlags(name string, c call) (f engineFlags, err error) {
 		})
 	fs.StringVar(&f.backups, "backups", "", "clickhouse: directory below which BACKUP and RESTORE work, as the disk "+
 		"'backups'; without it they are refused")
-	if err := cli.ParseFlags(fs, c.Args[1:], func() { listFlags(c.Stdout, fs) }); err != nil {
+	c.Args = c.Args[1:]
+	help := cli.Help{Usage: "relay engine " + name + " [flags]", About: cli.Sentence(c.Help)}
+	if err := c.ParseFlags(fs, help); err != nil {
 		return f, err
 	}
 	if f.backups != "" {

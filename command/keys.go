@@ -47,21 +47,21 @@ func browser(k *admin.Key) string {
 
 // keysCommands returns the commands for API keys and master keys.
 func keysCommands() cli.Group {
-	return cli.Group{Name: "keys", Help: `Usage:
-  relay keys create --name NAME --scope read|read_write [--expires 720h] [--agent] [--tenant TENANT]
-  relay keys list
-  relay keys revoke ID
-  relay keys rewrap
-
-create shows the key; it is never shown again. --expires takes hours, minutes and seconds, such as 720h or 1h30m.
-list shows when each key was last used, up to a minute late.
+	return cli.Group{Name: "keys", Verbs: []cli.Verb{
+		{Name: "create", Args: "--name NAME --scope read|read_write [--expires 720h] [--agent] [--tenant TENANT]",
+			Help: "create an API key and show it once", Flags: createKey},
+		{Name: "list", Help: "list the API keys", Flags: listKeys},
+		{Name: "revoke", Args: "ID", Help: "revoke an API key", Flags: revokeKey},
+		{Name: "rewrap", Help: "seal every secret with the first master key", Flags: rewrapKeys},
+	}, About: `create shows the key; it is never shown again. --expires takes hours, minutes and seconds, such
+as 720h or 1h30m. list shows when each key was last used, up to a minute late.
 
 rewrap seals every secret of the configuration with the first master key. To change the master key:
   1. add the new one to RELAY_MASTER_KEYS of every node, behind the old one, and restart the nodes one by one;
   2. put it first, and restart the nodes one by one;
   3. relay keys rewrap, on any node, while they run;
   4. remove the old one, and restart the nodes one by one.
-`, Verbs: map[string]cli.Verb{"create": createKey, "list": listKeys, "revoke": revokeKey, "rewrap": rewrapKeys}}
+`}
 }
 
 func rewrapKeys(*flag.FlagSet) cli.Action {
@@ -88,7 +88,7 @@ func rewrapKeys(*flag.FlagSet) cli.Action {
 func createKey(flags *flag.FlagSet) cli.Action {
 	var k admin.CreateKey
 	flags.StringVar(&k.Name, "name", "", "what the key is for")
-	flags.StringVar(&k.Scope, "scope", "", "read or read_write")
+	flags.StringVar(&k.Scope, "scope", "", "what the key may do: read or read_write")
 	flags.BoolVar(&k.Agent, "agent", false, "for an agent: a person has to approve its changes")
 	flags.StringVar(&k.Tenant, "tenant", "", "restrict the key to the endpoints of this tenant")
 	expires := flags.Duration("expires", 0, "how long the key works; 0 = until it is revoked")
@@ -120,6 +120,7 @@ func listKeys(*flag.FlagSet) cli.Action {
 	return cli.Action{Misuse: cli.NoArguments, Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var keys []admin.Key
 		return c.Call(ctx, http.MethodGet, "/keys", nil, &keys, func() {
+			t := cli.NewTable("ID", "SCOPE", "STATE", "KEY", "CREATED", "LAST USE", "NAME")
 			for _, k := range keys {
 				state := "active"
 				switch {
@@ -130,9 +131,9 @@ func listKeys(*flag.FlagSet) cli.Action {
 				case k.NotSet:
 					state = "not_set"
 				}
-				fmt.Fprintf(c.Out, "%s\t%s\t%s\t…%s\t%s\t%s\t%s\n", k.ID, scope(&k), state, k.Last4,
-					k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)
+				t.Row(k.ID, scope(&k), state, "…"+k.Last4, k.CreatedAt.Format(time.RFC3339), lastUse(&k), k.Name)
 			}
+			t.Print(c.Out, c.Color)
 		})
 	}}
 }

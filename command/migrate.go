@@ -9,8 +9,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
@@ -65,7 +65,8 @@ type wrongConfig struct {
 }
 
 // runMigrate creates the topics and tables that serve needs and checks existing ones.
-func runMigrate(ctx context.Context, s settings, fix, finalize, asJSON bool, stdout io.Writer) error {
+func runMigrate(ctx context.Context, s settings, fix, finalize, asJSON bool, c cli.Call) error {
+	stdout := c.Stdout
 	m, err := migrate(ctx, s, fix, true)
 	if err == nil {
 		err = m.finalize(ctx, s, finalize)
@@ -76,7 +77,7 @@ func runMigrate(ctx context.Context, s settings, fix, finalize, asJSON bool, std
 		}
 		return err
 	}
-	m.print(stdout)
+	m.print(stdout, c.Color)
 	for _, name := range m.Ran {
 		fmt.Fprintf(stdout, "tables: ran %s\n", name)
 	}
@@ -314,9 +315,8 @@ func migrateTopics(ctx context.Context, s settings, fix bool) (
 func fixable(s stream.WrongSetting) bool { return s.Fix != "" }
 
 // print writes a table with a row for each topic.
-func (m migration) print(w io.Writer) {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "TOPIC\tSTATE\tPARTITIONS\tCOPIES\tSETTINGS THAT DIFFER")
+func (m migration) print(w io.Writer, color bool) {
+	table := cli.NewTable("TOPIC", "STATE", "PARTITIONS", "COPIES", "SETTINGS THAT DIFFER")
 	for _, t := range m.Topics {
 		var texts []string
 		for _, d := range t.Differs {
@@ -327,7 +327,7 @@ func (m migration) print(w io.Writer) {
 				texts = append(texts, fmt.Sprintf("%s is %s, want %s", d.Setting, d.Found, d.Want))
 			}
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%s\n", t.Topic, t.State, t.Partitions, t.Copies, strings.Join(texts, "; "))
+		table.Row(t.Topic, t.State, t.Partitions, t.Copies, strings.Join(texts, "; "))
 	}
-	tw.Flush()
+	table.Print(w, color)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,7 +26,7 @@ const (
 // readyCommand asks the node at RELAY_LISTEN on this machine for /readyz, or with --alive for /healthz. It returns
 // cli.ExitDone if the node is ready (or runs), and cli.ExitRefused if it is not or nothing answers, so that containers
 // without a shell have a health check.
-func readyCommand(ctx context.Context, c call) int {
+func readyCommand(ctx context.Context, c cli.Call) int {
 	var s nodeconfig.Config
 	flags := flag.NewFlagSet("relay ready", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the node's answer as JSON")
@@ -40,12 +39,8 @@ func readyCommand(ctx context.Context, c call) int {
 			flags.Func(f.flag, f.help+" ("+f.env+")", f.set)
 		}
 	})
-	err := cli.ParseFlags(flags, c.Args, func() { listFlags(c.Stdout, flags) })
-	switch {
-	case err != nil:
+	if err := c.ParseFlags(flags, cli.Help{Usage: "relay ready [flags]", About: cli.Sentence(c.Help)}); err != nil {
 		return cli.ExitCode(err, c.Stderr)
-	case flags.NArg() > 0:
-		return cli.ExitCode(cli.UsageError{Err: errors.New(cli.NoArguments(flags.Args()))}, c.Stderr)
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

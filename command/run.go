@@ -5,13 +5,14 @@
 // Clients send one request over the command socket in its data directory and print the answer as text, or as JSON with
 // --json. node/admin serves that socket, defines the types of requests and answers, and decides what is allowed.
 //
-// settings.go reads every setting from flags and the environment and validates it. All faults are reported at once,
-// each with the name of its variable.
+// settings.go reads every setting from flags and the environment, and settings_validate.go validates it. All faults are
+// reported at once, each with the name of its variable.
 package command
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -28,74 +29,50 @@ import (
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/otlp"
-	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/schema"
 )
 
-// subcommand is chosen by the first argument of the command line.
-type subcommand struct {
-	name, help string
-	run        func(ctx context.Context, c call) int
-}
-
-// call is one call of a subcommand of the core.
-type call struct {
-	cli.Call
-	waits nodeconfig.Waits
-}
-
 // subcommands lists all subcommands in the order of the help, with those of features.
-func subcommands() []subcommand {
+func subcommands() []cli.Command {
 	all := coreCommands()
 	for _, f := range node.Features {
 		for _, c := range f.Commands {
-			after := slices.IndexFunc(all, func(s subcommand) bool { return s.name == c.After })
-			all = slices.Insert(all, after+1, subcommand{c.Name, c.Help, func(ctx context.Context, of call) int {
-				of.WithSettings = func(do func(cli.Settings, *slog.Logger) error, more ...cli.Toggle) int {
-					return withSettings(func(_ context.Context, _ call, s settings, log *slog.Logger) error {
-						return do(cli.Settings{Config: s.Config, Argument: s.argument, Previous: s.previous}, log)
-					}, more...)(ctx, of)
-				}
-				return c.Run(ctx, of.Call)
-			}})
+			after := slices.IndexFunc(all, func(s cli.Command) bool { return s.Name == c.After })
+			all = slices.Insert(all, after+1, c)
 		}
 	}
 	return all
 }
 
-func coreCommands() []subcommand {
-	return []subcommand{
-		{"dev", "try it on your own machine: serve with the defaults of development", withSettings(
-			func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-				return runServe(ctx, s, log, c)
-			})},
-		{"serve", "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
-			withSettings(
-				func(ctx context.Context, c call, s settings, log *slog.Logger) error {
-					return runServe(ctx, s, log, c)
-				})},
-		{"migrate", "create the topics and tables that serve needs, and check existing ones", migrateCommand},
-		{"ready", "ask the node on this machine whether it can serve requests: a health check", readyCommand},
-		{"config", "export the whole configuration, or import it into an empty log", ofGroup(configCommands())},
-		{"engine", "run one embedded engine: redis or clickhouse", func(ctx context.Context, c call) int {
-			return cli.ExitCode(runEngine(ctx, c), c.Stderr)
-		}},
-		{"dead", "list dead letters (records that could not be decoded or stored), and retry them", ofGroup(deadCommands())},
-		{"keys", "create, list or revoke API keys, or seal all secrets with a new master key", ofGroup(keysCommands())},
-		{"users", "add, list, reset or remove dashboard users, or change what they may do", ofGroup(usersCommands())},
-		{"version", "print the version", versionCommand},
+func coreCommands() []cli.Command {
+	return []cli.Command{
+		{Name: "dev", Help: "try it on your own machine: serve with the defaults of development",
+			Run: withSettings(runServe)},
+		{Name: "serve", Help: "run a node: alone, with its engines inside, or one of several on Kafka, Redis and ClickHouse",
+			Run: withSettings(runServe)},
+		{Name: "migrate", Help: "create the topics and tables that serve needs, and check existing ones",
+			Run: migrateCommand},
+		{Name: "ready", Help: "ask the node on this machine whether it can serve requests: a health check",
+			Run: readyCommand},
+		{Name: "config", Help: "export the whole configuration, or import it into an empty log", Run: configCommands().Run},
+		{Name: "engine", Help: "run one embedded engine: redis or clickhouse",
+			Run: func(ctx context.Context, c cli.Call) int { return cli.ExitCode(runEngine(ctx, c), c.Stderr) }},
+		{Name: "dead", Help: "list dead letters (records that could not be decoded or stored), and retry them",
+			Run: deadCommands().Run},
+		{Name: "keys", Help: "create, list or revoke API keys, or seal all secrets with a new master key",
+			Run: keysCommands().Run},
+		{Name: "users", Help: "add, list, reset or remove dashboard users, or change what they may do",
+			Run: usersCommands().Run},
+		{Name: "completion", Help: "print a script that completes commands and flags in a shell", Run: completionCommand},
+		{Name: "version", Help: "print the version", Run: versionCommand},
 	}
 }
 
-func ofGroup(g cli.Group) func(context.Context, call) int {
-	return func(ctx context.Context, c call) int { return g.Run(ctx, c.Call) }
-}
-
 func writeHelp(w io.Writer) {
-	fmt.Fprint(w, "relay receives webhooks and events, stores every one and delivers each to its destinations.\n\n"+
-		"Usage: relay <command> [flags]\n\n")
+	fmt.Fprint(w, "Usage:\n  relay <command> [flags]\n\nrelay receives webhooks and events, stores every one and "+
+		"delivers each to its destinations.\n\nCommands:\n")
 	for _, s := range subcommands() {
-		fmt.Fprintf(w, "  %-9s %s\n", s.name, s.help)
+		fmt.Fprintf(w, "  %-10s  %s\n", s.Name, cli.Sentence(s.Help))
 	}
 	fmt.Fprint(w, "\nrelay <command> --help lists the flags of a command\n")
 }
@@ -104,6 +81,8 @@ func writeHelp(w io.Writer) {
 type Program struct {
 	Version string
 	Waits   nodeconfig.Waits // of the nodes that it runs
+
+	describe func([]cli.Word, *flag.FlagSet) // Call.Describe of each call
 }
 
 // Run runs a command line and returns the exit code of the process. It is main without os.Exit.
@@ -120,52 +99,52 @@ func (p Program) Run(ctx context.Context, args []string, getenv func(string) str
 		writeHelp(stdout)
 		return cli.ExitDone
 	}
+	if name == "--version" {
+		name = "version"
+	}
 	var names []string
 	for _, s := range subcommands() {
-		if s.name == name {
-			return s.run(ctx, call{cli.Call{Version: p.Version, Name: name, Args: args, Getenv: getenv, Stdout: stdout,
-				Stderr: stderr}, p.Waits})
+		if s.Name == name {
+			c := cli.Call{Version: p.Version, Waits: p.Waits, Name: name, Help: s.Help, Args: args, Getenv: getenv,
+				Stdout: stdout, Stderr: stderr, Color: cli.WantsColor(getenv, stdout), Describe: p.describe}
+			c.WithSettings = func(do func(cli.Settings, *slog.Logger) error, more ...cli.Toggle) int {
+				return withSettings(func(_ context.Context, _ cli.Call, s settings, log *slog.Logger) error {
+					return do(cli.Settings{Config: s.Config, Argument: s.argument, Previous: s.previous}, log)
+				}, more...)(ctx, c)
+			}
+			return s.Run(ctx, c)
 		}
-		names = append(names, s.name)
+		names = append(names, s.Name)
 	}
 	return cli.ExitCode(cli.UsageError{Err: fmt.Errorf("unknown command %q%s; relay help lists them", name,
 		cli.DidYouMean(name, names))},
 		stderr)
 }
 
-// helpOf returns what a subcommand does.
-func helpOf(name string) string {
-	for _, s := range subcommands() {
-		if s.name == name {
-			return s.help
-		}
-	}
-	return ""
-}
-
-func versionCommand(_ context.Context, c call) int {
+func versionCommand(_ context.Context, c cli.Call) int {
 	flags := flag.NewFlagSet("relay version", flag.ContinueOnError)
-	err := cli.ParseFlags(flags, c.Args, func() { fmt.Fprintln(c.Stdout, "Usage: relay version\n\nPrints the version.") })
+	asJSON := flags.Bool("json", false, "print JSON")
+	err := c.ParseFlags(flags, cli.Help{Usage: "relay version [flags]", About: cli.Sentence(c.Help)})
 	switch {
 	case err != nil:
-		return cli.ExitCode(err, c.Stderr)
-	case flags.NArg() > 0:
-		return cli.ExitCode(cli.UsageError{Err: errors.New(cli.NoArguments(flags.Args()))}, c.Stderr)
+	case *asJSON:
+		err = json.NewEncoder(c.Stdout).Encode(map[string]string{"version": c.Version})
+	default:
+		fmt.Fprintln(c.Stdout, c.Version)
 	}
-	fmt.Fprintln(c.Stdout, c.Version)
-	return cli.ExitDone
+	return cli.ExitCode(err, c.Stderr)
 }
 
-func migrateCommand(ctx context.Context, c call) int {
+func migrateCommand(ctx context.Context, c cli.Call) int {
 	var fix, finalize, asJSON, ddl, grants bool
-	return withSettings(func(ctx context.Context, c call, s settings, _ *slog.Logger) error {
+	return withSettings(func(ctx context.Context, c cli.Call, s settings, _ *slog.Logger) error {
 		switch {
 		case ddl:
 			return printStatements(s, c.Stdout, schema.DDL)
 		case grants:
 			return printStatements(s, c.Stdout, schema.Grants)
 		}
-		return runMigrate(ctx, s, fix, finalize, asJSON, c.Stdout)
+		return runMigrate(ctx, s, fix, finalize, asJSON, c)
 	}, cli.Toggle{Flag: "fix",
 		Help:  "correct topic settings that differ, where that moves no data",
 		Value: &fix},
@@ -185,12 +164,12 @@ func migrateCommand(ctx context.Context, c call) int {
 }
 
 // withSettings makes a subcommand that reads and validates its settings first, and reports all faults at once.
-func withSettings(
-	do func(context.Context, call, settings, *slog.Logger) error, more ...cli.Toggle) func(context.Context, call) int {
-	return func(ctx context.Context, c call) int {
+func withSettings(do func(context.Context, cli.Call, settings, *slog.Logger) error, more ...cli.Toggle) func(
+	context.Context, cli.Call) int {
+	return func(ctx context.Context, c cli.Call) int {
 		s, log, err := readSettings(c, more...)
 		if err == nil {
-			if err = do(ctx, c, s, log); s.logFailure(log, err) {
+			if err = do(ctx, c, s, log); logFailure(log, s.LogFormat, err) {
 				return cli.ExitCode(err, io.Discard)
 			}
 		}
@@ -198,8 +177,8 @@ func withSettings(
 	}
 }
 
-func readSettings(c call, more ...cli.Toggle) (settings, *slog.Logger, error) {
-	s, err := loadSettings(c.Name, c.Args, c.Getenv, c.Stdout, more...)
+func readSettings(c cli.Call, more ...cli.Toggle) (settings, *slog.Logger, error) {
+	s, err := loadSettings(c, more...)
 	if _, misused := errors.AsType[cli.UsageError](err); misused || errors.Is(err, flag.ErrHelp) {
 		return s, nil, err
 	}
@@ -215,7 +194,7 @@ func readSettings(c call, more ...cli.Toggle) (settings, *slog.Logger, error) {
 	if err = errors.Join(err, s.Validate(needs)); err != nil {
 		return s, nil, cli.UsageError{Err: fmt.Errorf("these settings cannot be used:\n%w", err)}
 	}
-	s.Version, s.Waits, s.RestoreStore = c.Version, c.waits, restoreStore
+	s.Version, s.Waits, s.RestoreStore = c.Version, c.Waits, restoreStore
 	for _, f := range node.Features {
 		if f.Check != nil {
 			s.Checks = append(s.Checks, f.Check)
@@ -240,43 +219,6 @@ func readSettings(c call, more ...cli.Toggle) (settings, *slog.Logger, error) {
 	s.logWarnings(log)
 	warnMisspelt(log, os.Environ())
 	return s, log, nil
-}
-
-// listFlags writes each flag with its default and what it does.
-func listFlags(w io.Writer, fs *flag.FlagSet) {
-	fmt.Fprintf(w, "Usage: %s [flags]\n\n", fs.Name())
-	fs.VisitAll(func(f *flag.Flag) {
-		name, help := flag.UnquoteUsage(f)
-		fmt.Fprintf(w, "  --%s", f.Name)
-		if name != "" {
-			fmt.Fprintf(w, " %s", name)
-		}
-		if f.DefValue != "" && f.DefValue != "false" {
-			help += fmt.Sprintf(" (default %s)", f.DefValue)
-		}
-		fmt.Fprintf(w, "\n        %s\n", help)
-	})
-}
-
-// warnMisspelt logs variables whose names are close to a setting's. Other unknown RELAY_ variables may belong to other
-// programs.
-func warnMisspelt(log *slog.Logger, environ []string) {
-	known := []string{engineKeyEnv, cli.APIKeyEnv, cli.APIKeyFileEnv}
-	eachSetting(&nodeconfig.Config{}, func(f setting) {
-		known = append(known, f.env)
-		if f.secret {
-			known = append(known, f.env+"_FILE")
-		}
-	})
-	for _, variable := range environ {
-		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, "RELAY_") || slices.Contains(known, name) {
-			continue
-		}
-		if near := web.Nearest(name, known, cli.MaxTypos); near != "" {
-			log.Warn("no setting has this name; the variable is ignored", "variable", name, "did_you_mean", near)
-		}
-	}
 }
 
 // dirty ends the commit of a build from changed files.

@@ -5,14 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
@@ -34,8 +37,8 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		t.Errorf("help ends with %d: %s", code, help)
 	}
 	for _, s := range subcommands() {
-		if s.help == "" || s.run == nil || len(s.name) > 9 || strings.Count(help, "\n  "+s.name+" ") != 1 {
-			t.Errorf("%q: %q, in the help:\n%s", s.name, s.help, help)
+		if s.Help == "" || s.Run == nil || len(s.Name) > 10 || strings.Count(help, "\n  "+s.Name+" ") != 1 {
+			t.Errorf("%q: %q, in the help:\n%s", s.Name, s.Help, help)
 		}
 	}
 	if code, _, complaint := run("deliver"); code != cli.ExitMisused ||
@@ -51,11 +54,11 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 		{"keys creat", cli.ExitMisused, `unknown command "creat", did you mean create`},
 		{"dev --lisen 1", cli.ExitMisused,
 			"relay: unknown flag --lisen, did you mean --listen; relay dev --help lists them\n"},
-		{"help doctor", cli.ExitDone, "Usage: relay doctor [flags]\n\ncheck the running process"},
+		{"help doctor", cli.ExitDone, "Usage:\n  relay doctor [flags]\n\nCheck the running process"},
 		{"help keys", cli.ExitDone, "relay keys create"},
-		{"help ready", cli.ExitDone, "\n  --alive\n        ask only whether"},
-		{"engine redis --help", cli.ExitDone, "  --listen string\n        address to listen on"},
-		{"version --help", cli.ExitDone, "Usage: relay version"},
+		{"help ready", cli.ExitDone, "\n  --alive\n        Ask only whether"},
+		{"engine redis --help", cli.ExitDone, "  --listen VALUE\n        Address to listen on"},
+		{"version --help", cli.ExitDone, "Usage:\n  relay version"},
 		{"version 2", cli.ExitMisused, `unexpected argument "2"`},
 	} {
 		code, out, complaint := run(strings.Fields(x.words)...)
@@ -78,12 +81,42 @@ func TestHelpNamesEverySubcommand(t *testing.T) {
 			t.Errorf("relay %s with a misspelt flag is %d: %s%s", words, code, out, complaint)
 		}
 		if code, out, complaint := run(append(strings.Fields(words), "--help")...); code != cli.ExitDone || complaint != "" ||
-			!strings.HasPrefix(out, "Usage:") && !strings.Contains(out, "\nUsage:\n") {
+			!strings.HasPrefix(out, "Usage:\n  relay "+words+" ") &&
+				!strings.HasPrefix(out, "Usage:\n  relay "+words+"\n") {
 			t.Errorf("help of relay %s is %d: %s%s", words, code, out, complaint)
 		}
 	}
-	if code, out, _ := run("version"); code != cli.ExitDone || out != "1.2.3\n" {
-		t.Errorf("version is %d: %s", code, out)
+	for words, want := range map[string]string{"version": "1.2.3\n", "--version": "1.2.3\n",
+		"version --json": "{\"version\":\"1.2.3\"}\n"} {
+		if code, out, _ := run(strings.Fields(words)...); code != cli.ExitDone || out != want {
+			t.Errorf("%s is %d: %s", words, code, out)
+		}
+	}
+}
+
+// The help of a command that reads settings is short: its own flags and the settings that are usual for it. All of them
+// need --all. Every description is a sentence.
+func TestHelpOfSettingsIsShort(t *testing.T) {
+	for _, name := range []string{"dev", "serve", "migrate", "doctor", "backup", "restore", "upgrade"} {
+		var short, all, errs bytes.Buffer
+		none := func(string) string { return "" }
+		is.Equal(t, Program{}.Run(t.Context(), []string{name, "--help"}, none, &short, &errs), cli.ExitDone)
+		is.Equal(t, Program{}.Run(t.Context(), []string{name, "--help", "--all"}, none, &all, &errs), cli.ExitDone)
+		settings := 0
+		eachSetting(&nodeconfig.Config{}, func(f setting) {
+			settings++
+			is.Has(t, all.String(), "\n  --"+f.flag, name+" --help --all")
+		})
+		is.Has(t, short.String(), fmt.Sprintf("relay %s --help --all lists all %d settings", name, settings))
+		is.Has(t, short.String(), "\n  --data-dir VALUE\n        Directory of", name)
+		if lines := strings.Count(short.String(), "\n"); lines > 60 {
+			t.Errorf("the help of %s has %d lines", name, lines)
+		}
+		for line := range strings.Lines(short.String()) {
+			if text, ok := strings.CutPrefix(line, "        "); ok && !unicode.IsUpper(rune(text[0])) {
+				t.Errorf("%s: %s", name, line)
+			}
+		}
 	}
 }
 
@@ -241,9 +274,13 @@ func TestReadyEnds(t *testing.T) {
 
 // Each subcommand of a feature names one behind which the help lists it, and a key that is refused says why.
 func TestCommandsOfFeatures(t *testing.T) {
+	listed := subcommands()
 	for _, f := range node.Features {
 		for _, c := range f.Commands {
-			is.Equal(t, helpOf(c.After) != "" && helpOf(c.Name) == c.Help, true, c.Name+" after "+c.After)
+			at := func(name string) int {
+				return slices.IndexFunc(listed, func(s cli.Command) bool { return s.Name == name })
+			}
+			is.Equal(t, at(c.After) >= 0 && at(c.After) < at(c.Name), true, c.Name+" after "+c.After)
 		}
 	}
 	s := settings{Config: nodeconfig.Config{BootstrapKey: "short"}}

@@ -1,14 +1,11 @@
 package command
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"log"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,34 +14,21 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/node"
 	"github.com/eventrelay/relay/pkg/apikey"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/private"
 	"github.com/eventrelay/relay/pkg/segment"
-	"github.com/eventrelay/relay/pkg/web"
 )
 
-// Files in the data directory.
-const (
-	apiKeyFile = "api.key" // of dev
-	storeDir   = "clickhouse"
-)
-
-// alone sets what a node decides by itself that has its log in its own process: its name, and one replica.
-func (s *settings) alone() {
-	s.Replication, s.Embedded = 1, true
-	name, format := "relay", logJSON
-	if s.Dev {
-		name, format = "dev", logText
-	}
-	s.NodeName, s.LogFormat = cmp.Or(s.NodeName, name), cmp.Or(s.LogFormat, format)
-}
+// apiKeyFile is the file in the data directory of dev with its API key.
+const apiKeyFile = "api.key"
 
 // runServe runs a node, and inside of it the engines that the settings name no address of. dev is the same with the
 // defaults of development.
-func runServe(ctx context.Context, s settings, log *slog.Logger, c call) error {
+func runServe(ctx context.Context, c cli.Call, s settings, log *slog.Logger) error {
 	unlock, err := s.OpenDataDir()
 	if err != nil {
 		return err
@@ -183,7 +167,7 @@ func devBanner(ctx context.Context, n *node.Node, s *settings, keyGiven bool, lo
 			slog.Any("error", err))
 	}
 	key, line := keyLine(s.BootstrapKey, keyGiven, n.AcceptsBootstrapKey())
-	return banner(n.URL(), key, line, dashboardLine(link, isSignIn))
+	return banner(n.URL(), key, line, dashboardLine(link, isSignIn), n.TryDestination())
 }
 
 // dashboardLine is the part of the banner that says where the dashboard is; empty without a link.
@@ -192,7 +176,8 @@ func dashboardLine(link string, isSignIn bool) string {
 	case link == "":
 		return ""
 	case isSignIn:
-		return fmt.Sprintf("Dashboard, as %s, once within 10 minutes: %s\n", node.FirstUser, link)
+		return fmt.Sprintf("Dashboard, as %s, once within 10 minutes: %s\n"+
+			"Show me, on its first page, starts a sample shop.\n", node.FirstUser, link)
 	}
 	return fmt.Sprintf("Dashboard: %s\n", link)
 }
@@ -211,80 +196,22 @@ func keyLine(key string, given, accepted bool) (shown, line string) {
 }
 
 // banner is what dev prints when it is ready. Its commands work when they are pasted as a whole.
-func banner(url, key, keyLine, dashboard string) string {
+func banner(url, key, keyLine, dashboard, destination string) string {
 	return fmt.Sprintf(`
 EventRelay is ready at %[1]s
 
 %[4]s
 %[3]s
-Try it: create an endpoint that only captures, post an event to it, and read the event.
+Try it: create an endpoint, post an event to it, and see it delivered inside this relay.
 
   AUTH="Authorization: Bearer %[2]s" JSON='Content-Type: application/json'
   EP=$(curl -sS %[1]s/v1/endpoints -H "$AUTH" -H "$JSON" \
-    -d '{"name":"first","destinations":[{"url":"https://example.com/hook","enabled":false}]}')
+    -d '{"name":"first","destinations":[%[5]s]}')
   IN=$(printf '%%s' "$EP" | sed -n 's/.*"ingest_url":"\([^"]*\)".*/\1/p')
-  curl -sS "$IN" -H "$JSON" -d '{"type":"order.paid","amount":4200}'; echo
-  EVT=$(curl -sS "%[1]s/v1/events?limit=1" -H "$AUTH" | sed -n 's/.*"id":"\(evt_[0-9a-z]*\)".*/\1/p')
-  curl -sS "%[1]s/v1/events/$EVT" -H "$AUTH"; echo
+  curl -sS "$IN" -H "$JSON" -d '{"type":"order.paid","amount":4200}'; echo; sleep 1
+  curl -sS "%[1]s/v1/events?limit=1" -H "$AUTH" | sed -n \
+    's#.*"id":"\(evt_[0-9a-z]*\)".*"type":"\([^"]*\)","status":"\([a-z]*\)".*#\3: \2\nlook at it: %[1]s/app/events/\1#p'
 
 Ctrl-C stops it. The data stays.
-`, url, key, dashboard, keyLine)
-}
-
-// Values of RELAY_LOG_FORMAT.
-const (
-	logText = "text"
-	logJSON = "json"
-)
-
-// logHandler writes each record as one line, as key=value pairs or as a JSON object. Times are in UTC, as in the API
-// and in the lines of engines.
-func logHandler(out io.Writer, format string, lowest slog.Level) slog.Handler {
-	options := &slog.HandlerOptions{Level: lowest, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindTime {
-			a.Value = slog.TimeValue(a.Value.Time().UTC())
-		}
-		return a
-	}}
-	if format == logJSON {
-		return slog.NewJSONHandler(out, options)
-	}
-	return slog.NewTextHandler(out, options)
-}
-
-// newLogger returns the logger of a process. Its records have at least time, level, msg and node. Lines of the standard
-// logger, which libraries use, go there too.
-func newLogger(handler slog.Handler, node string) *slog.Logger {
-	logger := slog.New(handler).With("node", node)
-	log.SetFlags(0) // the handler adds the time
-	log.SetOutput(libraryLog{logger})
-	return logger
-}
-
-// maxLibraryLine bounds what is logged of a line of the standard logger, in bytes.
-const maxLibraryLine = 200
-
-// libraryLog is the output of the standard logger, at level debug. net/http writes there what a destination sends
-// without being asked, quoted: up to 4 KB, which may repeat the Authorization header of the request before. So a line
-// ends at its first quotation mark.
-type libraryLog struct{ log *slog.Logger }
-
-func (l libraryLog) Write(line []byte) (int, error) {
-	text := string(line)
-	if i := strings.IndexAny(text, "\"`"); i >= 0 {
-		text = text[:i]
-	}
-	text = strings.ToValidUTF8(text[:min(len(text), maxLibraryLine)], "")
-	l.log.LogAttrs(context.Background(), slog.LevelDebug, "a library logged a line",
-		slog.String("line", strings.TrimSpace(web.SanitizeLine(text))))
-	return len(line), nil
-}
-
-// logFailure writes the error with which a process ends to its log, if every line of that has to be JSON.
-func (s settings) logFailure(log *slog.Logger, err error) (logged bool) {
-	if err == nil || s.LogFormat != logJSON {
-		return false
-	}
-	log.Error("the process ends with an error", "error", err)
-	return true
+`, url, key, dashboard, keyLine, destination)
 }

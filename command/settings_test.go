@@ -32,7 +32,7 @@ import (
 
 func settingsOf(t *testing.T, args []string, env map[string]string) (settings, error) {
 	t.Helper()
-	return loadSettings("dev", args, func(name string) string { return env[name] }, &bytes.Buffer{})
+	return loadSettings(cli.Call{Name: "dev", Args: args, Getenv: func(name string) string { return env[name] }})
 }
 
 // Every secret setting can be read from a file, named by a variable or a flag; a fault names the variable and no
@@ -223,9 +223,7 @@ func TestSettingsWarnings(t *testing.T) {
 func TestAdminSettings(t *testing.T) {
 	f := func(email, password string, faults ...string) {
 		t.Helper()
-		s, err := loadSettings("dev", nil, func(name string) string {
-			return map[string]string{"RELAY_ADMIN_EMAIL": email, "RELAY_ADMIN_PASSWORD": password}[name]
-		}, &bytes.Buffer{})
+		s, err := settingsOf(t, nil, map[string]string{"RELAY_ADMIN_EMAIL": email, "RELAY_ADMIN_PASSWORD": password})
 		must.Do(t, err)
 		err = s.Validate("dev")
 		is.Equal(t, err == nil, len(faults) == 0, "%q %q: %v", email, password, err)
@@ -273,7 +271,7 @@ func TestSettingsAreRead(t *testing.T) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if x, ok := n.(*ast.SelectorExpr); ok {
 					switch types.ExprString(x.X) {
-					case "s", "settings", "n.settings", "h.Settings":
+					case "s", "settings", "n.Settings", "h.Settings":
 						read[x.Sel.Name] = true
 					}
 				}
@@ -312,9 +310,7 @@ func TestHostsSettings(t *testing.T) {
 	f := func(hosts string, ok bool, settings ...string) {
 		t.Helper()
 		for _, env := range settings {
-			s := must.Get(loadSettings("dev", nil, func(name string) string {
-				return map[string]string{env: hosts}[name]
-			}, &bytes.Buffer{}))(t)
+			s := must.Get(settingsOf(t, nil, map[string]string{env: hosts}))(t)
 			if err := s.Validate("dev"); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), env) {
 				t.Errorf("%s=%q: %v", env, hosts, err)
 			}
@@ -432,7 +428,7 @@ func TestBanner(t *testing.T) {
 		{true, false, 0, "was revoked. relay keys create"},
 	} {
 		shown, line := keyLine(key, x.given, x.accepted)
-		text := banner("http://localhost:8080", shown, line, "")
+		text := banner("http://localhost:8080", shown, line, "", "{}")
 		if strings.Count(text, key) != x.shown || !strings.Contains(text, x.says) {
 			t.Errorf("given %v, accepted %v: the banner says %s", x.given, x.accepted, text)
 		}

@@ -13,21 +13,19 @@ import (
 
 // usersCommands returns the commands for dashboard users.
 func usersCommands() cli.Group {
-	return cli.Group{Name: "users", Help: `Usage:
-  relay users add EMAIL [--scope read|read_write]
-  relay users list
-  relay users scope EMAIL read|read_write
-  relay users reset EMAIL
-  relay users remove EMAIL
-
-add and reset print a link. It works once, within 10 minutes, and lets the user choose a password for the dashboard.
-reset also removes the password and ends all sessions of the user.
+	return cli.Group{Name: "users", Verbs: []cli.Verb{
+		{Name: "add", Args: "EMAIL [--scope read|read_write]", Help: "add a user and print a link", Flags: addUser},
+		{Name: "list", Help: "list the users", Flags: listUsers},
+		{Name: "scope", Args: "EMAIL read|read_write", Help: "change what a user may do", Flags: scopeUser},
+		{Name: "reset", Args: "EMAIL", Help: "remove the password of a user and print a new link", Flags: resetUser},
+		{Name: "remove", Args: "EMAIL", Help: "remove a user", Flags: removeUser},
+	}, About: `add and reset print a link. It works once, within 10 minutes, and lets the user choose a password for the
+dashboard. reset also removes the password and ends all sessions of the user.
 
 --scope says what the user may do: read sees everything except secrets and changes nothing, read_write is the default.
 scope changes it on every node, for open sessions too. The first user always has read_write, and the last one with
 read_write neither loses it nor can be removed: add another one first.
-`, Verbs: map[string]cli.Verb{"add": addUser, "list": listUsers, "scope": scopeUser, "reset": resetUser,
-		"remove": removeUser}}
+`}
 }
 
 // exactlyOneEmail reports a misuse of a command that takes one email address.
@@ -39,7 +37,7 @@ func exactlyOneEmail(arguments []string) string {
 }
 
 func addUser(flags *flag.FlagSet) cli.Action {
-	scope := flags.String("scope", "read_write", "read or read_write")
+	scope := flags.String("scope", "read_write", "what the user may do: read or read_write")
 	return cli.Action{Misuse: exactlyOneEmail, Do: func(ctx context.Context, c *cli.Client, arguments []string) error {
 		return printLink(ctx, c, "/users", admin.ScopedUser{Email: arguments[0], Scope: *scope})
 	}}
@@ -79,6 +77,7 @@ func listUsers(*flag.FlagSet) cli.Action {
 	return cli.Action{Misuse: cli.NoArguments, Do: func(ctx context.Context, c *cli.Client, _ []string) error {
 		var users []admin.User
 		return c.Call(ctx, http.MethodGet, "/users", nil, &users, func() {
+			t := cli.NewTable("ID", "EMAIL", "SCOPE", "CREATED", "SIGN-IN", "STATE")
 			for _, u := range users {
 				state := "has a password"
 				switch {
@@ -94,9 +93,9 @@ func listUsers(*flag.FlagSet) cli.Action {
 				if u.LastSignInAt != nil {
 					signedIn = "signed in " + u.LastSignInAt.Format(time.RFC3339)
 				}
-				fmt.Fprintf(c.Out, "%s\t%s\t%s\t%s\t%s\t%s\n", u.ID, u.Email, u.Scope,
-					u.CreatedAt.Format(time.RFC3339), signedIn, state)
+				t.Row(u.ID, u.Email, u.Scope, u.CreatedAt.Format(time.RFC3339), signedIn, state)
 			}
+			t.Print(c.Out, c.Color)
 		})
 	}}
 }

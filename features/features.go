@@ -136,6 +136,9 @@ type Hooks struct {
 	AgentActions ui.AgentActions
 	// CataloguePage draws the public page of the catalogue.
 	CataloguePage func(title string, types []EventType) (*api.Page, error)
+	// Inside are destinations in this process; see egress.Config. TryURL is one that answers each request with 200.
+	Inside map[string]http.RoundTripper
+	TryURL string
 	// ReferencePath is the page about the API.
 	ReferencePath string
 }

@@ -76,6 +76,7 @@ type world struct {
 	skew        atomic.Int64 // of the broker's clock
 	capacityErr error        // what CheckCapacity returns
 	tenantRate  int          // of the tenant "customer"
+	cutOff      atomic.Bool  // from the configuration log
 
 	mu        sync.Mutex // guards endpoints
 	endpoints map[string]*config.Endpoint
@@ -87,6 +88,9 @@ func (w *world) EndpointByToken(token string) *config.Endpoint {
 	defer w.mu.Unlock()
 	return w.endpoints[token]
 }
+
+// Lease implements Endpoints.
+func (w *world) Lease() (time.Duration, bool) { return 0, !w.cutOff.Load() }
 
 // Tenant implements Endpoints: there is one, with its most events a second.
 func (w *world) Mismatch(_ *config.Endpoint, kind string, _ []byte, _ *int) *event.Mismatch {

@@ -58,6 +58,8 @@ type Config struct {
 type Endpoints interface {
 	// EndpointByToken returns nil for a token that no endpoint has.
 	EndpointByToken(token string) *config.Endpoint
+	// Lease reports whether this node knows all endpoints whose creation was answered.
+	Lease() (age time.Duration, ok bool)
 	Tenant(account, name string) *config.Tenant // nil: there is none
 	// Mismatch says where the body of an event does not match the schema of its type.
 	Mismatch(ep *config.Endpoint, kind string, body []byte, spent *int) *event.Mismatch
@@ -180,6 +182,9 @@ func (g *Ingest) answer(w http.ResponseWriter, r *http.Request, ep *config.Endpo
 		return &web.Error{Status: http.StatusRequestHeaderFieldsTooLarge, Type: web.InvalidRequest, Message: err.Error()}
 	}
 	if ep == nil || !ep.Enabled {
+		if _, ok := g.deps.Endpoints.Lease(); !ok { // a 404 would end retries of some providers
+			return web.ServiceUnavailable(nil, "this node cannot read the configuration at the moment; send it again")
+		}
 		return web.Missing("no endpoint has this URL")
 	}
 	req := verify.Request{Method: r.Method, URL: g.cfg.BaseURL + requestTarget(r), Header: r.Header, Now: g.deps.Now()}

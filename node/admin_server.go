@@ -37,16 +37,16 @@ const symbolPath = "/debug/pprof/symbol"
 // newAdminServer creates the server of metrics and pprof on RELAY_ADMIN_LISTEN. If that is not set, serve has no such
 // server, and dev uses 127.0.0.1:9090 unless that port is taken.
 func newAdminServer(n *Node) (runFunc, error) {
-	address := n.settings.AdminListen
+	address := n.Settings.AdminListen
 	if address == "" {
-		if !n.settings.Dev {
+		if !n.Settings.Dev {
 			return nil, nil
 		}
 		address = "127.0.0.1:9090"
 	}
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		if n.settings.AdminListen != "" {
+		if n.Settings.AdminListen != "" {
 			return nil, fmt.Errorf("listen on RELAY_ADMIN_LISTEN: %w", err)
 		}
 		n.Log.Warn("metrics are off: cannot listen on the default address", "addr", address, "error", err)
@@ -55,14 +55,14 @@ func newAdminServer(n *Node) (runFunc, error) {
 	if at := listener.Addr(); beyondLoopback(at) {
 		n.Log.LogAttrs(n.stack.Context(), slog.LevelWarn, "metrics can be read by other machines, without a password: "+
 			"let only your monitoring reach RELAY_ADMIN_LISTEN", slog.String("addr", at.String()),
-			slog.Bool("pprof", n.settings.Pprof))
+			slog.Bool("pprof", n.Settings.Pprof))
 	}
-	hosts := append(slices.Clone(n.settings.AdminHosts), n.settings.NodeName)
+	hosts := append(slices.Clone(n.Settings.AdminHosts), n.Settings.NodeName)
 	srv := &server{
-		listener: listener, handler: adminHandler(n.registry, hosts, n.settings.Pprof), log: n.Log,
+		listener: listener, handler: adminHandler(n.registry, hosts, n.Settings.Pprof), log: n.Log,
 		readTime: adminReadTime, writeTime: adminWriteTime, drain: operatorDrain,
 	}
-	n.Log.Info("serving metrics", "addr", listener.Addr().String(), "pprof", n.settings.Pprof)
+	n.Log.Info("serving metrics", "addr", listener.Addr().String(), "pprof", n.Settings.Pprof)
 	return srv.Run, nil
 }
 
@@ -120,7 +120,7 @@ func exceedsMaxProfile(seconds string) bool {
 // newSocket creates the server of the operator's commands on a unix socket in the data directory.
 func newSocket(n *Node) (runFunc, error) {
 	// This replaces an old socket; the lock of the data directory ensures that no other process uses it.
-	listener, err := private.Listen(filepath.Join(n.settings.DataDir, admin.SocketFile))
+	listener, err := private.Listen(filepath.Join(n.Settings.DataDir, admin.SocketFile))
 	if err != nil {
 		return nil, fmt.Errorf("open command socket: %w", err)
 	}

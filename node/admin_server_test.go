@@ -85,7 +85,7 @@ func TestAdminBeyondLoopback(t *testing.T) {
 // A node checks what its roles need: only the role api needs the store.
 func TestReadinessByRole(t *testing.T) {
 	for role, want := range map[string]bool{"ingest": false, "dispatch": false, "write": false, "api": true} {
-		n := &Node{settings: nodeconfig.Config{Roles: []string{role}}, Host: features.Host{Reader: new(read.Reader)}}
+		n := &Node{Host: features.Host{Settings: &nodeconfig.Config{Roles: []string{role}}, Reader: new(read.Reader)}}
 		store := slices.ContainsFunc(n.checks(), func(c api.Check) bool { return c.Name == "store" })
 		is.Equal(t, store, want, "a node with the role %s checks the store", role)
 	}
@@ -103,12 +103,12 @@ func TestAdminServerStartsBeforeRequests(t *testing.T) {
 
 // A damaged store fails a check that takes no node out of the load balancer.
 func TestDamageFailsItsCheck(t *testing.T) {
-	n := &Node{settings: nodeconfig.Config{Roles: []string{nodeconfig.RoleAPI}},
-		Host: features.Host{Reader: new(read.Reader)}}
+	n := &Node{Host: features.Host{Settings: &nodeconfig.Config{Roles: []string{nodeconfig.RoleAPI}},
+		Reader: new(read.Reader)}}
 	checks := n.checks()
 	i := slices.IndexFunc(checks, func(c api.Check) bool { return c.Name == "stored data" })
 	must.Equal(t, i >= 0 && checks[i].Optional, true, "stored data")
 	is.OK(t, checks[i].Func(t.Context()))
-	n.damage.found.Store(&[]string{"part all_1_1_0 of events is broken"})
+	n.damage.Store(&[]string{"part all_1_1_0 of events is broken"})
 	is.Has(t, fmt.Sprint(checks[i].Func(t.Context())), "all_1_1_0", "the check")
 }

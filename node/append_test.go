@@ -113,7 +113,7 @@ func TestClockThatWasAhead(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	ids := newIDs(func() time.Time { return now }, slog.New(slog.NewTextHandler(&log, nil)), reg)
 	var check api.Check
-	for _, c := range (&Node{ids: ids}).checks() {
+	for _, c := range (&Node{Host: features.Host{Settings: &nodeconfig.Config{}}, ids: ids}).checks() {
 		if c.Name == "ids" {
 			check = c
 		}
@@ -172,8 +172,8 @@ func TestAwaitLog(t *testing.T) {
 	must.Get(stream.Migrate(t.Context(), c, 3, 1))(t)
 	c.DialFunc = dialer
 	var log strings.Builder
-	n := &Node{settings: nodeconfig.Config{Replication: 1},
-		Host: features.Host{Stream: c, Log: slog.New(slog.NewTextHandler(&log, nil))}}
+	n := &Node{Host: features.Host{Settings: &nodeconfig.Config{Replication: 1}, Stream: c,
+		Log: slog.New(slog.NewTextHandler(&log, nil))}}
 	cut.Store(5)
 	ctx, stop := context.WithTimeout(t.Context(), kit.BusyFactor*20*time.Second)
 	defer stop()

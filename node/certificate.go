@@ -27,6 +27,12 @@ import (
 	"github.com/eventrelay/relay/pkg/wait"
 )
 
+// certificates are what HTTPS serves: files, or what a CA issues.
+type certificates interface {
+	config() *tls.Config
+	Run(ctx context.Context) error
+}
+
 // reloadInterval is how often the certificate files are read. They are read as a whole each time: a modification time
 // can stay the same when a file is replaced, or be wrong on a mounted volume.
 const reloadInterval = 5 * time.Second

@@ -1,14 +1,17 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/eventrelay/relay/api"
@@ -21,28 +24,49 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/oidc"
 	"github.com/eventrelay/relay/pkg/stream"
-	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/store/read"
 )
 
+// newListener listens before anything else starts: a wrong address is an error at once, and other components need the
+// node's URL.
+func newListener(n *Node) (runFunc, error) {
+	var err error
+	if n.listener, err = net.Listen("tcp", n.Settings.Listen); err != nil {
+		if errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w; stop what uses the port, or choose another with --listen", err)
+		}
+		return nil, fmt.Errorf("listen on RELAY_LISTEN: %w", err)
+	}
+	n.PublicURL = n.Settings.URL(n.listener.Addr().String())
+	n.DashboardURL = dashboard.URL(n.PublicURL, n.Settings.DashboardHost)
+	n.PortalURL = dashboard.URL(n.PublicURL, cmp.Or(n.Settings.PortalHost, n.Settings.DashboardHost)) +
+		dashboard.PortalPath
+	own := append(slices.Clone(n.Settings.AllowedHosts), n.Settings.DashboardHost, n.Settings.PortalHost)
+	n.Policy.OwnURLs = egress.NewOwnURLs(n.PublicURL, slices.DeleteFunc(own, func(host string) bool { return host == "" }))
+	return func(ctx context.Context) error {
+		<-ctx.Done()
+		_ = n.listener.Close() // the server above has closed it, unless it was never started
+		return nil
+	}, nil
+}
+
 // newIngest creates ingest, whose handler newServer serves.
 func newIngest(n *Node) (runFunc, error) {
-	var err error
-	if n.proxies, err = nodeconfig.Prefixes(n.settings.TrustedProxies); err != nil {
+	proxies, err := nodeconfig.Prefixes(n.Settings.TrustedProxies)
+	if err != nil {
 		return nil, err
 	}
 	transport, err := egress.NewTransport(n.outbound())
 	if err != nil {
 		return nil, err
 	}
-	n.Front = &web.Front{Log: n.Log, Proxies: n.proxies, BaseURL: n.PublicURL}
+	n.Front = &web.Front{Log: n.Log, Proxies: proxies, BaseURL: n.PublicURL}
 	n.Ingest = ingest.New(ingest.Config{
-		BaseURL: n.PublicURL, MaxBody: int64(n.settings.MaxBody), ClaimTakeOver: n.settings.Waits.PendingClaim,
+		BaseURL: n.PublicURL, MaxBody: int64(n.Settings.MaxBody), ClaimTakeOver: n.Settings.Waits.PendingClaim,
 	}, ingest.Deps{
 		Metrics: n.registry, Endpoints: n.Control, Keyring: n.Keyring, Producer: n.Producer, IDs: n.ids, Now: n.Now,
 		ClockSkew: n.Control.ClockSkew, Claims: n.Claims, Limits: n.Limiter, HasEvent: n.Reader.HasEvent,
@@ -55,21 +79,21 @@ func newIngest(n *Node) (runFunc, error) {
 
 // newAPI creates the API. On nodes with the role api it also follows replay runs.
 func newAPI(n *Node) (runFunc, error) {
-	resolver, err := egress.NewResolver(n.settings.DNSServer)
+	resolver, err := egress.NewResolver(n.Settings.DNSServer)
 	if err != nil {
 		return nil, err
 	}
 	cfg := api.Config{
-		BaseURL: n.PublicURL, DashboardURL: n.DashboardURL, MaxBody: int64(n.settings.MaxBody),
-		RetentionDays: n.settings.RetentionDays, Version: n.settings.Version,
-		TrustedProxies: n.proxies, AllowedHosts: n.settings.AllowedHosts,
+		BaseURL: n.PublicURL, DashboardURL: n.DashboardURL, MaxBody: int64(n.Settings.MaxBody),
+		RetentionDays: n.Settings.RetentionDays, Version: n.Settings.Version,
+		TrustedProxies: n.Front.Proxies, AllowedHosts: n.Settings.AllowedHosts,
 		AlertDomains: n.notifier.Domains(),
-		Portal:       api.Portal{URL: n.PortalURL, Origins: n.settings.PortalOrigins},
-		RateRead:     n.settings.Rate(n.settings.APIRateRead, 500),
-		RateWrite:    n.settings.Rate(n.settings.APIRateWrite, 200),
-		RateSend:     n.settings.Rate(n.settings.APIRateSend, 5000),
-		ClaimLife:    n.settings.Waits.ClaimLife, RunProgressTimeout: n.settings.Waits.RunProgress,
-		SendTakeOver: n.settings.Waits.PendingClaim,
+		Portal:       api.Portal{URL: n.PortalURL, Origins: n.Settings.PortalOrigins},
+		RateRead:     n.Settings.Rate(n.Settings.APIRateRead, 500),
+		RateWrite:    n.Settings.Rate(n.Settings.APIRateWrite, 200),
+		RateSend:     n.Settings.Rate(n.Settings.APIRateSend, 5000),
+		ClaimLife:    n.Settings.Waits.ClaimLife, RunProgressTimeout: n.Settings.Waits.RunProgress,
+		SendTakeOver: n.Settings.Waits.PendingClaim,
 	}
 	n.api, err = api.New(cfg, api.Deps{
 		Services: frame.Services{Log: n.Log, Config: n.Control, Keyring: n.Keyring, Events: n.Reader, Erasures: n.Control,
@@ -84,7 +108,7 @@ func newAPI(n *Node) (runFunc, error) {
 			ValidateVerification: ingest.CheckVerification},
 		Areas: n.areas(), KeyUses: n.KeyUses, Refusals: n.Tripwires, Now: n.Now, Metrics: n.registry, Ready: n.readiness,
 	})
-	if err != nil || !n.settings.HasRole(nodeconfig.RoleAPI) {
+	if err != nil || !n.Settings.HasRole(nodeconfig.RoleAPI) {
 		return nil, err
 	}
 	n.API = n.api
@@ -104,15 +128,15 @@ func (n *Node) areas() (all []func(*frame.Core) frame.Area) {
 // newDashboard creates the pages under /app.
 func newDashboard(n *Node) (runFunc, error) {
 	cfg := dashboard.Config{
-		BaseURL: n.PublicURL, BaseURLIsDefault: n.settings.BaseURL == "", Host: n.settings.DashboardHost,
-		PortalHost: n.settings.PortalHost, PortalOrigins: n.settings.PortalOrigins,
-		AllowedHosts: n.settings.AllowedHosts, Dev: n.settings.Dev, TrustedProxies: n.proxies,
-		Version: n.settings.Version, Reference: n.ReferencePath,
+		BaseURL: n.PublicURL, BaseURLIsDefault: n.Settings.BaseURL == "", Host: n.Settings.DashboardHost,
+		PortalHost: n.Settings.PortalHost, PortalOrigins: n.Settings.PortalOrigins,
+		AllowedHosts: n.Settings.AllowedHosts, Dev: n.Settings.Dev, TrustedProxies: n.Front.Proxies,
+		Version: n.Settings.Version, Reference: n.ReferencePath,
 	}
 	if a, err := netip.ParseAddrPort(n.listener.Addr().String()); err == nil {
 		cfg.Listen = a.Addr()
 	}
-	issuer, err := oidc.New(n.settings.OIDC(n.DashboardURL+dashboard.IssuerCallback), n.Control.Now)
+	issuer, err := oidc.New(n.Settings.OIDC(n.DashboardURL+dashboard.IssuerCallback), n.Control.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +163,20 @@ var site = sync.OnceValues(func() (*dashboard.Site, error) {
 	return dashboard.NewSite(pages...)
 })
 
+// URL is the public address of the node.
+func (n *Node) URL() string { return n.PublicURL }
+
+// TryDestination is a destination for a first event: one in this process that accepts it, or else one that is disabled.
+func (n *Node) TryDestination() string {
+	if n.TryURL == "" {
+		return `{"url":"https://example.com/hook","enabled":false}`
+	}
+	return fmt.Sprintf(`{"url":%q}`, n.TryURL)
+}
+
 // AcceptsBootstrapKey reports whether requests with RELAY_BOOTSTRAP_KEY are answered. Once revoked, it stays revoked.
 func (n *Node) AcceptsBootstrapKey() bool {
-	_, err := n.Control.Authenticate(n.settings.BootstrapKey)
+	_, err := n.Control.Authenticate(n.Settings.BootstrapKey)
 	return !errors.Is(err, config.ErrInvalidKey)
 }
 
@@ -154,7 +189,7 @@ const FirstUser = "dev@localhost"
 // DashboardLink returns the address at which a person opens the dashboard. While nobody has a password it is a one-time
 // link that signs FirstUser in; see config.FirstLink. It is empty on a node without the role api.
 func (n *Node) DashboardLink(ctx context.Context) (link string, isSignIn bool, err error) {
-	if !n.settings.HasRole(nodeconfig.RoleAPI) {
+	if !n.Settings.HasRole(nodeconfig.RoleAPI) {
 		return "", false, nil
 	}
 	token, err := n.Control.FirstLink(ctx, FirstUser)
@@ -182,9 +217,9 @@ func newServer(n *Node) (runFunc, error) {
 		// Requests for ingest skip the router of the API: they have to be fast.
 		isIngest, v1 := strings.HasPrefix(r.URL.Path, ingest.PathPrefix), strings.HasPrefix(r.URL.Path, "/v1/")
 		switch {
-		case isIngest && n.settings.HasRole(nodeconfig.RoleIngest):
+		case isIngest && n.Settings.HasRole(nodeconfig.RoleIngest):
 			ingestHandler.ServeHTTP(w, r)
-		case isIngest || v1 && !n.settings.HasRole(nodeconfig.RoleAPI):
+		case isIngest || v1 && !n.Settings.HasRole(nodeconfig.RoleAPI):
 			notServed.ServeHTTP(w, r)
 		case dashboard.Serves(r.URL.Path):
 			pages.ServeHTTP(w, r)
@@ -201,7 +236,7 @@ func newServer(n *Node) (runFunc, error) {
 		}
 	})
 	srv := &server{
-		listener: n.listener, handler: handler, log: n.Log, proxies: n.proxies, certificates: n.certificates,
+		listener: n.listener, handler: handler, log: n.Log, proxies: n.Front.Proxies, certificates: n.certificates,
 		beforeShutdown: n.awaitLeaving, onShutdown: n.api.Drain, drain: requestDrain,
 	}
 	if srv.certificates != nil {
@@ -239,7 +274,7 @@ func newFeed(n *Node) (runFunc, error) {
 		return nil, err
 	}
 	n.feed, err = feed.New(feed.Deps{
-		Log: n.Log, Topic: topic, Store: n.Reader, Now: n.Now, Retention: n.settings.Retention(),
+		Log: n.Log, Topic: topic, Store: n.Reader, Now: n.Now, Retention: n.Settings.Retention(),
 		Erased: n.Control.Erased,
 	})
 	if err != nil {
@@ -250,82 +285,4 @@ func newFeed(n *Node) (runFunc, error) {
 		defer topic.Close()
 		return n.feed.Run(ctx)
 	}, nil
-}
-
-// newReadiness creates the checks of what this node needs to serve, which run once a second. Start waits for the first.
-func newReadiness(n *Node) (runFunc, error) {
-	n.readiness = api.NewReadiness(n.Log, n.checks())
-	n.registry.MustRegister(n.readiness)
-	return n.readiness.Run, nil
-}
-
-// Rounds returns how many rounds of the checks have ended: one a second in a node that is alive.
-func (n *Node) Rounds() uint64 { return n.readiness.Rounds() }
-
-// awaitLeaving makes the node not ready and returns when load balancers have had the time to notice. After the failure
-// of a component it returns at once: others serve better. No context ends the wait: it begins when the context
-// of the server has ended.
-func (n *Node) awaitLeaving() {
-	delay := n.settings.StopDelay()
-	if delay == 0 || n.stack.Failed() {
-		return
-	}
-	n.readiness.Stop()
-	n.Log.Info("stopping: /readyz answers 503, requests are taken for a while", "delay", delay)
-	<-time.After(delay)
-}
-
-// storeCheckEvery is how often ClickHouse is asked while it answers: two statements each time, most of what the store
-// of an idle node does. Reads report at once that it does not answer.
-const storeCheckEvery = 5 * time.Second
-
-const (
-	// firstDamageSearch is when the store is first searched for damage, damageSearchEvery how often from then on.
-	firstDamageSearch, damageSearchEvery = 30 * time.Second, 10 * time.Minute
-)
-
-// storeDamage is what the last search for damage of the store has found.
-type storeDamage struct{ found atomic.Pointer[[]string] }
-
-// err returns an error if the store is damaged.
-func (d *storeDamage) err(context.Context) error {
-	if found := d.found.Load(); found != nil && len(*found) > 0 {
-		return errors.New(strings.Join(*found, "; "))
-	}
-	return nil
-}
-
-// newDamage searches the store for damage from time to time.
-func newDamage(n *Node) (runFunc, error) {
-	return func(ctx context.Context) error {
-		for pause := firstDamageSearch; wait.For(ctx, pause) == nil; pause = damageSearchEvery {
-			if found, err := n.Reader.Damage(ctx); err == nil { // else the check of the store fails
-				n.damage.found.Store(&found)
-			}
-		}
-		return nil
-	}, nil
-}
-
-// checks returns one check for each thing that a node with these roles uses. The store is optional: without it a node
-// still takes events and changes of the configuration, and no other node could do more. If it were required, a pause of
-// ClickHouse would take all nodes with the role api out of the load balancer at once.
-func (n *Node) checks() []api.Check {
-	checks := []api.Check{{Name: "configuration", Func: func(context.Context) error {
-		if age, ok := n.Control.Lease(); !ok {
-			return fmt.Errorf("%w: last confirmed %v ago", config.ErrLease, age.Round(time.Millisecond))
-		}
-		return nil
-	}}}
-	checks = append(checks, api.Check{Name: "clock", Func: func(context.Context) error {
-		if skew := n.Control.ClockSkew(); skew.Abs() > id.MaxAhead {
-			return fmt.Errorf("the broker's clock is %v ahead of this node's", skew.Round(time.Millisecond))
-		}
-		return nil
-	}}, idCheck(n.ids))
-	if n.settings.HasRole(nodeconfig.RoleAPI) {
-		checks = append(checks, api.Check{Name: "store", Func: n.Reader.Ping, Optional: true, Every: storeCheckEvery},
-			api.Check{Name: "stored data", Func: n.damage.err, Optional: true})
-	}
-	return checks
 }

@@ -300,7 +300,7 @@ func TestRedirects(t *testing.T) {
 			r.Header.Set("Authorization", authorization)
 		}
 		w := httptest.NewRecorder()
-		redirects("https://relay.example", nil).ServeHTTP(w, r)
+		redirects("https://relay.example").ServeHTTP(w, r)
 		if w.Code != code || w.Header().Get("Location") != location {
 			t.Errorf("%s: %d %s", target, w.Code, w.Header().Get("Location"))
 		}
@@ -317,7 +317,7 @@ func TestAddressInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	must.Do(t, err)
 	defer func() { _ = taken.Close() }()
-	n := &Node{settings: nodeconfig.Config{Listen: taken.Addr().String()}}
+	n := &Node{Host: features.Host{Settings: &nodeconfig.Config{Listen: taken.Addr().String()}}}
 	if _, err = newListener(n); err == nil {
 		_ = n.listener.Close()
 		t.Fatal("listens at an address that is in use")
@@ -436,7 +436,7 @@ func TestRefusedRequestHasAnID(t *testing.T) {
 // Without ClickHouse a node with the role api still takes events and changes of the configuration: it stays ready,
 // also with a damaged one. No other check is optional.
 func TestStoreIsNotRequired(t *testing.T) {
-	n := &Node{settings: nodeconfig.Config{Roles: []string{"api"}}, Host: features.Host{Reader: &read.Reader{}}}
+	n := &Node{Host: features.Host{Settings: &nodeconfig.Config{Roles: []string{"api"}}, Reader: &read.Reader{}}}
 	found := false
 	for _, c := range n.checks() {
 		found = found || c.Name == "store"
@@ -445,7 +445,8 @@ func TestStoreIsNotRequired(t *testing.T) {
 	if !found {
 		t.Error("the store is not checked")
 	}
-	for _, c := range (&Node{settings: nodeconfig.Config{Roles: []string{"ingest", "dispatch", "write"}}}).checks() {
+	n = &Node{Host: features.Host{Settings: &nodeconfig.Config{Roles: []string{"ingest", "dispatch", "write"}}}}
+	for _, c := range n.checks() {
 		if c.Name == "store" {
 			t.Error("a node without the role api does not read the store")
 		}

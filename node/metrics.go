@@ -13,13 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/spans"
 )
 
-// Metrics is where the components of a node register their metrics, and what the admin server reads: a
-// *prometheus.Registry.
-type Metrics interface {
-	prometheus.Registerer
-	prometheus.Gatherer
-}
-
 // nodeMetrics returns what tells nodes apart, and when their certificates expire.
 func nodeMetrics(s nodeconfig.Config) []prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -55,7 +48,7 @@ func processMetrics(dir string) []prometheus.Collector {
 // newTraces creates the recorder of traces. Without RELAY_TRACES_URL it is nil, which its users accept.
 func newTraces(n *Node) (runFunc, error) {
 	var err error
-	n.spans, err = spans.New(n.settings.Traces(), spans.Deps{Log: n.Log, Metrics: n.registry, Now: n.Now})
+	n.spans, err = spans.New(n.Settings.Traces(), spans.Deps{Log: n.Log, Metrics: n.registry, Now: n.Now})
 	if err != nil || n.spans == nil {
 		return nil, err
 	}
@@ -64,7 +57,7 @@ func newTraces(n *Node) (runFunc, error) {
 
 // newMetricsExport creates what exports the metrics, if RELAY_METRICS_URL is set.
 func newMetricsExport(n *Node) (runFunc, error) {
-	m, err := otlp.NewMetrics(n.settings.OTLP(), n.registry, n.Log)
+	m, err := otlp.NewMetrics(n.Settings.OTLP(), n.registry, n.Log)
 	if err != nil || m == nil {
 		return nil, err
 	}

@@ -13,8 +13,8 @@ import (
 // outbound returns the settings of all requests to URLs of customers: which addresses they may reach, which root
 // certificates they trust, which DNS server they ask, and through which proxy they go.
 func (n *Node) outbound() egress.Config {
-	return egress.Config{Policy: n.Policy, CAFile: n.settings.EgressCAFile, DNSServer: n.settings.DNSServer,
-		Proxy: n.settings.EgressProxy}
+	return egress.Config{Policy: n.Policy, CAFile: n.Settings.EgressCAFile, DNSServer: n.Settings.DNSServer,
+		Proxy: n.Settings.EgressProxy, Inside: n.Inside}
 }
 
 // deliveryTransport creates the transport to destinations, and bounds the dispatcher's concurrent requests by the files
@@ -65,7 +65,7 @@ func outboundLimits(files, most int) (sending, idle int) {
 // newOwn creates the list of the addresses of this machine and of the engines, which no delivery may reach.
 func newOwn(n *Node) (runFunc, error) {
 	own, err := egress.NewOwnAddrs(n.stack.Context(), n.Log, func(ctx context.Context) []string {
-		if n.settings.Embedded {
+		if n.Settings.Embedded {
 			return nil
 		}
 		brokers, err := n.Producer.BrokerHosts(ctx)
@@ -73,7 +73,7 @@ func newOwn(n *Node) (runFunc, error) {
 			n.Log.LogAttrs(ctx, slog.LevelWarn, "cannot list the Kafka brokers: deliveries to some of them are not refused",
 				slog.Any("error", err))
 		}
-		hosts := append(n.settings.EngineHosts(), brokers...)
+		hosts := append(n.Settings.EngineHosts(), brokers...)
 		slices.Sort(hosts)
 		return slices.Compact(hosts)
 	})

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
@@ -56,7 +57,8 @@ func TestBaseURLIsCallable(t *testing.T) {
 
 // Requests to customers' addresses do not reach this machine and the engines, which the node learns while it starts.
 func TestOutboundRefusesOwnAddresses(t *testing.T) {
-	n := &Node{stack: NewStack(t.Context(), slog.New(slog.DiscardHandler)), settings: nodeconfig.Config{Embedded: true}}
+	n := &Node{stack: NewStack(t.Context(), slog.New(slog.DiscardHandler)),
+		Host: features.Host{Settings: &nodeconfig.Config{Embedded: true}}}
 	n.Log = slog.New(slog.DiscardHandler)
 	if _, err := newOwn(n); err != nil || n.outbound().Policy.OwnAddrs == nil {
 		t.Errorf("%v, %+v", err, n.outbound())

@@ -18,8 +18,8 @@ const embeddedLogMax = 1 << 30
 // this node owns the first partition.
 func newTrimmer(n *Node) (runFunc, error) {
 	cfg := stream.DefaultTrimConfig()
-	cfg.KeepAge = time.Duration(n.settings.LogKeepMinutes) * time.Minute
-	if n.settings.Embedded {
+	cfg.KeepAge = time.Duration(n.Settings.LogKeepMinutes) * time.Minute
+	if n.Settings.Embedded {
 		cfg.MaxBytes = embeddedLogMax
 	}
 	var err error
@@ -35,7 +35,7 @@ func newTrimmer(n *Node) (runFunc, error) {
 func newGuard(n *Node) (runFunc, error) {
 	var err error
 	n.guard, err = stream.NewRetentionGuard(stream.RetentionGuardDeps{
-		Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Control.Now, Retention: n.settings.Retention(),
+		Log: n.Log, Stream: n.Stream, Metrics: n.registry, Now: n.Control.Now, Retention: n.Settings.Retention(),
 	})
 	if err != nil {
 		return nil, err

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/eventrelay/relay/ingest/source"
-	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/egress"
 	"github.com/eventrelay/relay/usage/alert"
@@ -17,16 +15,6 @@ import (
 // statusLife is how long the status of a source is shown after the last one. One that cannot be read says so at least
 // every 75 seconds.
 const statusLife = 2 * time.Minute
-
-// ownEndpoints implements assigned.Endpoints.
-type ownEndpoints struct {
-	*config.Control
-	owned func() []int32
-}
-
-func (o ownEndpoints) OwnsPartition(partition int32) bool {
-	return slices.Contains(o.owned(), partition)
-}
 
 // newSources creates the reader of the sources of endpoints in the partitions that this node dispatches.
 func newSources(n *Node) (runFunc, error) {
@@ -61,9 +49,4 @@ func (n *Node) sources(ctx context.Context) (known []alert.Source, fetching map[
 		}
 	}
 	return known, fetching
-}
-
-// SourceStatus implements frame.LimiterStore.
-func (s limiterStore) SourceStatus(ctx context.Context, endpoint string) string {
-	return s.held.SourceStatus(ctx, endpoint)
 }

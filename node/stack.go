@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Stack runs components that depend on those before them. They start one after the other and stop in reverse, each only
@@ -20,6 +21,18 @@ type Stack struct {
 	wg         sync.WaitGroup
 	components []*component
 }
+
+// The steps of a stop come one after the other, and each waits at most this long. With 3 s for alerts
+// (alert.stopTimeout), 2 s for traces and 1 s for logs they add up to 30 s, the least that the chart gives a node after
+// the delay (RELAY_SHUTDOWN_DELAY_SECONDS); docker-compose.yml gives 40 s with a delay of 5 s. A stop takes longer
+// while Kafka or ClickHouse does not answer; a SIGKILL then repeats deliveries and loses no event.
+const (
+	// operatorDrain bounds the command socket and the server of metrics, each: their requests can be repeated.
+	operatorDrain = 500 * time.Millisecond
+	requestDrain  = 5 * time.Second  // requests of clients
+	deliveryDrain = 16 * time.Second // deliveries; one that has the default timeout_seconds ends within 15 s
+	flushTimeout  = 2 * time.Second  // last records to the log
+)
 
 type component struct {
 	name   string

@@ -9,6 +9,7 @@ import { seed } from './browser/pages.mjs'
 import { directory, elementsFile, openPictures, namedElements, showPicture } from './browser/pictures.mjs'
 import { startReceiver } from './browser/receiver.mjs'
 import { startRelay } from './browser/relay.mjs'
+import { takeSample } from './browser/sample.mjs'
 
 const trafficMinutes = 12
 
@@ -59,6 +60,7 @@ async function takeAllPages(browser) {
 
 const browser = await openBrowser()
 try {
+  await takeSample(browser)
   await takePictures(browser)
   if (process.argv[2] !== 'documents') await takeAllPages(browser)
 } finally {

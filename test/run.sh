@@ -253,6 +253,13 @@ modules() {
 	done
 }
 
+# simulated runs worlds of fixed seeds.
+simulated() {
+	export RELAY_SIM_PROCESSES=1
+	test/sim/run.sh 1 6 -minutes 15
+	RELAY_SIM_BUILT=1 test/sim/run.sh 1 4 -minutes 15 -machine
+}
+
 lint() {
 	local unformatted
 	unformatted=$(find . -name '*.go' -not -path './bin/*' -not -path '*/node_modules/*' -print0 | xargs -0 gofmt -l)
@@ -285,7 +292,7 @@ if [ -n "$detector" ]; then
 	steps+=("tests that repeat, without it: repeated" "tests of packages without goroutines: pure"
 		"whole processes under the race detector: whole_race")
 fi
-steps+=("formatting, vet, linters: lint")
+steps+=("simulated clusters: simulated" "formatting, vet, linters: lint")
 [ -z "$containers" ] || steps+=("tests on engines as containers: in_containers")
 steps+=("the Helm chart and other modules: modules")
 [ ! -x bin/contract/schemathesis/bin/schemathesis ] || steps+=("schemathesis: test/contract/schemathesis.sh")

@@ -29,11 +29,15 @@ type Command struct {
 
 // Call is one call of a subcommand.
 type Call struct {
-	Version        string // of the program
-	Name           string
+	Version        string           // of the program
+	Waits          nodeconfig.Waits // of the nodes that the program runs
+	Name, Help     string
 	Args           []string
 	Getenv         func(string) string
 	Stdout, Stderr io.Writer
+	Color          bool // of states on Stdout
+	// Describe gets the words and flags that may follow Args, instead of running the command; nil: run it.
+	Describe func(words []Word, flags *flag.FlagSet)
 	// WithSettings reads the settings of a node, and these flags, runs do with them and returns the exit code. Package
 	// command sets it.
 	WithSettings func(do func(Settings, *slog.Logger) error, more ...Toggle) int
@@ -66,19 +70,6 @@ const (
 	ExitMisused   = 2
 	ExitNoProcess = 3 // no running node answers on the socket
 )
-
-// ParseInterleaved parses flags before, between and after the arguments, and returns the arguments.
-func ParseInterleaved(flags *flag.FlagSet, args []string, help func()) (arguments []string, err error) {
-	for {
-		if err := ParseFlags(flags, args, help); err != nil {
-			return nil, err
-		}
-		if args = flags.Args(); len(args) == 0 {
-			return arguments, nil
-		}
-		arguments, args = append(arguments, args[0]), args[1:]
-	}
-}
 
 // NoArguments reports a misuse of a command that takes flags only.
 func NoArguments(arguments []string) string {
@@ -131,21 +122,6 @@ func PrintError(stderr io.Writer, err error) {
 		}
 		fmt.Fprintln(stderr, Printable(strings.ReplaceAll(text, "\t", "  ")))
 	}
-}
-
-// ParseFlags parses a command's flags. For --help it prints the help and returns flag.ErrHelp; any other error is a
-// UsageError.
-func ParseFlags(fs *flag.FlagSet, args []string, help func()) error {
-	fs.SetOutput(io.Discard) // the error says what to do, without all flags around it
-	fs.Usage = func() {}
-	switch err := fs.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		help()
-		return err
-	case err != nil:
-		return UsageError{Err: misspeltFlag(fs, err)}
-	}
-	return nil
 }
 
 // misspeltFlag returns the error of parsing flags, with the flag that may have been meant.

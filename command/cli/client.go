@@ -22,13 +22,15 @@ import (
 type Client struct {
 	AsJSON   bool
 	Out, Err io.Writer
+	Color    bool // of states
 	path     string
 }
 
 // Client returns a client of the process with this data directory, which prints to the output of the call. It connects
 // with the first request.
 func (c Call) Client(dataDir string, asJSON bool) *Client {
-	return &Client{AsJSON: asJSON, Out: c.Stdout, Err: c.Stderr, path: filepath.Join(dataDir, admin.SocketFile)}
+	return &Client{AsJSON: asJSON, Out: c.Stdout, Err: c.Stderr, Color: c.Color,
+		path: filepath.Join(dataDir, admin.SocketFile)}
 }
 
 // Bounds of a call: a healthy process answers within callTimeout, and a list of all keys fits into maxAnswer bytes.

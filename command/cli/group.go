@@ -5,8 +5,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"maps"
-	"slices"
+	"io"
+	"strings"
 )
 
 // defaultDataDir is the data directory without --data-dir and RELAY_DATA_DIR.
@@ -15,12 +15,16 @@ const defaultDataDir = "./.relay"
 // Group is the commands that share their first argument, such as relay keys.
 type Group struct {
 	Name  string
-	Help  string
-	Verbs map[string]Verb
+	Verbs []Verb
+	About string // follows how they are called
 }
 
-// Verb defines the flags of one command in the flag set and returns its action.
-type Verb func(*flag.FlagSet) Action
+// Verb is one command of a group.
+type Verb struct {
+	Name, Args, Help string
+	// Flags defines its flags in the flag set and returns its action.
+	Flags func(*flag.FlagSet) Action
+}
 
 // Action is a command whose flags have been read.
 type Action struct {
@@ -36,38 +40,61 @@ These commands ask the running process through the socket in its data directory 
 Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no running process.
 `
 
+// form returns how a command of the group is called.
+func (g Group) form(v Verb) string {
+	return strings.TrimSpace("relay " + g.Name + " " + v.Name + " " + v.Args)
+}
+
 // Run runs the command that the arguments begin with and returns its exit code.
 func (g Group) Run(ctx context.Context, c Call) int {
-	usage := g.Help + exitCodes
+	var forms []string
+	var words []Word
+	for _, v := range g.Verbs {
+		forms, words = append(forms, g.form(v)), append(words, Word{v.Name, v.Help})
+	}
+	usage := func(w io.Writer) {
+		writeUsage(w, forms)
+		fmt.Fprint(w, "\n"+g.About+exitCodes)
+	}
 	if len(c.Args) == 0 {
-		fmt.Fprint(c.Stderr, usage)
+		if c.Describe != nil {
+			c.Describe(words, nil)
+			return ExitDone
+		}
+		usage(c.Stderr)
 		return ExitMisused
 	}
 	name, args := c.Args[0], c.Args[1:]
 	if name == "help" || name == "-h" || name == "--help" {
-		fmt.Fprint(c.Stdout, usage)
+		usage(c.Stdout)
 		return ExitDone
 	}
 	misused := func(fault string) int {
-		fmt.Fprintf(c.Stderr, "relay %s: %s\n\n%s", g.Name, fault, usage)
+		fmt.Fprintf(c.Stderr, "relay %s: %s\n\n", g.Name, fault)
+		usage(c.Stderr)
 		return ExitMisused
 	}
-	declare, ok := g.Verbs[name]
-	if !ok {
-		return misused(fmt.Sprintf("unknown command %q%s", name, DidYouMean(name, slices.Sorted(maps.Keys(g.Verbs)))))
+	var names []string
+	for _, v := range g.Verbs {
+		if names = append(names, v.Name); v.Name == name {
+			return g.run(ctx, c, v, args, misused)
+		}
 	}
-	flags := flag.NewFlagSet("relay "+g.Name+" "+name, flag.ContinueOnError)
+	return misused(fmt.Sprintf("unknown command %q%s", name, DidYouMean(name, names)))
+}
+
+func (g Group) run(ctx context.Context, c Call, v Verb, args []string, misused func(fault string) int) int {
+	flags := flag.NewFlagSet("relay "+g.Name+" "+v.Name, flag.ContinueOnError)
 	dir := flags.String("data-dir", cmp.Or(c.Getenv("RELAY_DATA_DIR"), defaultDataDir),
 		"data directory of the running process")
 	asJSON := flags.Bool("json", false, "print JSON")
-	act := declare(flags)
-	arguments, err := ParseInterleaved(flags, args, func() { fmt.Fprint(c.Stdout, usage) })
+	act := v.Flags(flags)
+	arguments, err := c.Parse(flags, args, Help{Usage: g.form(v), About: Sentence(v.Help), More: g.About + exitCodes})
 	if err != nil {
 		return ExitCode(err, c.Stderr)
 	}
 	if fault := act.Misuse(arguments); fault != "" {
 		return misused(fault)
 	}
-	to := c.Client(*dir, *asJSON)
-	return ExitCode(act.Do(ctx, to, arguments), c.Stderr)
+	return ExitCode(act.Do(ctx, c.Client(*dir, *asJSON), arguments), c.Stderr)
 }

@@ -20,12 +20,11 @@ var Feature = features.Feature{Name: "apply", Commands: []cli.Command{{
 	Help: "create, update and delete endpoints to match a YAML file",
 }}}
 
-const applyHelp = `Usage:
-  relay apply -f FILE [--dry-run] [--prune] [--json] [--base-url URL] [--api-key-file FILE]
-
-Creates, updates and (with --prune) deletes endpoints to match a YAML file.
+var applyHelp = cli.Help{
+	Usage: "relay apply -f FILE [--dry-run] [--prune] [flags]",
+	About: `Creates, updates and (with --prune) deletes endpoints to match a YAML file.
 It calls the API at --base-url (RELAY_BASE_URL) with a read-write
-API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is - for standard input.
+API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file).
 
   endpoints:
     - name: billing                      # endpoints are recognised by their names
@@ -37,7 +36,7 @@ API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file). FILE is 
           headers: {Authorization: file:/run/secrets/app}
       retry_policy: {max_attempts: 12}
 
-Members are those of POST /v1/endpoints, but url. What the file does not name stays as it is, or follows provider.
+Fields are those of POST /v1/endpoints, but url. What the file does not name stays as it is, or follows provider.
 --dry-run shows the differences, has the service validate all of them (with a key that may write), and changes nothing.
 --prune deletes the endpoints that the file does not name, and the destinations, headers and metadata that it does not
 name where it names others.
@@ -48,10 +47,9 @@ Secrets are references: env:NAME or file:PATH. They are never shown. The service
 writes nothing if they are the same. A changed signing.secret replaces the former one at once; POST …/rotate_secret
 keeps both for a while.
 
-If a change fails, those before it are made and the others are not. Correct the cause and run the same command again.
-
-Exit codes: 0 done, 1 a change was refused or failed, 2 wrong usage or a fault in the file.
-`
+If a change fails, those before it are made and the others are not. Correct the cause and run the same command again.`,
+	More: "Exit codes: 0 done, 1 a change was refused or failed, 2 wrong usage or a fault in the file.",
+}
 
 type applyFlags struct {
 	file, baseURL, keyFile string
@@ -68,18 +66,15 @@ func applyCommand(ctx context.Context, c cli.Call) int {
 		f.file = name
 		return nil
 	}
-	flags.Func("f", "", oneFile)
-	flags.Func("file", "", oneFile)
-	flags.BoolVar(&f.dryRun, "dry-run", false, "")
-	flags.BoolVar(&f.prune, "prune", false, "")
-	flags.BoolVar(&f.asJSON, "json", false, "")
-	flags.StringVar(&f.baseURL, "base-url", c.Getenv("RELAY_BASE_URL"), "")
-	flags.StringVar(&f.keyFile, "api-key-file", "", "")
-	if err := cli.ParseFlags(flags, c.Args, func() { fmt.Fprint(c.Stdout, applyHelp) }); err != nil {
+	flags.Func("f", "the same as --file", oneFile)
+	flags.Func("file", "file with the endpoints; - is standard input", oneFile)
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the differences and change nothing")
+	flags.BoolVar(&f.prune, "prune", false, "delete what the file does not name")
+	flags.BoolVar(&f.asJSON, "json", false, "print JSON")
+	flags.StringVar(&f.baseURL, "base-url", c.Getenv("RELAY_BASE_URL"), "address of the relay (RELAY_BASE_URL)")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "file with the API key (RELAY_API_KEY_FILE)")
+	if err := c.ParseFlags(flags, applyHelp); err != nil {
 		return cli.ExitCode(err, c.Stderr)
-	}
-	if fault := cli.NoArguments(flags.Args()); fault != "" {
-		return cli.ExitCode(cli.UsageError{Err: errors.New(fault)}, c.Stderr)
 	}
 	return cli.ExitCode(runApply(ctx, c, f), c.Stderr)
 }

@@ -42,7 +42,7 @@ func checkChain(chain []*x509.Certificate, now time.Time, what, advice string) C
 	case now.Before(chain[0].NotBefore):
 		return fail(advice, "%s is valid only from %s on", what, chain[0].NotBefore.UTC().Format(time.RFC3339))
 	case left < warnExpiry:
-		return warn(advice, "%s expires in %s, at %s (%s)", what, plural(int(left.Hours()/24), "day"), end, first.Subject)
+		return warn(advice, "%s expires in %s, at %s (%s)", what, formatAge(left), end, first.Subject)
 	}
 	return ok("%s is valid until %s", what, end)
 }

@@ -30,7 +30,7 @@ func doctorCommand(ctx context.Context, c cli.Call) int {
 // askDoctor prints the report of the running process. It returns an error if a check fails.
 func askDoctor(ctx context.Context, c *cli.Client) error {
 	var r Report
-	if err := c.Call(ctx, http.MethodGet, "/doctor", nil, &r, func() { r.Print(c.Out) }); err != nil {
+	if err := c.Call(ctx, http.MethodGet, "/doctor", nil, &r, func() { r.Print(c.Out, c.Color) }); err != nil {
 		return err
 	}
 	return r.Err()
@@ -46,7 +46,7 @@ func runDoctor(ctx context.Context, s nodeconfig.Config, c cli.Call, asJSON bool
 	if len(s.KafkaBrokers) == 0 {
 		report := Report{Checks: []Check{
 			CheckFiles(stream.LogConfig{Dir: filepath.Join(s.DataDir, nodeconfig.LogDir), Fsync: s.Fsync})}}
-		return errors.Join(report.Write(c.Stdout, asJSON), report.Err(), err)
+		return errors.Join(report.write(c, asJSON), report.Err(), err)
 	}
 	if !asJSON {
 		fmt.Fprintf(c.Stdout, "%v; examining the engines directly\n\n", cli.ErrNoProcess)
@@ -55,5 +55,5 @@ func runDoctor(ctx context.Context, s nodeconfig.Config, c cli.Call, asJSON bool
 	if err != nil {
 		return err
 	}
-	return errors.Join(report.Write(c.Stdout, asJSON), report.Err())
+	return errors.Join(report.write(c, asJSON), report.Err())
 }

@@ -20,9 +20,9 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/egress"
@@ -211,7 +211,12 @@ func kafkaFailed(err error) Check {
 var inside = strings.NewReplacer(
 	"Kafka allows all that a node does", "the log is inside the process and needs no rights",
 	"the check kafka", "the check log", "(see kafka)", "(see log)", "that kafka is ok", "that log is ok",
-	"advice for kafka", "advice for log", "in the consumer group", "reading", "Kafka", "the log")
+	"advice for kafka", "advice for log", "in the consumer group", "reading",
+	"a consumer group", "a reader of the log", "of that consumer group", "that read it",
+	"the clocks of the brokers and of node", "the clocks of the log and of node",
+	"the clocks of all nodes agree with the brokers'", "the clock of the node agrees with that of its log",
+	"not configured: each node limits rates on its own", "inside the process",
+	"with the brokers'", "with the log's", "Kafka", "the log")
 
 // withoutKafka names the log inside the process in the results.
 func withoutKafka(checks []Check) {
@@ -271,15 +276,18 @@ func plural[N int | int64](n N, thing string) string {
 
 // formatAge formats an age for people.
 func formatAge(d time.Duration) string {
+	const day = 24 * time.Hour
 	switch {
-	case d < 0:
-		return "0s"
 	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
+		return fmt.Sprintf("%.3g s", max(d.Round(100*time.Millisecond), 0).Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
 	case d < time.Hour:
-		return d.Round(time.Second).String()
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 2*day:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
 	default:
-		return d.Round(time.Minute).String()
+		return plural(int64(d/day), "day")
 	}
 }
 
@@ -331,32 +339,32 @@ type Report struct {
 // maxDetails bounds the detail lines that are printed for a check; JSON has all.
 const maxDetails = 20
 
-// Write writes the report as JSON or as text.
-func (r Report) Write(w io.Writer, asJSON bool) error {
+// write writes the report as JSON or as text.
+func (r Report) write(c cli.Call, asJSON bool) error {
 	if asJSON {
-		return json.NewEncoder(w).Encode(r)
+		return json.NewEncoder(c.Stdout).Encode(r)
 	}
-	r.Print(w)
+	r.Print(c.Stdout, c.Color)
 	return nil
 }
 
 // Print writes one line for each check, its details, and a line with the advice.
-func (r Report) Print(w io.Writer) {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+func (r Report) Print(w io.Writer, color bool) {
+	t := cli.NewTable("STATE", "CHECK", "RESULT")
 	for _, c := range r.Checks {
-		fmt.Fprintf(tw, "%s\t%s\t%s\n", c.State, c.Name, c.Text)
+		t.Row(c.State, c.Name, c.Text)
 		for i, d := range c.Details {
 			if i == maxDetails {
-				fmt.Fprintf(tw, "\t\t  … and %d more; --json has them all\n", len(c.Details)-i)
+				t.Row("", "", fmt.Sprintf("  … and %d more; --json has them all", len(c.Details)-i))
 				break
 			}
-			fmt.Fprintf(tw, "\t\t  %s\n", d)
+			t.Row("", "", "  "+d)
 		}
 		if c.Advice != "" {
-			fmt.Fprintf(tw, "\t\t→ %s\n", c.Advice)
+			t.Row("", "", "→ "+c.Advice)
 		}
 	}
-	tw.Flush()
+	t.Print(w, color)
 }
 
 // Err returns an error that names the failed checks; nil if none failed.

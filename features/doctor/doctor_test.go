@@ -44,8 +44,9 @@ func TestCheckDisk(t *testing.T) {
 
 func TestFormatAgeAndPlural(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0s", 0: "0s", 1234 * time.Millisecond: "1.2s", 83*time.Second + 400*time.Millisecond: "1m23s",
-		50*time.Hour + 40*time.Second: "50h1m0s",
+		-time.Second: "0 s", 0: "0 s", 1234 * time.Millisecond: "1.2 s", 10 * time.Second: "10 s",
+		83*time.Second + 400*time.Millisecond: "1 min 23 s", 27*time.Hour + 4*time.Minute: "27 h 4 min",
+		50*time.Hour + 40*time.Second: "2 days",
 	} {
 		is.Equal(t, formatAge(d), want, "%v is", d)
 	}
@@ -134,8 +135,8 @@ func TestCheckBackup(t *testing.T) {
 		}
 	}
 	f(time.Time{}, nil, StateWarn, "no backup was ever made")
-	f(now.Add(-24*time.Hour), nil, StateOK, "the last backup began 24h0m0s ago")
-	f(now.Add(-49*time.Hour), nil, StateWarn, "the last backup began 49h0m0s ago")
+	f(now.Add(-24*time.Hour), nil, StateOK, "the last backup began 24 h 0 min ago")
+	f(now.Add(-49*time.Hour), nil, StateWarn, "the last backup began 2 days ago")
 	f(now, errors.New("broken"), StateWarn, "cannot read when the last backup was made: broken")
 }
 
@@ -148,7 +149,7 @@ func TestUntilFull(t *testing.T) {
 			t.Errorf("%+v, want %s %q", c, state, text)
 		}
 	}
-	f(50, 51, time.Hour, StateWarn, "; at the growth of the last 1h0m0s it is full in 2.1 days")
+	f(50, 51, time.Hour, StateWarn, "; at the growth of the last 1 h 0 min it is full in 2.1 days")
 	f(50, 56, 2*time.Hour, StateFail, "it is full in 0.7 days")
 	f(80, 81, 6*time.Hour, StateOK, "it is full in 20.0 days")
 	f(50, 50, time.Hour, StateOK, "free on the disk of /data")
@@ -191,10 +192,11 @@ func TestCheckMemory(t *testing.T) {
 func TestChecksNameTheLogWithoutKafka(t *testing.T) {
 	first, failed := ok("3 brokers, answered in 2ms"), kafkaFailed(context.DeadlineExceeded)
 	first.Name = "kafka"
-	checks := []Check{first, failed}
+	checks := []Check{first, failed, checkClock([]config.Node{{Name: "relay"}})}
 	withoutKafka(checks)
 	is.Equal(t, checks[0].Name, "log")
 	is.Equal(t, checks[0].Text, "inside the process, answered in 2ms")
 	is.Equal(t, checks[1].Text, "the log did not answer within 15s")
 	is.Equal(t, checks[1].Advice, "follow the advice of the check log first")
+	is.Equal(t, checks[2].Text, "the clock of the node agrees with that of its log")
 }

@@ -60,7 +60,7 @@ func checkReplicas(c Check, partitions []stream.UnderReplicatedPartition) Check 
 	switch {
 	case leaderless > 0:
 		c.State = StateFail
-		c.Advice = "start the brokers that hold them; until then events for these partitions are answered 503"
+		c.Advice = "start the brokers that hold them; until then senders of events for these partitions get 503"
 		c.Text += fmt.Sprintf("; %s without a leader", plural(leaderless, "partition"))
 	case len(partitions) > 0 && c.State != StateFail:
 		c.State = StateWarn
@@ -312,7 +312,7 @@ func (x *checker) unread(ctx context.Context) Check {
 	if err != nil {
 		return kafkaFailed(err)
 	}
-	c := ok("no consumer group is near losing unread records to retention")
+	c := ok("no unread record is near the end of its retention")
 	for _, u := range all {
 		const advice = "start the nodes of that consumer group, or raise RELAY_RETENTION_DAYS, before retention deletes " +
 			"unread records"

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/features"
@@ -24,33 +23,24 @@ var Feature = features.Feature{Name: "listen", Commands: []cli.Command{{
 	Help: "copy the events of an endpoint to a URL on your machine",
 }}}
 
-const listenHelp = `Usage:
-  relay listen ENDPOINT --to URL [--types TYPES] [--from-now] [--state FILE] [--allow-remote]
-               [--base-url URL] [--api-key-file FILE]
-
-Sends a copy of each new event of an endpoint to a URL on this machine or in a private network, with its original
-method, headers and body. Destinations receive every event as usual. It calls the API at --base-url (RELAY_BASE_URL,
-http://127.0.0.1:8080) with an API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE, --api-key-file); read scope is
-enough.
+var listenHelp = cli.Help{
+	Usage: "relay listen ENDPOINT --to URL [--types TYPES] [flags]",
+	About: `Sends a copy of each new event of an endpoint to a URL on this machine or in a private network, with its
+original method, headers and body. Destinations receive every event as usual. ENDPOINT is an id or a name. It
+calls the API at --base-url (RELAY_BASE_URL) with an API key (RELAY_API_KEY, or a file: RELAY_API_KEY_FILE,
+--api-key-file); read scope is enough.
 
 In a terminal it shows the newest events: r sends the chosen one again, f chooses types, q ends. Otherwise it prints a
 line for each event.
 
 The position is kept in a file. After a kill, a sleep or an outage it goes on after the last event that was copied.
 On Ctrl-C it waits up to 5 s for an answer. After a kill, the event in progress is
-copied again.
-
-  --types TYPES     Copy only events of these types, with commas between them: order.*,invoice.paid
-  --from-now        Leave out what came since the last time
-  --state FILE      File with the position; none keeps none. Default: a file of the endpoint and the URL in your cache
-                    directory
-  --allow-remote    Allow a public https URL
-
-Environment:
+copied again.`,
+	More: `Environment:
   RELAY_FORWARD_SIGNING_SECRET   whsec_...: signs copies of events that have no webhook-signature
 
-Exit codes: 0 ended by q or Ctrl-C, 1 gave up, 2 wrong usage.
-`
+Exit codes: 0 ended by q or Ctrl-C, 1 gave up, 2 wrong usage.`,
+}
 
 type listenFlags struct {
 	to, types, state, baseURL, keyFile string
@@ -60,39 +50,40 @@ type listenFlags struct {
 func listenCommand(ctx context.Context, c cli.Call) int {
 	var f listenFlags
 	flags := flag.NewFlagSet("relay listen", flag.ContinueOnError)
-	flags.StringVar(&f.to, "to", "", "")
-	flags.StringVar(&f.types, "types", "", "")
-	flags.StringVar(&f.state, "state", "", "")
-	flags.BoolVar(&f.fromNow, "from-now", false, "")
-	flags.BoolVar(&f.remote, "allow-remote", false, "")
-	flags.StringVar(&f.baseURL, "base-url", cmp.Or(c.Getenv("RELAY_BASE_URL"), "http://127.0.0.1:8080"), "")
-	flags.StringVar(&f.keyFile, "api-key-file", "", "")
-	endpoint, args := "", c.Args
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") { // flags follow it
-		endpoint, args = args[0], args[1:]
+	flags.StringVar(&f.to, "to", "", "`URL` that copies go to, such as http://localhost:3000/webhooks")
+	flags.StringVar(&f.types, "types", "",
+		"copy only events of these `types`, with commas between them: order.*,invoice.paid")
+	flags.StringVar(&f.state, "state", "",
+		"`file` with the position; none keeps none. Without it: a file of the endpoint and the URL in your cache directory")
+	flags.BoolVar(&f.fromNow, "from-now", false, "leave out what came since the last time")
+	flags.BoolVar(&f.remote, "allow-remote", false, "allow a public https URL")
+	flags.StringVar(&f.baseURL, "base-url", cmp.Or(c.Getenv("RELAY_BASE_URL"), "http://127.0.0.1:8080"),
+		"address of the relay (RELAY_BASE_URL)")
+	flags.StringVar(&f.keyFile, "api-key-file", "", "`file` with the API key (RELAY_API_KEY_FILE)")
+	arguments, err := c.Parse(flags, c.Args, listenHelp)
+	if err == nil && len(arguments) != 1 {
+		err = cli.UsageError{Err: errors.New("give the id or the name of one endpoint: relay listen ENDPOINT --to URL")}
 	}
-	if err := cli.ParseFlags(flags, args, func() { fmt.Fprint(c.Stdout, listenHelp) }); err != nil {
+	if err != nil {
 		return cli.ExitCode(err, c.Stderr)
 	}
-	if rest := flags.Args(); endpoint == "" && len(rest) == 1 {
-		endpoint = rest[0]
-	} else if fault := cli.NoArguments(rest); fault != "" {
-		return cli.ExitCode(cli.UsageError{Err: errors.New(fault)}, c.Stderr)
-	}
-	return cli.ExitCode(runListen(ctx, c, f, endpoint), c.Stderr)
+	return cli.ExitCode(runListen(ctx, c, f, arguments[0]), c.Stderr)
 }
 
 func runListen(ctx context.Context, c cli.Call, f listenFlags, endpoint string) error {
-	if !strings.HasPrefix(endpoint, "ep_") {
-		return cli.UsageError{Err: errors.New(
-			"the id of an endpoint is required, such as ep_4fj2: relay listen ep_… --to URL")}
-	}
 	if f.to == "" {
 		return cli.UsageError{Err: errors.New("--to is required: where copies go, such as http://localhost:3000/webhooks")}
 	}
 	key, err := c.APIKey(f.keyFile)
 	if err != nil {
 		return cli.UsageError{Err: err}
+	}
+	if egress.Unencrypted(f.baseURL) {
+		fmt.Fprintf(c.Stderr, "warning: %s is not encrypted: the API key and events can be read on the way\n", f.baseURL)
+	}
+	title := "Copies of " + endpoint
+	if endpoint, err = FindEndpoint(ctx, f.baseURL, key, endpoint); err != nil {
+		return err
 	}
 	o := Options{BaseURL: f.baseURL, Key: key, Endpoint: endpoint, Target: f.to, Remote: f.remote,
 		State: f.state, FromNow: f.fromNow}
@@ -118,11 +109,8 @@ func runListen(ctx context.Context, c cli.Call, f listenFlags, endpoint string) 
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
-	if egress.Unencrypted(f.baseURL) {
-		fmt.Fprintf(c.Stderr, "warning: %s is not encrypted: the API key and events can be read on the way\n", f.baseURL)
-	}
 	l.SetTypes(TypesOf(f.types))
-	title := "Copies of " + endpoint + " -> " + l.Shown()
+	title += " -> " + l.Shown()
 	if in, out := os.Stdin, c.Stdout; cli.IsTerminal(in) && cli.IsTerminal(out) {
 		return l.RunOnScreen(ctx, in, out, title, f.types)
 	}

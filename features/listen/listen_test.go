@@ -135,6 +135,26 @@ func TestRefusals(t *testing.T) {
 	is.OK(t, l.Run(ctx, &Plain{Out: t.Output(), Err: t.Output()}), "ended by its person")
 }
 
+// An endpoint is found by its name, over all pages of the list. Another name is refused with the one that was meant.
+func TestFindEndpoint(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		page := `{"data":[{"id":"ep_1","name":"billing"},{"id":"ep_2","name":"shop"}],"next_cursor":"c1"}`
+		if r.FormValue("cursor") == "c1" {
+			page = `{"data":[{"id":"ep_3","name":"shop"},{"id":"ep_4","name":"crm"}],"next_cursor":null}`
+		}
+		_, _ = w.Write([]byte(page))
+	}))
+	defer service.Close()
+	for name, want := range map[string]string{"ep_9": "ep_9", "billing": "ep_1", "crm": "ep_4"} {
+		id, err := FindEndpoint(t.Context(), service.URL, "k", name)
+		is.Equal(t, id, want, "%s: %v", name, err)
+	}
+	for name, want := range map[string]string{"shop": "give the id: ep_2, ep_3", "biling": "did you mean billing"} {
+		_, err := FindEndpoint(t.Context(), service.URL, "k", name)
+		is.Failed(t, err, want, name)
+	}
+}
+
 // A program that is stopped while it copies an event waits for the answer, and copies no other. It goes on after it.
 func TestStopWhileCopying(t *testing.T) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/api/wire"
+	"github.com/eventrelay/relay/command/cli"
 )
 
 const (
@@ -93,6 +94,38 @@ func (s *service) get(ctx context.Context, path string, header http.Header) (*ht
 		return nil, busy{errors.New(text), time.Duration(seconds) * time.Second}
 	}
 	return nil, &Refusal{resp.StatusCode, text}
+}
+
+// FindEndpoint returns the id of the endpoint with this id or name.
+func FindEndpoint(ctx context.Context, base, key, name string) (string, error) {
+	if strings.HasPrefix(name, "ep_") {
+		return name, nil
+	}
+	s, err := newService(base, key, "")
+	if err != nil {
+		return "", cli.UsageError{Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTime)
+	defer cancel()
+	var all []cli.Named
+	for cursor := ""; ; {
+		resp, err := s.get(ctx, "/v1/endpoints?limit=100&cursor="+url.QueryEscape(cursor), http.Header{})
+		if err != nil {
+			return "", err
+		}
+		var page struct {
+			Data []cli.Named
+			Next string `json:"next_cursor"`
+		}
+		err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&page)
+		if err = errors.Join(err, resp.Body.Close()); err != nil {
+			return "", fmt.Errorf("list the endpoints: %w", err)
+		}
+		all = append(all, page.Data...)
+		if cursor = page.Next; cursor == "" {
+			return cli.ByName("endpoint", name, all)
+		}
+	}
 }
 
 // stream is a connection to the event stream.

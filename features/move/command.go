@@ -20,17 +20,18 @@ var Feature = features.Feature{Name: "move", New: newParts, Commands: []cli.Comm
 
 // commands are those for endpoints that the API does not have.
 func commands() cli.Group {
-	return cli.Group{Name: "endpoints", Help: `Usage:
-  relay endpoints move ENDPOINT --partition N [--wait 5m] [--leave] [--dry-run]
-
-move gives a busy endpoint another partition, and so perhaps another node. New events go to the new partition at
-once and wait there until all earlier ones are completed in the old partition, at most for --wait; after that the
-endpoint is moved back. If a retry is due later than that, the move is refused before anything changes: wait for it,
-purge it (POST /v1/endpoints/ENDPOINT/destinations/DESTINATION/purge), or use --leave. With --leave the old partition
-completes waiting retries while the new one delivers: rates still hold, through Redis, but max_in_flight applies to
-each. All records of an event, later replays too, stay in the partition where it was accepted.
---dry-run shows the open records and changes nothing. relay migrate --partitions adds partitions.
-`, Verbs: map[string]cli.Verb{"move": moveEndpoint}}
+	return cli.Group{Name: "endpoints", Verbs: []cli.Verb{{
+		Name: "move", Args: "ENDPOINT --partition N [--wait 5m] [--leave] [--dry-run]",
+		Help: "move an endpoint to another partition", Flags: moveEndpoint,
+	}}, About: `move gives a busy endpoint another partition, and so perhaps another node. New events go to the new
+partition at once and wait there until all earlier ones are completed in the old partition, at most for --wait; after
+that the endpoint is moved back. If a retry is due later than that, the move is refused before anything
+changes: wait for it, purge it (POST /v1/endpoints/ENDPOINT/destinations/DESTINATION/purge), or use --leave.
+With --leave the old partition completes waiting retries while the new one delivers: rates still hold, through
+Redis, but max_in_flight applies to each. All records of an event, later replays too, stay in the partition
+where it was accepted. --dry-run shows the open records and changes nothing. relay migrate --partitions adds
+partitions.
+`}
 }
 
 func moveEndpoint(flags *flag.FlagSet) cli.Action {
@@ -44,7 +45,7 @@ func moveEndpoint(flags *flag.FlagSet) cli.Action {
 			m.WaitSeconds = int64(*wait / time.Second)
 			switch {
 			case len(arguments) != 1:
-				return "move takes the id of one endpoint"
+				return "move takes the id or the name of one endpoint"
 			case m.Partition < 0:
 				return "--partition is required: 0 or more"
 			case *wait < time.Second || *wait > maxWait:

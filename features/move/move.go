@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/features"
 	"github.com/eventrelay/relay/pkg/config"
@@ -99,6 +101,13 @@ func newParts(h *features.Host) features.Parts {
 				r, err := stream.NewReader(h.Stream, "move")
 				return partitions{r}, err
 			}}
+			x.named = func() (all []cli.Named) {
+				page, _ := h.Control.Endpoints(h.Control.Account().ID, 0, math.MaxInt)
+				for _, e := range page {
+					all = append(all, cli.Named{ID: e.ID, Name: e.Name})
+				}
+				return all
+			}
 			return x.move(r, report)
 		},
 	}}
@@ -121,6 +130,7 @@ func (p partitions) Survey(endpoint string, partitions []int32) Survey {
 type moves struct {
 	log       *slog.Logger
 	endpoints Endpoints
+	named     func() []cli.Named // all endpoints
 	open      func() (Partitions, error)
 	now       func() time.Time
 }
@@ -147,7 +157,13 @@ func (x *moves) move(r *http.Request, report func(any)) error {
 	}
 	var presence entity.Presence
 	if m.endpoint, presence = x.endpoints.Endpoint(m.request.Endpoint); presence != entity.Present {
-		return web.Missing("no endpoint has this id")
+		id, err := cli.ByName("endpoint", m.request.Endpoint, x.named())
+		if err != nil {
+			return web.Missing("%v", err)
+		}
+		if m.endpoint, presence = x.endpoints.Endpoint(id); presence != entity.Present {
+			return web.Missing("no endpoint has this id any more")
+		}
 	}
 	log, err := x.open()
 	if err != nil {

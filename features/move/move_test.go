@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/dispatcher"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/entity"
@@ -70,7 +71,8 @@ func TestMoveSteps(t *testing.T) {
 		m := &moving{open: open}
 		body := must.Get(json.Marshal(ask))(t)
 		x := &moves{log: slog.New(slog.DiscardHandler), endpoints: m, now: time.Now,
-			open: func() (Partitions, error) { return m, nil }}
+			named: func() []cli.Named { return []cli.Named{{ID: "ep_1", Name: "shop"}} },
+			open:  func() (Partitions, error) { return m, nil }}
 		var answer strings.Builder
 		err := x.move(httptest.NewRequest("POST", "/move", bytes.NewReader(body)), func(step any) {
 			must.Do(t, json.NewEncoder(&answer).Encode(step))
@@ -85,5 +87,6 @@ func TestMoveSteps(t *testing.T) {
 	f([]int{1}, ask, "move, end back=true", "the log is unavailable")
 	f([]int{1}, Move{Endpoint: "ep_1", Partition: 1, WaitSeconds: 60, DryRun: true}, "", `"state":"open"`)
 	f(nil, Move{Endpoint: "ep_1", Partition: 2, WaitSeconds: 60}, "", "from 0 to 1")
-	f(nil, Move{Endpoint: "ep_2", Partition: 1, WaitSeconds: 60}, "", "no endpoint has this id")
+	f(nil, Move{Endpoint: "ep_2", Partition: 1, WaitSeconds: 60}, "", `no endpoint has the id or the name "ep_2"`)
+	f([]int{1, 0}, Move{Endpoint: "shop", Partition: 1, WaitSeconds: 60}, "move, end back=false", "<nil>")
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/features"
@@ -21,39 +20,22 @@ var Feature = features.Feature{Name: "plan", Commands: []cli.Command{{
 	Help: "print how many machines and how large disks a cluster needs for a given load",
 }}}
 
-const planHelp = `Usage:
-  relay plan --events-per-second N --size BYTES [--destinations N] [--attempts N] [--retention DAYS]
-             [--peak N] [--log-hours N] [--compression N] [--deduplicated N] [--cores N] [--json]
+var planHelp = cli.Help{
+	Usage: "relay plan --events-per-second N --size BYTES [flags]",
+	About: `Prints what a cluster needs for a given work: brokers, partitions, nodes by role, Redis, ClickHouse servers,
+cores, memory and disks, and what it assumed. It connects to nothing.`,
+	More: `The figures are measurements of one machine, in CPU time: other machines differ by a factor of two and more.
+Measure yours with relay-bench capacity before you order machines.
 
-Prints what a cluster needs for a given work: brokers, partitions, nodes by role, Redis, ClickHouse servers, cores,
-memory and disks, and what it assumed. It connects to nothing.
-
-  --events-per-second N   events that are accepted in a second, in the mean of a day
-  --size BYTES            body of an event in the mean, such as 800, 2KB or 1.5MB
-  --destinations N        destinations that an event is delivered to, in the mean; default 1
-  --attempts N            requests for a delivery, in the mean: 1.1 means that one of ten fails; default 1.1
-  --retention DAYS        how long events stay readable, as RELAY_RETENTION_DAYS; default 30
-  --peak N                events in the busiest minute, as a multiple of the mean; default 3
-  --log-hours N           how long Kafka's disks can hold everything while ClickHouse is unavailable; default 24
-  --compression N         size of a body on ClickHouse's disk, as a part of --size; default 0.225, as JSON
-                          of orders, invoices and commits has; 1 for what is compressed already
-  --deduplicated N        share of the events with deduplication or an Idempotency-Key, which Redis keeps for up to
-                          a day, 0 to 1; default 1
-  --cores N               cores of each machine; default 4
-  --json                  print JSON
-
-The figures are measurements of one machine, in CPU time: other machines differ by a factor of two and more. Measure
-yours with relay-bench capacity before you order machines.
-
-Exit codes: 0 done, 2 wrong usage.
-`
+Exit codes: 0 done, 2 wrong usage.`,
+}
 
 func planCommand(_ context.Context, c cli.Call) int {
 	return cli.ExitCode(runPlan(c), c.Stderr)
 }
 
 func runPlan(c cli.Call) error {
-	w, asJSON, err := readPlan(c.Args, func() { fmt.Fprint(c.Stdout, planHelp) })
+	w, asJSON, err := readPlan(c)
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
@@ -66,25 +48,34 @@ func runPlan(c cli.Call) error {
 
 // readPlan reads the command line. It reports every fault at once: flags that are missing, values that are not numbers,
 // or else those out of range.
-func readPlan(args []string, help func()) (w Work, asJSON bool, err error) {
+func readPlan(c cli.Call) (w Work, asJSON bool, err error) {
 	w = Usual()
 	flags := flag.NewFlagSet("relay plan", flag.ContinueOnError)
-	flags.Var(decimal(&w.Events), "events-per-second", "")
-	flags.Var(size(&w.Size), "size", "")
-	flags.Var(decimal(&w.Destinations), "destinations", "")
-	flags.Var(decimal(&w.Attempts), "attempts", "")
-	flags.Var(whole(&w.RetentionDays), "retention", "")
-	flags.Var(decimal(&w.Peak), "peak", "")
-	flags.Var(whole(&w.LogHours), "log-hours", "")
-	flags.Var(decimal(&w.Compression), "compression", "")
-	flags.Var(decimal(&w.Deduplicated), "deduplicated", "")
-	flags.Var(whole(&w.Cores), "cores", "")
-	flags.BoolVar(&asJSON, "json", false, "")
-	if err := cli.ParseFlags(flags, args, help); err != nil {
+	flags.Var(decimal(&w.Events), "events-per-second", "events that are accepted in a second, in the mean of a day")
+	flags.Var(size(&w.Size), "size", "body of an event in the mean, such as 800, 2KB or 1.5MB")
+	flags.Var(decimal(&w.Destinations), "destinations",
+		"destinations that an event is delivered to, in the mean; default 1")
+	flags.Var(decimal(&w.Attempts), "attempts",
+		"requests for a delivery, in the mean: 1.1 means that one of ten fails; default 1.1")
+	flags.Var(whole(&w.RetentionDays), "retention",
+		"days that events stay readable, as RELAY_RETENTION_DAYS; default 30")
+	flags.Var(decimal(&w.Peak), "peak", "events in the busiest minute, as a multiple of the mean; default 3")
+	flags.Var(whole(&w.LogHours), "log-hours",
+		"hours for which Kafka's disks hold everything while ClickHouse is unavailable; default 24")
+	flags.Var(decimal(&w.Compression), "compression",
+		"size of a body on ClickHouse's disk, as a part of --size; 0.225, as JSON of orders, invoices "+
+			"and commits has, unless you give it; 1 for what is compressed already")
+	flags.Var(decimal(&w.Deduplicated), "deduplicated",
+		"share of the events with deduplication or an Idempotency-Key, which Redis keeps for up to a "+
+			"day, 0 to 1; default 1")
+	flags.Var(whole(&w.Cores), "cores", "cores of each machine; default 4")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	arguments, err := c.Parse(flags, c.Args, planHelp)
+	if err != nil {
 		return w, false, err
 	}
 	var faults []error
-	if fault := cli.NoArguments(flags.Args()); fault != "" {
+	if fault := cli.NoArguments(arguments); fault != "" {
 		faults = append(faults, errors.New(fault))
 	}
 	flags.VisitAll(func(f *flag.Flag) {
@@ -161,23 +152,22 @@ func printPlan(to io.Writer, p Plan) error {
 	w := p.Work
 	fmt.Fprintf(to, "%v events a second of %d B, %v destinations, %v attempts: at the peak %.0f events and %.0f requests "+
 		"a second; %d days\n\n", w.Events, w.Size, w.Destinations, w.Attempts, p.PeakEvents, p.PeakRequests, w.RetentionDays)
-	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "\tmachines\tcores in use at the peak\tmemory of each\tdisk of each\n")
+	table := cli.NewTable("PART", "MACHINES", "CORES IN USE AT THE PEAK", "MEMORY OF EACH", "DISK OF EACH")
 	for _, part := range p.Parts {
 		disk := "none"
 		if part.DiskGB > 0 {
 			disk = fmt.Sprintf("%d GB", part.DiskGB)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%.1f of %d\t%d GB\t%s\n", part.Name, part.Count, part.Cores, part.Count*w.Cores,
-			part.MemoryGB, disk)
+		table.Row(part.Name, part.Count, fmt.Sprintf("%.1f of %d", part.Cores, part.Count*w.Cores),
+			fmt.Sprintf("%d GB", part.MemoryGB), disk)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(to, "\nRELAY_PARTITIONS=%d RELAY_REPLICATION_FACTOR=%d RELAY_RETENTION_DAYS=%d\n\nAssumed:\n",
+	table.Print(to, false)
+	fmt.Fprintf(to, "\nRELAY_PARTITIONS=%d RELAY_REPLICATION_FACTOR=%d RELAY_RETENTION_DAYS=%d\n\n",
 		p.Partitions, p.Replicas, w.RetentionDays)
+	assumed := cli.NewTable("ASSUMED", "VALUE", "FROM")
 	for _, a := range p.Assumed {
-		fmt.Fprintf(table, "  %s\t%s\t%s\n", a.What, a.Value, a.From)
+		assumed.Row(a.What, a.Value, a.From)
 	}
-	return table.Flush()
+	assumed.Print(to, false)
+	return nil
 }

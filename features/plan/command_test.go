@@ -23,7 +23,7 @@ func TestPlanPrintsEveryPart(t *testing.T) {
 	for _, want := range []string{"200 events a second of 2000 B, 2 destinations, 1.2 attempts",
 		"at the peak 400 events and 960 requests a second; 90 days", "\nkafka ", "\nclickhouse ", "\nredis ",
 		"ingest", "dispatch", "write",
-		"RELAY_PARTITIONS=32 RELAY_REPLICATION_FACTOR=3 RELAY_RETENTION_DAYS=90", "\nAssumed:\n", "  CPU of kafka ",
+		"RELAY_PARTITIONS=32 RELAY_REPLICATION_FACTOR=3 RELAY_RETENTION_DAYS=90", "\nASSUMED ", "\nCPU of kafka ",
 		"measured after merges"} {
 		if code != cli.ExitDone || complaint != "" || !strings.Contains(out, want) {
 			t.Fatalf("%d %s: %q is missing in\n%s", code, complaint, want, out)
@@ -35,7 +35,9 @@ func TestPlanPrintsEveryPart(t *testing.T) {
 		len(p.Parts) < 4 || len(p.Assumed) < 10 {
 		t.Errorf("%v: %s", err, asJSON)
 	}
-	if code, help, _ := runPlanWith(t, "--help"); code != cli.ExitDone || help != planHelp {
+	if code, help, _ := runPlanWith(t, "--help"); code != cli.ExitDone ||
+		!strings.HasPrefix(help, "Usage:\n  relay plan ") ||
+		!strings.Contains(help, "\n  --size VALUE\n        Body of an event") {
 		t.Errorf("--help ends with %d: %s", code, help)
 	}
 }

@@ -478,6 +478,26 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await close()
   })
 
+  test('the search field offers what is typed; Enter opens what is chosen, and searches otherwise', async () => {
+    const { page, close } = await open(session)
+    await page.goto(`${relay.url}/app`)
+    const type = async (text, offer) => {
+      await page.keyboard.press('Control+k')
+      await page.keyboard.type(text)
+      await page.getByRole('option', { name: offer }).first().waitFor()
+    }
+    await type('audit', 'Audit log')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${relay.url}/app/audit`)
+    await type('recover', 'Recoveries')
+    await page.keyboard.press('Escape')
+    assert.equal(await page.getByRole('listbox').isVisible(), false)
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${relay.url}/app/search?q=recover`)
+    await close()
+  })
+
   test('the keyboard alone follows events, reads one and replays it', async () => {
     const { page, close } = await open(session)
     const press = async (control) => {
@@ -507,6 +527,57 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await page.getByText('1 of 1').waitFor()
     await inspect(page, press)
     await close()
+  })
+
+  test('a chart has its values at the pointer and for the arrow keys; a drag opens the events of a time', async () => {
+    const { page, close } = await open(session)
+    const { id: endpoint } = await deliver(relay, receiver, 'in a chart')
+    await page.goto(`${relay.url}/app/endpoints/${endpoint}?range=15m`)
+    const tip = page.locator('.tip')
+    const steps = page.locator('.bars a')
+    await reloadUntil(page, page.locator('.bars .ok').first())
+    const last = await steps.last().boundingBox()
+    await page.mouse.move(last.x + last.width / 2, last.y + last.height / 2)
+    await tip.getByText(/^\d\d:\d\d: /).waitFor()
+    await page.mouse.move(5, 5)
+    await tip.waitFor({ state: 'hidden' })
+    assert.equal(await page.locator('.bars a:not([tabindex])').count(), 1)
+    await focusOn(page, steps.last())
+    await page.keyboard.press('ArrowLeft')
+    const times = await page.locator('.chart tbody tr td:first-child').allInnerTexts()
+    await tip.getByText(times.at(-2)).waitFor()
+    await page.keyboard.press('Home')
+    await tip.getByText(times[0]).waitFor()
+    const first = await steps.nth(9).boundingBox()
+    await page.mouse.move(first.x + 2, first.y + 5)
+    await page.mouse.down()
+    await page.mouse.move(last.x + 2, last.y + 5, { steps: 4 })
+    await page.mouse.up()
+    await page.waitForURL(/app\/events/)
+    const { searchParams } = new URL(page.url())
+    assert.equal(Date.parse(searchParams.get('until')) - Date.parse(searchParams.get('since')), 6 * 60_000)
+    await close()
+  })
+
+  test('ticked rows have actions, with and without JavaScript', async () => {
+    for (const javaScriptEnabled of [true, false]) {
+      const { page, close } = await open({ ...session, javaScriptEnabled })
+      const { id: endpoint } = await deliver(relay, receiver, `ticked ${javaScriptEnabled}`)
+      await page.goto(`${relay.url}/app/events?endpoint_id=${endpoint}`)
+      await reloadUntil(page, page.locator('#rows tbody tr').first())
+      const replay = page.getByRole('button', { name: 'Replay', exact: true })
+      if (javaScriptEnabled) {
+        await replay.waitFor({ state: 'hidden' })
+        await page.getByLabel('Select all').check()
+        await page.getByText(/^\d selected:$/).waitFor()
+      } else {
+        await page.getByLabel(/^Select /).first().check()
+      }
+      await replay.click()
+      await page.getByText(/Queued|Nothing was queued/).waitFor()
+      assert.ok(page.url().endsWith(`?endpoint_id=${endpoint}`), page.url())
+      await close()
+    }
   })
 
   test('an event is read and replayed without JavaScript', async () => {

@@ -60,6 +60,12 @@ export async function seed(relay, receiver, label, fill = '') {
   for (const [path, body] of [['keys', { name: name('key'), scope: 'read' }], ['portal_links', {}]]) {
     assert.equal((await call(relay, 'POST', `/v1/tenants/${tenant}/${path}`, body)).status, 201)
   }
+  const issue = await anIssue(relay, label)
+  await endpoint(relay, { // a sample shop whose events have ended
+    name: name('sample'),
+    metadata: { sample_began_at: String(Math.floor(Date.now() / 1000) - 600) },
+    destinations: ['https://sample-shop.invalid/mailer'],
+  })
   const at = (name, path) => ({ name, path: `/app${path}` })
   return [
     at('start', ''),
@@ -84,6 +90,8 @@ export async function seed(relay, receiver, label, fill = '') {
     at('tenants', '/tenants'),
     at('tenant', `/tenants/${tenant}`),
     at('issues', '/issues'),
+    at('issue', `/issues/${issue}`),
+    at('sample', '/sample'),
     at('fixtures', '/fixtures'),
     at('fixture', `/fixtures/${fixture.id}`),
     at('findings', '/findings'),
@@ -114,6 +122,22 @@ export async function seed(relay, receiver, label, fill = '') {
     at('about', '/settings/about'),
     at('not-found', '/nothing'),
   ]
+}
+
+// anIssue makes a delivery fail for good, and returns the id of its issue.
+async function anIssue(relay, label) {
+  const { id, ingest_url: url } = await endpoint(relay, {
+    name: `${label}broken`.slice(0, 100),
+    retry_policy: { strategy: 'none' },
+    destinations: ['https://broken.invalid/'],
+  })
+  const response = await fetch(url, { method: 'POST', body: label })
+  assert.equal(response.status, 200)
+  for (const until = Date.now() + patience; ; await delay(500)) {
+    const { body } = await call(relay, 'GET', `/v1/issues?endpoint_id=${id}`)
+    if (body.data?.length) return body.data[0].id
+    assert.ok(Date.now() < until, 'a failed delivery makes no issue')
+  }
 }
 
 // deliver creates an endpoint and sends an event that is delivered. It returns the event's page and the ingest URL.

@@ -9,6 +9,7 @@ import { directory, elementsFile, openPictures, namedElements, showPicture } fro
 const required = process.env.RELAY_TEST_ENGINES === 'required'
 const skip = !browserPath && !required && 'no Chromium was found'
 const maxSize = 200 * 1024
+const maxAnimation = 400 * 1024
 
 test('each picture of the documents shows the title and the elements of its page', { skip }, async () => {
   const taken = JSON.parse(await readFile(elementsFile, 'utf8'))
@@ -24,6 +25,10 @@ test('each picture of the documents shows the title and the elements of its page
         const { size } = await stat(`${directory}${picture.name}-${scheme}.png`)
         assert.ok(size <= maxSize, `docs/pictures/${picture.name}-${scheme}.png has ${size} bytes, at most ${maxSize}`)
       }
+    }
+    for (const scheme of schemes) {
+      const { size } = await stat(`${directory}sample-${scheme}.svg`)
+      assert.ok(size <= maxAnimation, `docs/pictures/sample-${scheme}.svg has ${size} bytes, at most ${maxAnimation}`)
     }
   } finally {
     await Promise.all([browser.close(), stop()])

@@ -110,13 +110,17 @@ test('every page of the portal is accessible and fits', { skip }, async () => {
   const { body: d } = await call(relay, 'POST', `/v1/endpoints/${tenant.endpoint_id}/destinations`,
     { url: `${receiver.url}/down/${'long-path-'.repeat(12)}`, filter: { types: ['order.*', 'invoice.paid'] } })
   const { body: sent } = await call(relay, 'POST', '/v1/tenants/pages/events', { type: 'order.paid', data: { id: 1 } })
-  for (const colorScheme of schemes) {
-    const { page, faults } = await openPage(browser, relay.url, { colorScheme })
+  const type = 'order.with_a_very_long_name_'.repeat(4)
+  assert.equal((await call(relay, 'PUT', `/v1/event_types/${type}`, { description: 'Long '.repeat(40), schema: { type: 'object' }, example: { a: 'x'.repeat(400) } })).status, 200)
+  for (const [colorScheme, locale] of [[schemes[0], 'de-DE'], [schemes[1], 'ja-JP']]) {
+    const { page, faults } = await openPage(browser, relay.url, { colorScheme, locale, timezoneId: 'Europe/Berlin' })
     await page.goto(await newLink('pages'))
     await checkAccessible(page, `link (${colorScheme})`)
-    await page.getByRole('button', { name: 'Open' }).click()
-    await page.getByRole('heading', { name: 'Destinations' }).waitFor()
-    for (const path of ['', '/destinations/new', `/endpoints/${tenant.endpoint_id}/destinations/${d.id}`, '/events',
+    await page.locator('form button').click()
+    await page.locator('main .head').waitFor()
+    assert.equal(await page.locator('html').getAttribute('lang'), locale.slice(0, 2))
+    assert.match(await page.locator('footer').innerText(), /Europe.Berlin/)
+    for (const path of ['', '/destinations/new', '/event-types', `/event-types/${type}`, `/endpoints/${tenant.endpoint_id}/destinations/${d.id}`, '/events',
       `/events/${sent.id}`, '/requests']) {
       await page.goto(`${relay.url}/portal${path}`)
       if (process.env.RELAY_PICTURES) {
@@ -128,4 +132,25 @@ test('every page of the portal is accessible and fits', { skip }, async () => {
     }
     assert.deepEqual(faults, [])
   }
+})
+
+test('a page of a listed application calls the API with a token of the portal, and no other page can', { skip }, async () => {
+  await call(relay, 'PUT', '/v1/tenants/headless', {})
+  const { body: { token } } = await call(relay, 'POST', '/v1/tenants/headless/portal_links', { use: 'api', can: ['destinations'] })
+  const run = async ([base, token, url]) => {
+    const ask = async (method, path, body) => {
+      const response = await fetch(base + path, { method, body: body && JSON.stringify(body), headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' } })
+      return { status: response.status, ...await response.json() }
+    }
+    const { data: [endpoint] } = await ask('GET', '/v1/endpoints')
+    const made = await ask('POST', `/v1/endpoints/${endpoint.id}/destinations`, { url })
+    return [made.status, (await ask('PATCH', `/v1/endpoints/${endpoint.id}/destinations/${made.id}`, { enabled: false })).state, (await ask('POST', '/v1/replays', {})).status]
+  }
+  const { page } = await openPage(browser, application.url)
+  await page.goto(`${application.url}/?customer=other`)
+  assert.deepEqual(await page.evaluate(run, [relay.url, token, `${receiver.url}/json`]), [201, 'disabled', 403])
+  const { page: stranger } = await openPage(browser, relay.url)
+  await stranger.route('http://stranger.example/', (route) => route.fulfill({ contentType: 'text/html', body: '<p>' }))
+  await stranger.goto('http://stranger.example/')
+  await assert.rejects(stranger.evaluate(run, [relay.url, token, `${receiver.url}/json`]), /Failed to fetch/)
 })

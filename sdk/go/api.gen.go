@@ -585,6 +585,28 @@ const (
 	PortalLinkInputCanView         PortalLinkInputCan = "view"
 )
 
+// Defines values for PortalLinkInputLang.
+const (
+	PortalLinkInputLangDe PortalLinkInputLang = "de"
+	PortalLinkInputLangEn PortalLinkInputLang = "en"
+	PortalLinkInputLangEs PortalLinkInputLang = "es"
+	PortalLinkInputLangFr PortalLinkInputLang = "fr"
+	PortalLinkInputLangJa PortalLinkInputLang = "ja"
+)
+
+// Defines values for PortalLinkInputTheme.
+const (
+	PortalLinkInputThemeAuto  PortalLinkInputTheme = "auto"
+	PortalLinkInputThemeDark  PortalLinkInputTheme = "dark"
+	PortalLinkInputThemeLight PortalLinkInputTheme = "light"
+)
+
+// Defines values for PortalLinkInputUse.
+const (
+	PortalLinkInputUseAPI   PortalLinkInputUse = "api"
+	PortalLinkInputUsePages PortalLinkInputUse = "pages"
+)
+
 // Defines values for PurgedObject.
 const (
 	PurgedObjectDestination PurgedObject = "destination"
@@ -870,8 +892,11 @@ const (
 
 // Defines values for ReadTrafficParamsRange.
 const (
+	ReadTrafficParamsRangeN15M ReadTrafficParamsRange = "15m"
 	ReadTrafficParamsRangeN1H  ReadTrafficParamsRange = "1h"
 	ReadTrafficParamsRangeN24H ReadTrafficParamsRange = "24h"
+	ReadTrafficParamsRangeN30D ReadTrafficParamsRange = "30d"
+	ReadTrafficParamsRangeN6H  ReadTrafficParamsRange = "6h"
 	ReadTrafficParamsRangeN7D  ReadTrafficParamsRange = "7d"
 )
 
@@ -968,6 +993,16 @@ const (
 	ListIssuesParamsStatusAcknowledged ListIssuesParamsStatus = "acknowledged"
 	ListIssuesParamsStatusOpen         ListIssuesParamsStatus = "open"
 	ListIssuesParamsStatusResolved     ListIssuesParamsStatus = "resolved"
+)
+
+// Defines values for ReadOverviewParamsRange.
+const (
+	ReadOverviewParamsRangeN15M ReadOverviewParamsRange = "15m"
+	ReadOverviewParamsRangeN1H  ReadOverviewParamsRange = "1h"
+	ReadOverviewParamsRangeN24H ReadOverviewParamsRange = "24h"
+	ReadOverviewParamsRangeN30D ReadOverviewParamsRange = "30d"
+	ReadOverviewParamsRangeN6H  ReadOverviewParamsRange = "6h"
+	ReadOverviewParamsRangeN7D  ReadOverviewParamsRange = "7d"
 )
 
 // Defines values for ListRecoveriesParamsState.
@@ -1835,11 +1870,14 @@ type DeliverAt = time.Time
 type Delivery struct {
 	Attempts      int           `json:"attempts"`
 	DestinationID DestinationID `json:"destination_id"`
-	ID            DeliveryID    `json:"id"`
-	NextAttemptAt *time.Time    `json:"next_attempt_at"`
-	Reason        *string       `json:"reason"`
-	RunID         *string       `json:"run_id"`
-	Status        string        `json:"status"`
+
+	// FilterFailure Why the condition of the destination's filter had no value, if `reason` is `transform_failed`. Computed again on each read: `null` if it has one now.
+	FilterFailure *string    `json:"filter_failure"`
+	ID            DeliveryID `json:"id"`
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+	Reason        *string    `json:"reason"`
+	RunID         *string    `json:"run_id"`
+	Status        string     `json:"status"`
 
 	// TransformFailure Why the transformation failed, if `reason` is `transform_failed`. Computed again on each read: `null` if the payload was erased, the endpoint was deleted, or the operations of that version are no longer kept.
 	TransformFailure *TransformFailure `json:"transform_failure"`
@@ -1890,7 +1928,10 @@ type Destination struct {
 	Paused    bool       `json:"paused"`
 	Pull      *Pull      `json:"pull,omitempty"`
 	RateLimit *RateLimit `json:"rate_limit"`
-	S3        *S3        `json:"s3,omitempty"`
+
+	// RetryPolicy In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+	RetryPolicy *RetryPolicy `json:"retry_policy"`
+	S3          *S3          `json:"s3,omitempty"`
 
 	// Signing Signing is how the deliveries to a destination are signed.
 	Signing Signing `json:"signing"`
@@ -1943,6 +1984,9 @@ type DestinationCreate struct {
 	Pull      *PullInput       `json:"pull,omitempty"`
 	RateLimit *RateLimitCreate `json:"rate_limit,omitempty"`
 
+	// RetryPolicy In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+	RetryPolicy *RetryPolicyInput `json:"retry_policy,omitempty"`
+
 	// S3 A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
 	S3      *S3Input      `json:"s3,omitempty"`
 	Signing *SigningInput `json:"signing,omitempty"`
@@ -1992,6 +2036,9 @@ type DestinationEntry struct {
 	// Pull Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
 	Pull      *PullInput      `json:"pull,omitempty"`
 	RateLimit *RateLimitInput `json:"rate_limit,omitempty"`
+
+	// RetryPolicy In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+	RetryPolicy *RetryPolicyInput `json:"retry_policy,omitempty"`
 
 	// S3 A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
 	S3      *S3Input      `json:"s3,omitempty"`
@@ -2059,6 +2106,9 @@ type DestinationInput struct {
 	Pull      *PullInput      `json:"pull,omitempty"`
 	RateLimit *RateLimitInput `json:"rate_limit,omitempty"`
 
+	// RetryPolicy In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+	RetryPolicy *RetryPolicyInput `json:"retry_policy,omitempty"`
+
 	// S3 A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
 	S3      *S3Input      `json:"s3,omitempty"`
 	Signing *SigningInput `json:"signing,omitempty"`
@@ -2086,7 +2136,9 @@ type DestinationRequests struct {
 
 // DestinationTraffic DestinationTraffic is the traffic of one destination, also of one that was removed.
 type DestinationTraffic struct {
-	DestinationID string `json:"destination_id"`
+	// DayBefore The same steps one day before; empty for a range of more than 24h.
+	DayBefore     []MeasuredStep `json:"day_before"`
+	DestinationID string         `json:"destination_id"`
 
 	// Hours The last 24 hours with any request, oldest first.
 	Hours []MeasuredStep `json:"hours"`
@@ -3137,14 +3189,22 @@ type Failure struct {
 // Filter defines model for Filter.
 type Filter struct {
 	Body  *map[string]*interface{} `json:"body,omitempty"`
+	Match *map[string]interface{}  `json:"match,omitempty"`
 	Types *[]string                `json:"types,omitempty"`
+	When  *string                  `json:"when,omitempty"`
 }
 
-// FilterInput Which events are delivered here: those that match `types` and `body`. `null`: all events.
+// FilterInput Which events are delivered here: those that match all of these. `null`: all events.
 type FilterInput struct {
 	// Body Paths in the JSON body with the values that they must have. Replaced as a whole. A path is members and indexes of arrays with dots between them (`data.items.0.id`), optionally after `$.`. All other characters are literal; a path with `/`, `*` or `[` that looks like another syntax has a warning.
-	Body  *map[string]*interface{} `json:"body,omitempty"`
-	Types *[]string                `json:"types,omitempty"`
+	Body *map[string]*interface{} `json:"body,omitempty"`
+
+	// Match A pattern that the event must match: `body`, `headers` (lower-case names), `query`, `type` and `event` with the values that they must have, or operators. At most 8 KiB and 200 values.
+	Match *map[string]interface{} `json:"match,omitempty"`
+	Types *[]string               `json:"types,omitempty"`
+
+	// When A condition in CEL (the Common Expression Language) over `body`, `headers`, `query`, `type` and `event`. It does not hold for an event without a member that it reads; if it fails otherwise, the delivery ends `failed`, `transform_failed`.
+	When *string `json:"when,omitempty"`
 }
 
 // FilterTime RFC 3339 with any offset, or a time to the minute. Without a zone it is UTC; a date alone is midnight UTC. Or how long ago: `15m`, `24h`, `7d`; `now`, `today` and `yesterday`, which begin at midnight UTC. An empty value counts as absent. A time that is told by how long ago it was moves on from page to page of a list.
@@ -3654,12 +3714,18 @@ type Issue struct {
 	EndpointName *string `json:"endpoint_name"`
 
 	// Events The newest events that it concerns, newest first.
-	Events      []string    `json:"events"`
-	FirstSeenAt Time        `json:"first_seen_at"`
-	ID          IssueID     `json:"id"`
-	LastSeenAt  Time        `json:"last_seen_at"`
-	Note        string      `json:"note"`
-	Object      IssueObject `json:"object"`
+	Events []string `json:"events"`
+
+	// FailedEvents How many events since then have failed for good at the destination, at most 1,000. `null`: not counted, as in lists and while the event store is late.
+	FailedEvents *int        `json:"failed_events"`
+	FirstSeenAt  Time        `json:"first_seen_at"`
+	ID           IssueID     `json:"id"`
+	LastSeenAt   Time        `json:"last_seen_at"`
+	Note         string      `json:"note"`
+	Object       IssueObject `json:"object"`
+
+	// OldestEventAt When the oldest event that failed was received.
+	OldestEventAt *time.Time `json:"oldest_event_at"`
 
 	// Reopened How often it was resolved and opened again.
 	Reopened   int        `json:"reopened"`
@@ -3671,6 +3737,9 @@ type Issue struct {
 
 	// Warnings Present only if there are warnings.
 	Warnings *Warnings `json:"warnings,omitempty"`
+
+	// WorksAgainAt When a request to the destination succeeded, if none has failed for this cause since; `null`: none has.
+	WorksAgainAt *time.Time `json:"works_again_at"`
 }
 
 // IssueObject defines model for Issue.Object.
@@ -3944,7 +4013,7 @@ type MeasuredRequests struct {
 	Requests  int      `json:"requests"`
 }
 
-// MeasuredStep MeasuredStep is one step of time: a minute, or an hour of a destination.
+// MeasuredStep MeasuredStep is one step of time, such as a minute.
 type MeasuredStep struct {
 	At Time `json:"at"`
 
@@ -4128,11 +4197,24 @@ type OverviewTraffic struct {
 	// Busiest The endpoints with the most requests in the last 24 hours.
 	Busiest []OverviewEndpoint `json:"busiest"`
 
+	// DayBefore The same steps one day before; empty for a range of more than 24h.
+	DayBefore []MeasuredStep `json:"day_before"`
+
 	// LastHour MeasuredRequests counts requests to destinations. A delivery that is retried has several.
 	LastHour MeasuredRequests `json:"last_hour"`
 
 	// Minutes The minutes of the last hour with any request, oldest first.
 	Minutes []MeasuredStep `json:"minutes"`
+
+	// Range The range of total, steps and day_before.
+	Range       string `json:"range"`
+	StepSeconds int    `json:"step_seconds"`
+
+	// Steps The steps of the range with any request, oldest first.
+	Steps []MeasuredStep `json:"steps"`
+
+	// Total MeasuredRequests counts requests to destinations. A delivery that is retried has several.
+	Total MeasuredRequests `json:"total"`
 
 	// Worst The endpoints with the greatest part of failed requests in the last hour.
 	Worst []OverviewEndpoint `json:"worst"`
@@ -4154,11 +4236,14 @@ type PayloadErasedObject string
 // PortalLink PortalLink is a link to the pages of a tenant, and then the session of who has opened it.
 type PortalLink struct {
 	// Can What the person may do: `view` destinations, events and attempts; change `destinations`; see and rotate signing `secrets`; `replay` events; send `test` events. `view` is always included. Default `view`.
-	Can       []string         `json:"can"`
-	CreatedAt Time             `json:"created_at"`
-	EndsAt    Time             `json:"ends_at"`
-	ID        LinkID           `json:"id"`
-	Object    PortalLinkObject `json:"object"`
+	Can       []string `json:"can"`
+	CreatedAt Time     `json:"created_at"`
+	EndsAt    Time     `json:"ends_at"`
+	ID        LinkID   `json:"id"`
+
+	// Lang Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+	Lang   *string          `json:"lang"`
+	Object PortalLinkObject `json:"object"`
 
 	// OpenedAt When the link was opened; `null`: it can still be.
 	OpenedAt *time.Time `json:"opened_at"`
@@ -4173,8 +4258,17 @@ type PortalLink struct {
 	SessionSeconds int        `json:"session_seconds"`
 	Tenant         TenantName `json:"tenant"`
 
+	// Theme `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+	Theme string `json:"theme"`
+
+	// Token With `use` `api`, in place of `url`: the bearer token of the session. Only in the answer that creates it.
+	Token *string `json:"token,omitempty"`
+
 	// URL Address to send the person's browser to. It can be opened once. Only in the answer that creates it.
 	URL *string `json:"url,omitempty"`
+
+	// Use `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`.
+	Use string `json:"use"`
 }
 
 // PortalLinkObject defines model for PortalLink.Object.
@@ -4188,6 +4282,9 @@ type PortalLinkInput struct {
 	// ExpiresSeconds How long the link can be opened. Default 600, ten minutes.
 	ExpiresSeconds *int `json:"expires_seconds,omitempty"`
 
+	// Lang Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+	Lang *PortalLinkInputLang `json:"lang,omitempty"`
+
 	// RefreshURL Page of your application that creates the next link and leads to it. The portal opens it when the session has ended. Its origin must be in RELAY_PORTAL_ORIGINS.
 	RefreshURL *string `json:"refresh_url,omitempty"`
 
@@ -4196,10 +4293,25 @@ type PortalLinkInput struct {
 
 	// SessionSeconds How long the session lasts once the link is opened. Default 3600, an hour.
 	SessionSeconds *int `json:"session_seconds,omitempty"`
+
+	// Theme `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+	Theme *PortalLinkInputTheme `json:"theme,omitempty"`
+
+	// Use `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`.
+	Use *PortalLinkInputUse `json:"use,omitempty"`
 }
 
 // PortalLinkInputCan defines model for PortalLinkInput.Can.
 type PortalLinkInputCan string
+
+// PortalLinkInputLang Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+type PortalLinkInputLang string
+
+// PortalLinkInputTheme `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+type PortalLinkInputTheme string
+
+// PortalLinkInputUse `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`.
+type PortalLinkInputUse string
 
 // PortalLinkList defines model for PortalLinkList.
 type PortalLinkList struct {
@@ -5424,8 +5536,11 @@ type TenantName = string
 
 // TenantPortal defines model for TenantPortal.
 type TenantPortal struct {
-	// Color Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard.
+	// Color Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard.
 	Color string `json:"color"`
+
+	// LogoDarkURL The same for dark pages. Default: logo_url.
+	LogoDarkURL string `json:"logo_dark_url"`
 
 	// LogoURL https address of a picture beside the title. Browsers of the tenant fetch it. Default: none.
 	LogoURL string `json:"logo_url"`
@@ -5436,8 +5551,11 @@ type TenantPortal struct {
 
 // TenantPortalInput defines model for TenantPortalInput.
 type TenantPortalInput struct {
-	// Color Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard.
+	// Color Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard.
 	Color *string `json:"color,omitempty"`
+
+	// LogoDarkURL The same for dark pages. Default: logo_url.
+	LogoDarkURL *string `json:"logo_dark_url,omitempty"`
 
 	// LogoURL https address of a picture beside the title. Browsers of the tenant fetch it. Default: none.
 	LogoURL *string `json:"logo_url,omitempty"`
@@ -6367,6 +6485,14 @@ type ListIssuesParams struct {
 
 // ListIssuesParamsStatus defines parameters for ListIssues.
 type ListIssuesParamsStatus string
+
+// ReadOverviewParams defines parameters for ReadOverview.
+type ReadOverviewParams struct {
+	Range *ReadOverviewParamsRange `form:"range,omitempty" json:"range,omitempty"`
+}
+
+// ReadOverviewParamsRange defines parameters for ReadOverview.
+type ReadOverviewParamsRange string
 
 // ListRecoveriesParams defines parameters for ListRecoveries.
 type ListRecoveriesParams struct {
@@ -7316,8 +7442,8 @@ func (c *Client) ReadMe(ctx context.Context, options ...Option) (*Me, error) {
 }
 
 // ReadOverview: Read the overview (GET /v1/overview).
-func (c *Client) ReadOverview(ctx context.Context, options ...Option) (*Overview, error) {
-	return call[Overview](ctx, c, keyless, "GET", pathOf("/v1/overview"), nil, nil, options)
+func (c *Client) ReadOverview(ctx context.Context, params *ReadOverviewParams, options ...Option) (*Overview, error) {
+	return call[Overview](ctx, c, keyless, "GET", pathOf("/v1/overview"), params, nil, options)
 }
 
 // ListRecoveries: List recovery jobs (GET /v1/recoveries).

@@ -30,6 +30,7 @@ type Rig struct {
 	To        destination.Target // opened
 	Secret    sign.Secret
 	Spans     *spans.Recorder // nil: events are not traced
+	Current   func() bool     // whether a delivery may still be sent; nil: it may
 	kind      destination.Kind
 	sender    *destination.Sender
 }
@@ -79,7 +80,7 @@ func (x *Rig) Send(body string) (*event.Attempt, destination.Result) {
 		work.Event.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	}
 	attemptID := must.Get(id.NewGenerator(nil).New(0))(x.T)
-	a, r := x.sender.Send(x.T.Context(), attemptID, x.To, work, destination.Stored(work), nil, nil)
+	a, r := x.sender.Send(x.T.Context(), attemptID, x.To, work, destination.Stored(work), nil, x.Current)
 	if text := a.ErrorMessage + string(a.RequestHeader) + a.URL; strings.Contains(text, "hunter2") {
 		x.T.Errorf("the attempt shows a secret: %s", text)
 	}

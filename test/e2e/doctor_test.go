@@ -236,7 +236,7 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 		}
 	}
 	if out := b.runDead(cli.ExitRefused, "retry", poison[0].ID); !strings.Contains(
-		out, poison[0].ID+"\trefused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
+		out, poison[0].ID+"  refused: decode event") || !strings.Contains(out, "0 put back, 1 refused") {
 		t.Errorf("%s", out)
 	}
 	if out := b.runDead(cli.ExitDone, "list", "--body", "--topic", "events"); strings.Contains(out, "\x1b") ||
@@ -257,7 +257,7 @@ func TestDeadLettersAreListedAndRedelivered(t *testing.T) {
 		!strings.Contains(shown, "[h:X-Plain shown]") {
 		t.Errorf("%s", shown)
 	}
-	is.Equal(t, b.runDead(cli.ExitDone, "retry", again.ID), again.ID+"\tput back\n")
+	is.Equal(t, b.runDead(cli.ExitDone, "retry", again.ID), again.ID+"  put back\n")
 	if e := b.awaitStatus(first.ID.Text(id.Event), "delivered", arrival); e["body"] != "first" {
 		t.Errorf("%v", e)
 	}

@@ -173,7 +173,8 @@ func TestMoveRefusesOpenDeliveries(t *testing.T) {
 	refuse("wait for a retry", failing, away, "--dry-run")
 	refuse("the endpoint is already in this partition", failing, home)
 	refuse("must be from 0 to 3", failing, 4)
-	if _, out := p.move(cli.ExitRefused, "ep_nope", away); !strings.Contains(out, "no endpoint has this id") {
+	_, out := p.move(cli.ExitRefused, "ep_nope", away)
+	if !strings.Contains(out, `no endpoint has the id or the name "ep_nope"`) {
 		t.Errorf("%s", out)
 	}
 	p.must(http.StatusOK, "PATCH", "/v1/endpoints/"+failing, map[string]any{"paused": true})

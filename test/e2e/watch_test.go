@@ -21,6 +21,7 @@ import (
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/features/demo"
+	"github.com/eventrelay/relay/features/demo/shop"
 	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
@@ -418,7 +419,8 @@ func TestDemos(t *testing.T) {
 	for _, d := range demo.All {
 		t.Run(d.Name, func(t *testing.T) {
 			began := time.Now()
-			out := must.Get(p.output("demo", d.Name))(t)
+			out, err := p.output("demo", d.Name)
+			must.Do(t, err, "%s", out)
 			is.Has(t, string(out), "The promise held", "%s", out)
 			t.Logf("%s", time.Since(began))
 		})
@@ -538,7 +540,7 @@ func TestBannerCommandsWork(t *testing.T) {
 	p := startDevProcess(t, t.TempDir())
 	var script string
 	eventually(t, 5*time.Second, func() string {
-		_, rest, _ := strings.Cut(p.printed.String(), "read the event.\n")
+		_, rest, _ := strings.Cut(p.printed.String(), "inside this relay.\n")
 		var whole bool
 		if script, _, whole = strings.Cut(rest, "Ctrl-C"); !whole {
 			return "printed " + p.printed.String()
@@ -549,9 +551,28 @@ func TestBannerCommandsWork(t *testing.T) {
 	bash := exec.Command("bash", "-c", "set -e\n"+script)
 	bash.Env = append(bash.Environ(), "RELAY_BOOTSTRAP_KEY="+testKey)
 	out, err := bash.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `"received":true`) || !strings.Contains(string(out), `"type":null`) ||
-		!strings.Contains(string(out), `order.paid`) {
+	if err != nil || !strings.Contains(string(out), `"received":true`) ||
+		!strings.Contains(string(out), "look at it: http") || !strings.Contains(string(out), "delivered: order.paid") {
 		t.Fatalf("%v:\n%s", err, out)
+	}
+}
+
+// A sample shop sends signed events by itself; its warehouse breaks, and the mailer gets them all the same.
+func TestSampleShop(t *testing.T) {
+	t.Parallel()
+	p := sharedDev(t)
+	began := time.Now().Add(time.Second - shop.Works)
+	status, made, _ := p.call("POST", "/v1/endpoints", shop.Body(began, "secret of the shop"))
+	must.Equal(t, status, 201, "create the endpoint: %v", made)
+	for _, want := range []string{`"status":"retrying"`, `"verification":"verified"`, `"type":"refunds/create"`,
+		`"status":"delivered"`} {
+		eventually(t, arrival, func() string {
+			_, rows, _ := p.call("GET", "/v1/events?endpoint_id="+made["id"].(string), nil)
+			if text := string(must.Get(json.Marshal(rows))(t)); !strings.Contains(text, want) {
+				return "not " + want + " in " + text
+			}
+			return ""
+		})
 	}
 }
 

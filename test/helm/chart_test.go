@@ -244,11 +244,11 @@ func TestProbesByCommand(t *testing.T) {
 	}
 }
 
-// checkStop compares the grace period with the bounds in node/node.go: the delay, requests and deliveries in flight,
+// checkStop compares the grace period with the bounds in node/stack.go: the delay, requests and deliveries in flight,
 // the last flush, and 7 s for operators' servers, alerts and traces.
 func checkStop(t *testing.T, p pod, v map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile("../../node/node.go")
+	text, err := os.ReadFile("../../node/stack.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func checkStop(t *testing.T, p pod, v map[string]string) {
 	for _, name := range []string{"requestDrain", "deliveryDrain", "flushTimeout"} {
 		found := regexp.MustCompile(name + `\s+= (\d+) \* time\.Second`).FindSubmatch(text)
 		if found == nil {
-			t.Fatalf("node/node.go has no %s in seconds: this test looks for the wrong text", name)
+			t.Fatalf("node/stack.go has no %s in seconds: this test looks for the wrong text", name)
 		}
 		seconds, err := strconv.ParseInt(string(found[1]), 10, 64)
 		if err != nil {

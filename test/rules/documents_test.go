@@ -115,7 +115,7 @@ func readCode(t *testing.T) *code {
 	for _, m := range regexp.MustCompile(`(?m)^([a-z][\w-]*):`).FindAllStringSubmatch(text(t, "Makefile"), -1) {
 		c.makeTargets[m[1]] = true
 	}
-	commands := regexp.MustCompile("(?m)^\t\t\\{\"([a-z]+)\", \"|^\tName: \"([a-z]+)\", After: ")
+	commands := regexp.MustCompile("(?m)^\t\t\\{Name: \"([a-z]+)\", |^\tName: \"([a-z]+)\", After: ")
 	for _, file := range append(must.Get(filepath.Glob("features/*/command.go"))(t), "command/run.go") {
 		for _, m := range commands.FindAllStringSubmatch(text(t, file), -1) {
 			c.relayCommand[m[1]+m[2]] = filepath.Dir(file)

@@ -70,6 +70,7 @@ var homes = map[string]struct {
 	"github.com/bits-and-blooms": {[]string{"tools/bench"}, forBenchmark},
 	"github.com/santhosh-tekuri/jsonschema": {[]string{"pkg/schema", "api", "test/helm"},
 		"pkg/schema bounds what a check costs; api and test/helm compare documents with answers in their tests"},
+	"github.com/yuin/goldmark": {[]string{"features/reference"}, "one place draws Markdown"},
 	"github.com/charmbracelet": {[]string{"command", "features/listen"}, "nothing but a command draws on a terminal"},
 	"github.com/gorilla/mux":   {[]string{"ingest", "api", "dashboard"}, "routes stand in one place for each surface"},
 }

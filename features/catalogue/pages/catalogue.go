@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/features/catalogue/routes"
@@ -58,12 +59,20 @@ type listData struct {
 	Publish  *ui.Form
 }
 
+// columns are those of the list.
+var columns = []ui.Column[*typeData]{
+	{Name: "Type", Compare: ui.By(func(x *typeData) string { return x.Name })},
+	{Name: "Group", Compare: ui.By(func(x *typeData) string { return x.Group })},
+	{Name: "Version", Class: "r", Compare: ui.By(func(x *typeData) int64 { return ui.Count(x.Version) })},
+	{Name: "Changed", Compare: ui.By(func(x *typeData) int64 { return time.Time(x.UpdatedAt).UnixNano() })},
+}
+
 func list(v *ui.Visit, f *ui.Form) error { return showList(v, f, ui.NewForm(nil, "")) }
 
 func showList(v *ui.Visit, f, imports *ui.Form) error {
 	p := listData{Form: f, Import: imports}
 	var err error
-	if p.ListPage, err = ui.ReadList[*typeData](v, "/v1/event_types", listPath, nil, nil); err != nil {
+	if p.ListPage, err = ui.ReadList(v, "/v1/event_types", listPath, nil, nil, columns...); err != nil {
 		return err
 	}
 	var seen routes.EventTypesSeen

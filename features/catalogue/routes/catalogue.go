@@ -66,7 +66,10 @@ func (a *Catalogue) inPath(r *http.Request, key *config.Key) (*config.EventType,
 	find := func(name string) (*config.EventType, entity.Presence) {
 		return entity.Get[config.EventType](a.config, config.EventTypeID(key.Account, name))
 	}
-	x := frame.Find(r.Context(), a.Core, find, web.InfoOf(r).Vars["event_type"])
+	x, err := frame.Find(r.Context(), a.Core, find, web.InfoOf(r).Vars["event_type"])
+	if err != nil {
+		return nil, err
+	}
 	if x == nil || !shown(x, key) {
 		return nil, web.Missing("there is no such event type")
 	}

@@ -30,6 +30,9 @@ const (
 	// issueQuiet is how long nothing must have failed before the next success resolves an issue, and how long failures
 	// that made no issue are remembered.
 	issueQuiet = time.Hour
+	// worksAfter is how long nothing must have failed before the next success counts as the end of the failures. It is
+	// looked for every worksEvery.
+	worksAfter, worksEvery = 15 * time.Second, 5 * time.Second
 	// maxFailing bounds the causes of a partition that are counted at the same time.
 	maxFailing = 2000
 	// maxCauses bounds the causes of a destination: the receiver chooses its statuses. Further ones are otherCause.
@@ -58,6 +61,7 @@ type Counter struct {
 	failing   map[string]*failing        // by id of the issue
 	causes    map[string]map[string]bool // by destination: those of its issues, and of failing
 	checkedAt time.Time                  // when issues were resolved last
+	lookedAt  time.Time                  // when destinations that work again were looked for last
 }
 
 // New returns the counter of a partition.
@@ -73,8 +77,9 @@ type failing struct {
 	from        int64 // outcomes before this offset are counted
 	count       int
 	first, last time.Time
-	events      []string // newest first
-	final       bool     // a delivery failed for good
+	oldest      time.Time // when the oldest of the events was received; zero: there is none
+	events      []string  // newest first
+	final       bool      // a delivery failed for good
 	writtenAt   time.Time
 }
 
@@ -130,6 +135,9 @@ func (c *Counter) Count(o *event.OutcomeHead, endpoint string, offset int64) {
 		f.first = o.At
 	}
 	f.last, f.final = o.At, f.final || o.Status == event.Failed
+	if at := o.Event.Time(); f.oldest.IsZero() || at.Before(f.oldest) {
+		f.oldest = at
+	}
 	text := o.Event.Text(id.Event)
 	f.events = slices.DeleteFunc(f.events, func(e string) bool { return e == text })
 	f.events = slices.Insert(f.events, 0, text)
@@ -158,12 +166,17 @@ func (c *Counter) causesOf(destination string) map[string]bool {
 	return causes
 }
 
-// Write adds the counts to the issues. Once a minute it resolves issues whose destination was deleted or works again.
+// Write adds the counts to the issues, and records which destinations work again. Once a minute it resolves issues
+// whose destination was deleted or works again.
 // Counts that cannot be written stay for the next call. position is the offset before which outcomes are counted.
 // succeededAt returns the time of the last success of a destination, zero if it is not known.
 func (c *Counter) Write(ctx context.Context, position int64, succeededAt func(destination string) time.Time) {
 	now := c.now().UTC()
 	c.add(ctx, position, now)
+	if now.Sub(c.lookedAt) >= worksEvery {
+		c.lookedAt = now
+		c.recordWorking(ctx, succeededAt, now)
+	}
 	if now.Sub(c.checkedAt) >= issueEvery {
 		c.checkedAt = now
 		c.resolve(ctx, succeededAt, now)
@@ -187,7 +200,7 @@ func (c *Counter) add(ctx context.Context, position int64, now time.Time) {
 		err := c.issues.ChangeIssue(ctx, name, func(x *alerting.Issue) error {
 			x.Endpoint, x.Destination, x.Cause = f.endpoint, f.destination, f.cause
 			x.Partition, x.Position = c.partition, position
-			x.Add(f.count, f.first, f.last, slices.Clone(f.events))
+			x.Add(f.count, f.first, f.last, f.oldest, slices.Clone(f.events))
 			return nil
 		})
 		switch {
@@ -196,6 +209,37 @@ func (c *Counter) add(ctx context.Context, position int64, now time.Time) {
 		case ctx.Err() == nil:
 			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot write an issue", slog.String("issue", name), slog.Any("error", err))
 		}
+	}
+}
+
+// recordWorking records the destinations that work again.
+func (c *Counter) recordWorking(ctx context.Context, succeededAt func(string) time.Time, now time.Time) {
+	lastOf := func(x *alerting.Issue) time.Time {
+		if f := c.failing[x.ID]; f != nil && f.last.After(x.LastAt) {
+			return f.last
+		}
+		return x.LastAt
+	}
+	works := c.issues.Issues(func(x *alerting.Issue) bool {
+		last := lastOf(x)
+		return x.Partition == c.partition && x.Status != alerting.IssueResolved && x.WorksAt.IsZero() &&
+			succeededAt(x.Destination).After(last) && now.Sub(last) >= worksAfter
+	})
+	for _, x := range works {
+		at := succeededAt(x.Destination).UTC()
+		c.change(ctx, "cannot record that a destination works again", x.ID, func(x *alerting.Issue) {
+			if at.After(x.LastAt) {
+				x.WorksAt = at
+			}
+		})
+	}
+}
+
+// change changes an issue, or logs why it cannot.
+func (c *Counter) change(ctx context.Context, failed, issue string, alter func(*alerting.Issue)) {
+	err := c.issues.ChangeIssue(ctx, issue, func(x *alerting.Issue) error { alter(x); return nil })
+	if err != nil && ctx.Err() == nil {
+		c.log.LogAttrs(ctx, slog.LevelWarn, failed, slog.String("issue", issue), slog.Any("error", err))
 	}
 }
 
@@ -213,13 +257,10 @@ func (c *Counter) resolve(ctx context.Context, succeededAt func(string) time.Tim
 	})
 	for _, x := range ended {
 		last := x.LastAt
-		if err := c.issues.ChangeIssue(ctx, x.ID, func(x *alerting.Issue) error {
+		c.change(ctx, "cannot resolve an issue", x.ID, func(x *alerting.Issue) {
 			if x.LastAt.Equal(last) { // else it has failed again meanwhile
 				x.SetStatus(alerting.IssueResolved, now)
 			}
-			return nil
-		}); err != nil && ctx.Err() == nil {
-			c.log.LogAttrs(ctx, slog.LevelWarn, "cannot resolve an issue", slog.String("issue", x.ID), slog.Any("error", err))
-		}
+		})
 	}
 }

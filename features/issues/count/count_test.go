@@ -135,6 +135,16 @@ func TestFailuresAreIssues(t *testing.T) {
 		if x = of("http_503"); x.Status != alerting.IssueOpen || x.Reopened != 1 {
 			t.Errorf("failed again: %+v", x)
 		}
+
+		// It says when the destination works again, unless it fails beside that.
+		again.succeeded = time.Now()
+		again.advance(10 * time.Second)
+		must.Equal(t, of("http_503").WorksAt.IsZero(), true, "a success ten seconds after a failure is its end")
+		again.advance(10 * time.Second)
+		must.Equal(t, of("http_503").WorksAt.Equal(again.succeeded), true, "the destination works again: %+v", of("http_503"))
+		again.failWith(event.Retrying, 503, "http_status")
+		again.advance(issueEvery)
+		must.Equal(t, of("http_503").WorksAt.IsZero(), true, "it has failed again")
 		again.advance(issueQuiet)
 		again.succeeded = time.Now()
 		again.advance(2 * issueEvery)

@@ -8,12 +8,14 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
 	"github.com/eventrelay/relay/pkg/config/entity"
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -40,8 +42,16 @@ func newIssues(c *frame.Core) *issues {
 	a := &issues{}
 	a.Resource = frame.Resource[alerting.Issue, *alerting.Issue, *wire.Issue]{
 		Core: c, Object: "issue", Kept: true, Keep: keepIssues, Own: frame.Methods{"one PATCH": a.patch},
-		Views: func(_ context.Context, _ *config.Key, all ...*alerting.Issue) ([]*wire.Issue, error) {
-			return frame.ViewsOf(all, a.view), nil
+		Views: func(ctx context.Context, _ *config.Key, all ...*alerting.Issue) ([]*wire.Issue, error) {
+			views := frame.ViewsOf(all, a.view)
+			if len(all) == 1 {
+				counting, cancel := context.WithTimeout(ctx, countTimeout)
+				defer cancel()
+				if failed, _, ok := a.undelivered(counting, all[0]); ok {
+					views[0].FailedEvents = &failed
+				}
+			}
+			return views, nil
 		},
 	}
 	return a
@@ -67,7 +77,9 @@ func keepIssues(q *frame.Query) func(*alerting.Issue) bool {
 func (a *issues) view(x *alerting.Issue) *wire.Issue {
 	v := &wire.Issue{ID: x.ID, Object: "issue", EndpointID: x.Endpoint, DestinationID: x.Destination, Cause: x.Cause,
 		Status: x.Status, FirstSeenAt: web.Time(x.FirstAt), LastSeenAt: web.Time(x.LastAt), Count: x.Count,
-		Events: x.Events, Reopened: x.Reopened, ResolvedAt: web.Time(x.ResolvedAt), Assignee: x.Assignee, Note: x.Note,
+		Events: x.Events, Reopened: x.Reopened, ResolvedAt: web.Time(x.ResolvedAt), WorksAgainAt: web.Time(x.WorksAt),
+		OldestEventAt: web.Time(x.Since()),
+		Assignee:      x.Assignee, Note: x.Note,
 		CreatedAt: web.Time(x.CreatedAt), UpdatedAt: web.Time(x.UpdatedAt)}
 	if v.Events == nil {
 		v.Events = []string{}
@@ -109,13 +121,68 @@ func (a *issues) patch(w http.ResponseWriter, r *http.Request, key *config.Key) 
 	return a.Answer(w, r, key, http.StatusOK, after, in.Warnings)
 }
 
-// addNeeds adds the open issues to what needs a person.
-func (a *issues) addNeeds(to *wire.OverviewNeeds, account string) {
-	open, _ := entity.List(a.Config, account, 0, math.MaxInt, func(x *alerting.Issue) bool {
-		return x.Status == alerting.IssueOpen
-	})
-	slices.SortFunc(open, func(a, b *alerting.Issue) int { return b.LastAt.Compare(a.LastAt) })
-	for _, x := range open {
-		to.Issues.Add(a.view(x))
+const (
+	// maxCounted is how many events of an issue are counted, and maxCountedIssues of how many issues for an overview.
+	maxCounted, maxCountedIssues = 1000, 10
+	countTimeout                 = time.Second
+)
+
+// undelivered counts the events since the oldest that failed, which have not arrived at the destination: those that
+// failed for good, and those that are retried or held. ok is false if that is not known, or not of this moment.
+func (a *issues) undelivered(ctx context.Context, x *alerting.Issue) (failed, waiting int, ok bool) {
+	page, err := a.Events.Events(ctx, event.Query{Account: x.Account, Endpoints: []string{x.Endpoint},
+		Destinations: []string{x.Destination}, Since: x.Since(), Limit: maxCounted,
+		Statuses: []event.Status{event.Failed, event.Retrying, event.Held}})
+	if err != nil || !page.AsOf.IsZero() {
+		return 0, 0, false
 	}
+	for i := range page.Rows {
+		for _, d := range page.Rows[i].Deliveries {
+			switch {
+			case d.Destination != x.Destination:
+			case d.Status == event.Failed:
+				failed++
+			case d.Status == event.Retrying, d.Status == event.Held:
+				waiting++
+			}
+		}
+	}
+	return failed, waiting, true
 }
+
+// addNeeds adds the open issues to what needs a person, but none of a destination that works again and has all events.
+// Alerts from before that, which say the same of it, some for an hour, are left out too.
+func (a *issues) addNeeds(ctx context.Context, to *wire.OverviewNeeds, account string) {
+	unresolved, _ := entity.List(a.Config, account, 0, math.MaxInt, func(x *alerting.Issue) bool {
+		return x.Status != alerting.IssueResolved
+	})
+	slices.SortFunc(unresolved, func(a, b *alerting.Issue) int { return b.LastAt.Compare(a.LastAt) })
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	left, wrong, repaired := maxCountedIssues, map[string]bool{}, map[string]time.Time{}
+	for _, x := range unresolved {
+		v := a.view(x)
+		if !x.WorksAt.IsZero() && left > 0 {
+			left--
+			failed, waiting, ok := a.undelivered(ctx, x)
+			if !ok {
+				left = 0 // the store is late, for the others too
+			} else if v.FailedEvents = &failed; failed+waiting == 0 {
+				repaired[x.Destination] = x.WorksAt
+				continue
+			}
+		}
+		if wrong[x.Destination] = true; x.Status == alerting.IssueOpen {
+			to.Issues.Add(v)
+		}
+	}
+	to.LeaveOut(func(x *wire.Alert) bool {
+		if x.DestinationID == nil || wrong[*x.DestinationID] || !slices.Contains(saidByIssues, x.Rule) {
+			return false
+		}
+		return time.Time(x.FiredAt).Before(repaired[*x.DestinationID])
+	})
+}
+
+// saidByIssues are the rules of alerts that say no more than an issue of their destination.
+var saidByIssues = []string{"delivery_failed", "consecutive_failures", "failure_rate"}

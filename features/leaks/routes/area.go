@@ -91,7 +91,7 @@ type FindingReader interface {
 
 // AddNeeds adds to what needs a person the open findings of critical severity, then those of high severity, each newest
 // first. They are those that alerts report by default.
-func (a *Area) AddNeeds(to *wire.OverviewNeeds, account string) {
+func (a *Area) AddNeeds(_ context.Context, to *wire.OverviewNeeds, account string) {
 	for _, severity := range []finding.Severity{finding.Critical, finding.High} {
 		for _, name := range a.findings.Control.FindingIDs(leak.FindingFilter{
 			Statuses: []finding.Status{finding.Open}, Severities: []finding.Severity{severity}}) {

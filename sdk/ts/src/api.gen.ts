@@ -364,7 +364,8 @@ export interface paths {
          * Create a link to the portal of a tenant
          * @description The portal has pages for the people of a tenant: destinations, deliveries with their reasons, replays, tests and
          *     signing secrets. Send the browser of a person there, or show the link in a frame of your page. It can be opened
-         *     once; then it is a session. Only this response shows `url`.
+         *     once; then it is a session. With `use` `api` there are no pages, but a token for calls from pages of your own. Only
+         *     this response shows `url` or `token`.
          */
         post: operations["createPortalLink"];
         delete?: never;
@@ -1744,7 +1745,8 @@ export interface paths {
         /**
          * Read the overview
          * @description What needs a person now, and the traffic of the last hour and day. The answer is at most 10 s old. Requests to
-         *     destinations are counted at least once. `traffic` is `null` while the event store does not answer.
+         *     destinations are counted at least once. `total`, `steps` and `day_before` have those of a range. `traffic` is
+         *     `null` while the event store does not answer.
          */
         get: operations["readOverview"];
         put?: never;
@@ -1765,7 +1767,8 @@ export interface paths {
         /**
          * Read the traffic of an endpoint
          * @description Requests and their latency by destination: of the last hour, of each hour of the last day, and of a range, in
-         *     minutes (`1h`), hours (`24h`) or steps of six hours (`7d`). Destinations that were removed are included.
+         *     minutes (`15m`, `1h`), ten minutes (`6h`), hours (`24h`), six hours (`7d`) or days (`30d`). Destinations that were
+         *     removed are included.
          *     `waiting` has the newest events with an open delivery. The answer is at most 10 s old.
          */
         get: operations["readTraffic"];
@@ -2048,6 +2051,265 @@ export interface webhooks {
 }
 export interface components {
     schemas: {
+        /**
+         * @description Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
+         * @example {
+         *       "id": "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d",
+         *       "object": "endpoint",
+         *       "name": "payments",
+         *       "description": null,
+         *       "provider": "stripe",
+         *       "verification": {
+         *         "type": "stripe",
+         *         "mode": "enforce",
+         *         "tolerance_seconds": 300,
+         *         "secret_set": true,
+         *         "secret_last4": "7c2b"
+         *       },
+         *       "type_source": "body:$.type",
+         *       "dedup": {
+         *         "key": "body:$.id",
+         *         "window_seconds": 86400
+         *       },
+         *       "ingest_limit": null,
+         *       "source": null,
+         *       "reconcile": null,
+         *       "source_status": null,
+         *       "reconciliation": null,
+         *       "destinations": [
+         *         {
+         *           "id": "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r",
+         *           "object": "destination",
+         *           "name": "billing",
+         *           "url": "https://billing.example.com/stripe",
+         *           "enabled": true,
+         *           "paused": false,
+         *           "timeout_seconds": 15,
+         *           "max_in_flight": 64,
+         *           "headers": {},
+         *           "rate_limit": null,
+         *           "retry_policy": null,
+         *           "filter": null,
+         *           "signing": {
+         *             "scheme": "standard_webhooks",
+         *             "algorithm": "hmac-sha256",
+         *             "public_key": null,
+         *             "secret_last4": "Ti8="
+         *           },
+         *           "state": "active",
+         *           "state_reason": null
+         *         }
+         *       ],
+         *       "retry_policy": {
+         *         "strategy": "schedule",
+         *         "schedule_seconds": [
+         *           5,
+         *           300,
+         *           1800,
+         *           7200,
+         *           18000,
+         *           36000,
+         *           50400,
+         *           72000,
+         *           86400
+         *         ],
+         *         "max_attempts": 10,
+         *         "jitter": 0.1,
+         *         "respect_retry_after": true,
+         *         "max_retry_after_seconds": 86400,
+         *         "retry_on": [
+         *           "3xx",
+         *           "4xx"
+         *         ]
+         *       },
+         *       "alerts": {
+         *         "enabled": true,
+         *         "channels": null,
+         *         "consecutive_failures": null,
+         *         "failure_rate_percent": null,
+         *         "muted_until": null
+         *       },
+         *       "transformation": null,
+         *       "response": {
+         *         "status": 200,
+         *         "content_type": "application/json",
+         *         "body": "{\"received\":true}"
+         *       },
+         *       "enabled": true,
+         *       "paused": false,
+         *       "keep_method": false,
+         *       "allow_headers": [],
+         *       "scan_payloads": true,
+         *       "validate": "off",
+         *       "metadata": {},
+         *       "ingest_url": "https://relay.example.com/in/4yaqft3txj9e7yvd7wghy15pve",
+         *       "created_at": "2026-11-20T08:00:00.000Z",
+         *       "updated_at": "2026-11-20T08:00:00.000Z",
+         *       "transformation_version": 0,
+         *       "transformation_versions": []
+         *     }
+         * @example {
+         *       "id": "ep_6c8m2v0x4ktq1zj5n7rbw3ye9d",
+         *       "object": "endpoint",
+         *       "name": "payments",
+         *       "description": null,
+         *       "provider": "stripe",
+         *       "verification": {
+         *         "type": "stripe",
+         *         "mode": "enforce",
+         *         "tolerance_seconds": 300,
+         *         "secret_set": true,
+         *         "secret_last4": "7c2b"
+         *       },
+         *       "type_source": "body:$.type",
+         *       "dedup": {
+         *         "key": "body:$.id",
+         *         "window_seconds": 86400
+         *       },
+         *       "ingest_limit": null,
+         *       "source": null,
+         *       "reconcile": null,
+         *       "source_status": null,
+         *       "reconciliation": null,
+         *       "destinations": [
+         *         {
+         *           "id": "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r",
+         *           "object": "destination",
+         *           "name": "billing",
+         *           "url": "https://billing.example.com/stripe",
+         *           "enabled": true,
+         *           "paused": false,
+         *           "timeout_seconds": 15,
+         *           "max_in_flight": 64,
+         *           "headers": {},
+         *           "rate_limit": null,
+         *           "retry_policy": null,
+         *           "filter": null,
+         *           "signing": {
+         *             "scheme": "standard_webhooks",
+         *             "algorithm": "hmac-sha256",
+         *             "public_key": null,
+         *             "secret": "whsec_igOEgWr/im9lkGSyuAXHXLzmt850iLb/BzlZyJUoTi8=",
+         *             "secret_last4": "Ti8="
+         *           },
+         *           "state": "active",
+         *           "state_reason": null
+         *         }
+         *       ],
+         *       "retry_policy": {
+         *         "strategy": "schedule",
+         *         "schedule_seconds": [
+         *           5,
+         *           300,
+         *           1800,
+         *           7200,
+         *           18000,
+         *           36000,
+         *           50400,
+         *           72000,
+         *           86400
+         *         ],
+         *         "max_attempts": 10,
+         *         "jitter": 0.1,
+         *         "respect_retry_after": true,
+         *         "max_retry_after_seconds": 86400,
+         *         "retry_on": [
+         *           "3xx",
+         *           "4xx"
+         *         ]
+         *       },
+         *       "alerts": {
+         *         "enabled": true,
+         *         "channels": null,
+         *         "consecutive_failures": null,
+         *         "failure_rate_percent": null,
+         *         "muted_until": null
+         *       },
+         *       "transformation": null,
+         *       "response": {
+         *         "status": 200,
+         *         "content_type": "application/json",
+         *         "body": "{\"received\":true}"
+         *       },
+         *       "enabled": true,
+         *       "paused": false,
+         *       "keep_method": false,
+         *       "allow_headers": [],
+         *       "scan_payloads": true,
+         *       "validate": "off",
+         *       "metadata": {},
+         *       "ingest_url": "https://relay.example.com/in/4yaqft3txj9e7yvd7wghy15pve",
+         *       "created_at": "2026-11-20T08:00:00.000Z",
+         *       "updated_at": "2026-11-20T08:00:00.000Z",
+         *       "transformation_version": 0,
+         *       "transformation_versions": []
+         *     }
+         */
+        Endpoint: {
+            id: components["schemas"]["EndpointId"];
+            /** @constant */
+            object: "endpoint";
+            /** @description Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id. */
+            name: string;
+            description: string | null;
+            /** @description Default `generic`. */
+            provider: string;
+            verification: components["schemas"]["Verification"] | null;
+            /**
+             * @description Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
+             * @example body:$.type
+             */
+            type_source: string | null;
+            /** @description Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none. */
+            dedup: components["schemas"]["Dedup"] | null;
+            ingest_limit: components["schemas"]["IngestLimit"] | null;
+            /** @description Where the endpoint reads events from, beside `ingest_url`. `null` ends it. */
+            source: components["schemas"]["Source"] | null;
+            /** @description How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it. */
+            reconcile: components["schemas"]["Reconcile"] | null;
+            /** @description How far the source is read; `null` while that is not known, and in lists. */
+            source_status: components["schemas"]["SourceStatus"] | null;
+            /** @description How the last look at the provider ended; `null` before, without `reconcile`, and in lists. */
+            reconciliation: components["schemas"]["Reconciliation"] | null;
+            destinations: components["schemas"]["Destination"][];
+            /** @description When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null` resets the policy to its defaults. */
+            retry_policy: components["schemas"]["RetryPolicy"];
+            /** @description Settings in which the endpoint differs from the account. `null` removes all of them. */
+            alerts: components["schemas"]["EndpointAlerts"];
+            /** @description `null`: bodies are delivered as they are stored. */
+            transformation: components["schemas"]["Transformation"] | null;
+            /** @description Response to the provider after an event was stored. `null` resets it to the default. */
+            response: components["schemas"]["Response"];
+            /** @description `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`. */
+            enabled: boolean;
+            /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
+            paused: boolean;
+            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`. */
+            keep_method: boolean;
+            /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
+            allow_headers: string[];
+            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
+            scan_payloads: boolean;
+            /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
+            validate: string;
+            metadata: {
+                [key: string]: string;
+            };
+            /** @description Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes. */
+            tenant?: components["schemas"]["TenantName"];
+            /**
+             * Format: uri
+             * @description URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks the URL (Slack's `url_verification`, `hub.challenge`, Dropbox's `challenge`), are answered before any check and not stored: an answered challenge does not show that the secret of `verification` is right.
+             */
+            ingest_url: string;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            /** @description Counts the changes of `transformation`; 0: it never had one. */
+            transformation_version: number;
+            /** @description When and by whom the newest versions were made, newest first. */
+            transformation_versions: components["schemas"]["TransformationVersion"][];
+            warnings?: components["schemas"]["Warnings"];
+        };
         /** @description Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered. */
         EndpointCreate: {
             /** @description Short form for one destination with this URL, without `destinations`. */
@@ -2248,6 +2510,97 @@ export interface components {
         VerificationCreate: (((components["schemas"]["VerificationChange"] | null | unknown | unknown) | null) & components["schemas"]["VerificationChange"]) | null | unknown | unknown;
         VerificationChange: components["schemas"]["VerificationInput"] | null;
         /**
+         * @description Destination is where the events of an endpoint are delivered.
+         * @example {
+         *       "id": "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r",
+         *       "object": "destination",
+         *       "name": "billing",
+         *       "url": "https://billing.example.com/stripe",
+         *       "enabled": true,
+         *       "paused": false,
+         *       "timeout_seconds": 15,
+         *       "max_in_flight": 64,
+         *       "headers": {},
+         *       "rate_limit": null,
+         *       "retry_policy": null,
+         *       "filter": null,
+         *       "signing": {
+         *         "scheme": "standard_webhooks",
+         *         "algorithm": "hmac-sha256",
+         *         "public_key": null,
+         *         "secret_last4": "Ti8="
+         *       },
+         *       "state": "active",
+         *       "state_reason": null
+         *     }
+         * @example {
+         *       "id": "dst_0w3ye9d6c8m2v0x4ktq1zj5n7r",
+         *       "object": "destination",
+         *       "name": "billing",
+         *       "url": "https://billing.example.com/stripe",
+         *       "enabled": true,
+         *       "paused": false,
+         *       "timeout_seconds": 15,
+         *       "max_in_flight": 64,
+         *       "headers": {},
+         *       "rate_limit": null,
+         *       "retry_policy": null,
+         *       "filter": null,
+         *       "signing": {
+         *         "scheme": "standard_webhooks",
+         *         "algorithm": "hmac-sha256",
+         *         "public_key": null,
+         *         "secret": "whsec_igOEgWr/im9lkGSyuAXHXLzmt850iLb/BzlZyJUoTi8=",
+         *         "secret_last4": "Ti8="
+         *       },
+         *       "state": "active",
+         *       "state_reason": null
+         *     }
+         */
+        Destination: {
+            id: components["schemas"]["DestinationId"];
+            /** @constant */
+            object: "destination";
+            /** @description Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. */
+            name: string | null;
+            url: string;
+            /** @description Default `true`. */
+            enabled: boolean;
+            /** @description Default `false`. */
+            paused: boolean;
+            /** @description Time limit of one attempt, in seconds. Default `15`. */
+            timeout_seconds: number;
+            /** @description Maximum number of concurrent requests. Default `64`. */
+            max_in_flight: number;
+            /** @description Headers that are added to each delivery. Credentials are masked. */
+            headers: {
+                [key: string]: string;
+            };
+            rate_limit: components["schemas"]["RateLimit"] | null;
+            /** @description In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint. */
+            retry_policy: components["schemas"]["RetryPolicy"] | null;
+            filter: components["schemas"]["Filter"] | null;
+            signing: components["schemas"]["Signing"];
+            /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
+            auth?: components["schemas"]["Auth"];
+            /** @description Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event. */
+            http_batch?: components["schemas"]["HTTPBatch"];
+            /** @description One delivery at a time for each key, in the order in which its events were accepted. Merged member by member; null ends it. */
+            ordering?: components["schemas"]["Ordering"];
+            /** @description A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member. */
+            kafka?: components["schemas"]["Kafka"];
+            /** @description A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member. */
+            s3?: components["schemas"]["S3"];
+            /** @description Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member. */
+            pull?: components["schemas"]["Pull"];
+            /** @description A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member. */
+            sqs?: components["schemas"]["SQS"];
+            /** @description What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created. */
+            state: string;
+            state_reason: string | null;
+            warnings?: components["schemas"]["Warnings"];
+        };
+        /**
          * Format: https-url
          * @description An https URL without user information and fragment. The host is a public name, the port 443 or 1024 to 65535.
          *     Read-only keys and agent keys see query values, and path segments of 16 or more characters that are not plain
@@ -2268,7 +2621,7 @@ export interface components {
             [key: string]: string | null;
         } | null;
         RateLimitCreate: WithRequired<components["schemas"]["RateLimitInput"], "per_second"> | null;
-        /** @description Which events are delivered here: those that match `types` and `body`. `null`: all events. */
+        /** @description Which events are delivered here: those that match all of these. `null`: all events. */
         FilterInput: {
             /**
              * @example [
@@ -2285,6 +2638,29 @@ export interface components {
             body?: {
                 [key: string]: string | number | boolean | null;
             } | null;
+            /**
+             * @description A pattern that the event must match: `body`, `headers` (lower-case names), `query`, `type` and `event` with the values that they must have, or operators. At most 8 KiB and 200 values.
+             * @example {
+             *       "body": {
+             *         "data": {
+             *           "amount": {
+             *             "$gte": 100
+             *           }
+             *         }
+             *       },
+             *       "headers": {
+             *         "x-test": {
+             *           "$exist": false
+             *         }
+             *       }
+             *     }
+             */
+            match?: Record<string, never> | null;
+            /**
+             * @description A condition in CEL (the Common Expression Language) over `body`, `headers`, `query`, `type` and `event`. It does not hold for an event without a member that it reads; if it fails otherwise, the delivery ends `failed`, `transform_failed`.
+             * @example body.data.amount >= 100 && !("x-test" in headers)
+             */
+            when?: string | null;
         } | null;
         SigningInput: {
             /** @constant */
@@ -2302,6 +2678,10 @@ export interface components {
             body?: {
                 [key: string]: string | number | boolean | null;
             };
+            match?: {
+                [key: string]: unknown;
+            };
+            when?: string;
         };
         Purged: {
             id: components["schemas"]["DestinationId"];
@@ -3487,6 +3867,8 @@ export interface components {
             run_id: string | null;
             /** @description Why the transformation failed, if `reason` is `transform_failed`. Computed again on each read: `null` if the payload was erased, the endpoint was deleted, or the operations of that version are no longer kept. */
             transform_failure: components["schemas"]["TransformFailure"] | null;
+            /** @description Why the condition of the destination's filter had no value, if `reason` is `transform_failed`. Computed again on each read: `null` if it has one now. */
+            filter_failure: string | null;
         };
         /** @description DeliveryState is the state of an event at one destination, in a list. */
         DeliveryState: {
@@ -3495,48 +3877,6 @@ export interface components {
             reason: components["schemas"]["EventReason"] | null;
             /** @description HTTP status of the last attempt; `null` without a response. */
             last_response_status: number | null;
-        };
-        /** @description Destination is where the events of an endpoint are delivered. */
-        Destination: {
-            id: components["schemas"]["DestinationId"];
-            /** @constant */
-            object: "destination";
-            /** @description Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. */
-            name: string | null;
-            url: string;
-            /** @description Default `true`. */
-            enabled: boolean;
-            /** @description Default `false`. */
-            paused: boolean;
-            /** @description Time limit of one attempt, in seconds. Default `15`. */
-            timeout_seconds: number;
-            /** @description Maximum number of concurrent requests. Default `64`. */
-            max_in_flight: number;
-            /** @description Headers that are added to each delivery. Credentials are masked. */
-            headers: {
-                [key: string]: string;
-            };
-            rate_limit: components["schemas"]["RateLimit"] | null;
-            filter: components["schemas"]["Filter"] | null;
-            signing: components["schemas"]["Signing"];
-            /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
-            auth?: components["schemas"]["Auth"];
-            /** @description Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event. */
-            http_batch?: components["schemas"]["HTTPBatch"];
-            /** @description One delivery at a time for each key, in the order in which its events were accepted. Merged member by member; null ends it. */
-            ordering?: components["schemas"]["Ordering"];
-            /** @description A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member. */
-            kafka?: components["schemas"]["Kafka"];
-            /** @description A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member. */
-            s3?: components["schemas"]["S3"];
-            /** @description Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member. */
-            pull?: components["schemas"]["Pull"];
-            /** @description A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member. */
-            sqs?: components["schemas"]["SQS"];
-            /** @description What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created. */
-            state: string;
-            state_reason: string | null;
-            warnings?: components["schemas"]["Warnings"];
         };
         /** @description Destination is where the events of an endpoint are delivered. */
         DestinationInput: {
@@ -3554,6 +3894,8 @@ export interface components {
             /** @description Headers that are added to each delivery. Credentials are masked. */
             headers?: components["schemas"]["DestinationHeadersInput"];
             rate_limit?: components["schemas"]["RateLimitInput"] | null;
+            /** @description In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint. */
+            retry_policy?: components["schemas"]["RetryPolicyInput"] | null;
             filter?: components["schemas"]["FilterInput"];
             signing?: components["schemas"]["SigningInput"];
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
@@ -3588,6 +3930,8 @@ export interface components {
             total: components["schemas"]["MeasuredRequests"];
             /** @description The steps of the range with any request, oldest first. */
             steps: components["schemas"]["MeasuredStep"][];
+            /** @description The same steps one day before; empty for a range of more than 24h. */
+            day_before: components["schemas"]["MeasuredStep"][];
         };
         /** @description DetectionRule is one of the account's own rules. */
         DetectionRule: {
@@ -3796,72 +4140,6 @@ export interface components {
             verify_code?: string | null;
             /** @description Increases with each change. Send the version that you read: if it is outdated, the change is refused (`conflict`). */
             version?: number;
-        };
-        /** @description Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered. */
-        Endpoint: {
-            id: components["schemas"]["EndpointId"];
-            /** @constant */
-            object: "endpoint";
-            /** @description Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id. */
-            name: string;
-            description: string | null;
-            /** @description Default `generic`. */
-            provider: string;
-            verification: components["schemas"]["Verification"] | null;
-            /**
-             * @description Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
-             * @example body:$.type
-             */
-            type_source: string | null;
-            /** @description Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none. */
-            dedup: components["schemas"]["Dedup"] | null;
-            ingest_limit: components["schemas"]["IngestLimit"] | null;
-            /** @description Where the endpoint reads events from, beside `ingest_url`. `null` ends it. */
-            source: components["schemas"]["Source"] | null;
-            /** @description How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it. */
-            reconcile: components["schemas"]["Reconcile"] | null;
-            /** @description How far the source is read; `null` while that is not known, and in lists. */
-            source_status: components["schemas"]["SourceStatus"] | null;
-            /** @description How the last look at the provider ended; `null` before, without `reconcile`, and in lists. */
-            reconciliation: components["schemas"]["Reconciliation"] | null;
-            destinations: components["schemas"]["Destination"][];
-            /** @description When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null` resets the policy to its defaults. */
-            retry_policy: components["schemas"]["RetryPolicy"];
-            /** @description Settings in which the endpoint differs from the account. `null` removes all of them. */
-            alerts: components["schemas"]["EndpointAlerts"];
-            /** @description `null`: bodies are delivered as they are stored. */
-            transformation: components["schemas"]["Transformation"] | null;
-            /** @description Response to the provider after an event was stored. `null` resets it to the default. */
-            response: components["schemas"]["Response"];
-            /** @description `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`. */
-            enabled: boolean;
-            /** @description `true`: events are stored and held until the endpoint is unpaused. Default `false`. */
-            paused: boolean;
-            /** @description Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`. */
-            keep_method: boolean;
-            /** @description Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are. */
-            allow_headers: string[];
-            /** @description Look for secrets in the bodies of events, and in headers that carry no credentials. What is found is a finding with the source `event`. */
-            scan_payloads: boolean;
-            /** @description What happens to an event whose data does not match the newest schema of its type in the catalogue. `warn` accepts it with a warning, `reject` answers a send with 400. Both mark the event with `mismatch`; received events are always accepted. */
-            validate: string;
-            metadata: {
-                [key: string]: string;
-            };
-            /** @description Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes. */
-            tenant?: components["schemas"]["TenantName"];
-            /**
-             * Format: uri
-             * @description URL to which the provider posts events. Anyone who knows it can send events, so read-only keys and agent keys see its token as `****` and four characters. `rotate-token` creates a new one. Challenges, with which a provider checks the URL (Slack's `url_verification`, `hub.challenge`, Dropbox's `challenge`), are answered before any check and not stored: an answered challenge does not show that the secret of `verification` is right.
-             */
-            ingest_url: string;
-            created_at: components["schemas"]["Time"];
-            updated_at: components["schemas"]["Time"];
-            /** @description Counts the changes of `transformation`; 0: it never had one. */
-            transformation_version: number;
-            /** @description When and by whom the newest versions were made, newest first. */
-            transformation_versions: components["schemas"]["TransformationVersion"][];
-            warnings?: components["schemas"]["Warnings"];
         };
         /** @description EndpointAlerts are the settings in which an endpoint differs from the account; `null` means as in the account. */
         EndpointAlerts: {
@@ -4380,6 +4658,12 @@ export interface components {
             /** @description How often it was resolved and opened again. */
             reopened: number;
             resolved_at: components["schemas"]["Time"] | null;
+            /** @description When a request to the destination succeeded, if none has failed for this cause since; `null`: none has. */
+            works_again_at: components["schemas"]["Time"] | null;
+            /** @description When the oldest event that failed was received. */
+            oldest_event_at: components["schemas"]["Time"] | null;
+            /** @description How many events since then have failed for good at the destination, at most 1,000. `null`: not counted, as in lists and while the event store is late. */
+            failed_events: number | null;
             /**
              * @description Who takes care of it. Default: empty.
              * @example ops@example.com
@@ -4639,9 +4923,9 @@ export interface components {
             /** @description Quantiles of the durations of the requests; `null` without requests. */
             latency_ms: components["schemas"]["Latency"] | null;
         };
-        /** @description MeasuredStep is one step of time: a minute, or an hour of a destination. */
+        /** @description MeasuredStep is one step of time, such as a minute. */
         MeasuredStep: {
-            /** @description When the minute or hour begins. */
+            /** @description When the step begins. */
             at: components["schemas"]["Time"];
             requests: number;
             /** @description Requests that succeeded. */
@@ -4767,6 +5051,15 @@ export interface components {
             last_hour: components["schemas"]["MeasuredRequests"];
             /** @description The minutes of the last hour with any request, oldest first. */
             minutes: components["schemas"]["MeasuredStep"][];
+            /** @description The range of total, steps and day_before. */
+            range: string;
+            step_seconds: number;
+            /** @description The requests of the range. A range of more than 24h has no latency. */
+            total: components["schemas"]["MeasuredRequests"];
+            /** @description The steps of the range with any request, oldest first. */
+            steps: components["schemas"]["MeasuredStep"][];
+            /** @description The same steps one day before; empty for a range of more than 24h. */
+            day_before: components["schemas"]["MeasuredStep"][];
             /** @description The endpoints with the most requests in the last 24 hours. */
             busiest: components["schemas"]["OverviewEndpoint"][];
             /** @description The endpoints with the greatest part of failed requests in the last hour. */
@@ -4790,6 +5083,10 @@ export interface components {
              * @description Address to send the person's browser to. It can be opened once. Only in the answer that creates it.
              */
             url?: string;
+            /** @description With `use` `api`, in place of `url`: the bearer token of the session. Only in the answer that creates it. */
+            token?: string;
+            /** @description `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`. */
+            use: string;
             /** @description What the person may do: `view` destinations, events and attempts; change `destinations`; see and rotate signing `secrets`; `replay` events; send `test` events. `view` is always included. Default `view`. */
             can: string[];
             /**
@@ -4802,6 +5099,10 @@ export interface components {
              * @description Page of your application that creates the next link and leads to it. The portal opens it when the session has ended. Its origin must be in RELAY_PORTAL_ORIGINS.
              */
             refresh_url: string | null;
+            /** @description Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English. */
+            lang: string | null;
+            /** @description `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`. */
+            theme: string;
             /** @description How long the session lasts once the link is opened. Default 3600, an hour. */
             session_seconds: number;
             /** @description When the link was opened; `null`: it can still be. */
@@ -4812,6 +5113,11 @@ export interface components {
         };
         /** @description PortalLink is a link to the pages of a tenant, and then the session of who has opened it. */
         PortalLinkInput: {
+            /**
+             * @description `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`.
+             * @enum {string}
+             */
+            use?: "pages" | "api";
             /** @description What the person may do: `view` destinations, events and attempts; change `destinations`; see and rotate signing `secrets`; `replay` events; send `test` events. `view` is always included. Default `view`. */
             can?: ("view" | "destinations" | "secrets" | "replay" | "test")[];
             /**
@@ -4824,6 +5130,16 @@ export interface components {
              * @description Page of your application that creates the next link and leads to it. The portal opens it when the session has ended. Its origin must be in RELAY_PORTAL_ORIGINS.
              */
             refresh_url?: string | null;
+            /**
+             * @description Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+             * @enum {string|null}
+             */
+            lang?: "en" | "de" | "fr" | "es" | "ja" | null;
+            /**
+             * @description `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+             * @enum {string}
+             */
+            theme?: "auto" | "light" | "dark";
             /** @description How long the link can be opened. Default 600, ten minutes. */
             expires_seconds?: number;
             /** @description How long the session lasts once the link is opened. Default 3600, an hour. */
@@ -5546,18 +5862,22 @@ export interface components {
         TenantPortal: {
             /** @description Name at the top of each page, such as that of your product. Default: Webhooks. */
             title: string;
-            /** @description Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard. */
+            /** @description Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard. */
             color: string;
             /** @description https address of a picture beside the title. Browsers of the tenant fetch it. Default: none. */
             logo_url: string;
+            /** @description The same for dark pages. Default: logo_url. */
+            logo_dark_url: string;
         };
         TenantPortalInput: {
             /** @description Name at the top of each page, such as that of your product. Default: Webhooks. */
             title?: string;
-            /** @description Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard. */
+            /** @description Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard. */
             color?: string;
             /** @description https address of a picture beside the title. Browsers of the tenant fetch it. Default: none. */
             logo_url?: string;
+            /** @description The same for dark pages. Default: logo_url. */
+            logo_dark_url?: string;
         };
         /** @description TransformFailure says which operation of a transformation failed, and where. */
         TransformFailure: {
@@ -6418,6 +6738,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -6451,6 +6772,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -6630,6 +6952,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -7291,6 +7614,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -7900,6 +8224,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -8054,6 +8379,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -8278,6 +8604,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -8463,6 +8790,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -8644,6 +8972,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -8729,6 +9058,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -8825,6 +9155,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
@@ -10157,6 +10488,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -10715,7 +11047,9 @@ export interface operations {
     };
     readOverview: {
         parameters: {
-            query?: never;
+            query?: {
+                range?: "15m" | "1h" | "6h" | "24h" | "7d" | "30d";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -10748,7 +11082,7 @@ export interface operations {
     readTraffic: {
         parameters: {
             query?: {
-                range?: "1h" | "24h" | "7d";
+                range?: "15m" | "1h" | "6h" | "24h" | "7d" | "30d";
             };
             header?: never;
             path: {
@@ -10810,6 +11144,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -10843,6 +11178,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];
@@ -10873,6 +11209,7 @@ export interface operations {
             };
             400: components["responses"]["BadRequest"];
             401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalError"];
             503: components["responses"]["Unavailable"];

@@ -98,7 +98,7 @@ func boundedReads(account string, busy, rare fill.Endpoint, one id.ID, ago time.
 			return len(page.Rows), err
 		}},
 		{"overview", 80_000, func(ctx context.Context, r *read.Reader) (int, error) {
-			o, err := r.Overview(ctx, account, time.Now())
+			o, err := r.Overview(ctx, account, event.TrafficDay, time.Now())
 			return len(o.Busiest), err
 		}},
 		{"traffic of an endpoint", 60_000, func(ctx context.Context, r *read.Reader) (int, error) {

@@ -135,6 +135,10 @@ class ListIssuesQuery(TypedDict, total=False):
     cursor: str
 
 
+class ReadOverviewQuery(TypedDict, total=False):
+    range: str
+
+
 class ListRecoveriesQuery(TypedDict, total=False):
     state: list[str]
     endpoint_id: list[str]
@@ -783,9 +787,9 @@ class Calls(Base):
         """Read the API key of this call (GET /v1/me)."""
         return cast("types.Me", self.call("GET", "/v1/me"))
 
-    def read_overview(self) -> types.Overview:
+    def read_overview(self, **query: Unpack[ReadOverviewQuery]) -> types.Overview:
         """Read the overview (GET /v1/overview)."""
-        return cast("types.Overview", self.call("GET", "/v1/overview"))
+        return cast("types.Overview", self.call("GET", "/v1/overview", query=query))
 
     def list_recoveries(self, **query: Unpack[ListRecoveriesQuery]) -> types.RecoveryList:
         """List recovery jobs (GET /v1/recoveries)."""

@@ -1010,19 +1010,29 @@ class Failure(TypedDict):
 
 class Filter(TypedDict):
     body: NotRequired[dict[str, Any]]
+    match: NotRequired[dict[str, Any]]
     types: NotRequired[list[str]]
+    when: NotRequired[str]
 
 
 class FilterInput(TypedDict):
     """
-    Which events are delivered here: those that match `types` and `body`. `null`: all events.
+    Which events are delivered here: those that match all of these. `null`: all events.
     """
 
     body: NotRequired[dict[str, Any] | None]
     """
     Paths in the JSON body with the values that they must have. Replaced as a whole. A path is members and indexes of arrays with dots between them (`data.items.0.id`), optionally after `$.`. All other characters are literal; a path with `/`, `*` or `[` that looks like another syntax has a warning.
     """
+    match: NotRequired[dict[str, Any] | None]
+    """
+    A pattern that the event must match: `body`, `headers` (lower-case names), `query`, `type` and `event` with the values that they must have, or operators. At most 8 KiB and 200 values.
+    """
     types: NotRequired[list[str] | None]
+    when: NotRequired[str | None]
+    """
+    A condition in CEL (the Common Expression Language) over `body`, `headers`, `query`, `type` and `event`. It does not hold for an event without a member that it reads; if it fails otherwise, the delivery ends `failed`, `transform_failed`.
+    """
 
 
 FilterTime: TypeAlias = str
@@ -1591,6 +1601,10 @@ class PortalLinkInput(TypedDict):
     """
     How long the link can be opened. Default 600, ten minutes.
     """
+    lang: NotRequired[Literal["en", "de", "fr", "es", "ja"] | None]
+    """
+    Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+    """
     refresh_url: NotRequired[str | None]
     """
     Page of your application that creates the next link and leads to it. The portal opens it when the session has ended. Its origin must be in RELAY_PORTAL_ORIGINS.
@@ -1602,6 +1616,14 @@ class PortalLinkInput(TypedDict):
     session_seconds: NotRequired[int]
     """
     How long the session lasts once the link is opened. Default 3600, an hour.
+    """
+    theme: NotRequired[Literal["auto", "light", "dark"]]
+    """
+    `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+    """
+    use: NotRequired[Literal["pages", "api"]]
+    """
+    `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`.
     """
 
 
@@ -2391,7 +2413,11 @@ TenantName: TypeAlias = str
 class TenantPortal(TypedDict):
     color: str
     """
-    Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard.
+    Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard.
+    """
+    logo_dark_url: str
+    """
+    The same for dark pages. Default: logo_url.
     """
     logo_url: str
     """
@@ -2406,7 +2432,11 @@ class TenantPortal(TypedDict):
 class TenantPortalInput(TypedDict):
     color: NotRequired[str]
     """
-    Colour of buttons, as #rrggbb. The text on them is black or white, whichever is easier to read. Default: that of the dashboard.
+    Colour of buttons, as #rrggbb, and of links and tabs, made darker or lighter where it would be hard to read. Default: that of the dashboard.
+    """
+    logo_dark_url: NotRequired[str]
+    """
+    The same for dark pages. Default: logo_url.
     """
     logo_url: NotRequired[str]
     """
@@ -3207,6 +3237,10 @@ class Delivery(TypedDict):
 
     attempts: int
     destination_id: DestinationId
+    filter_failure: str | None
+    """
+    Why the condition of the destination's filter had no value, if `reason` is `transform_failed`. Computed again on each read: `null` if it has one now.
+    """
     id: DeliveryId
     next_attempt_at: str | None
     reason: str | None
@@ -3271,6 +3305,10 @@ class Destination(TypedDict):
     """
     pull: NotRequired[Pull]
     rate_limit: RateLimit | None
+    retry_policy: RetryPolicy | None
+    """
+    In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+    """
     s3: NotRequired[S3]
     signing: Signing
     sqs: NotRequired[SQS]
@@ -3331,6 +3369,10 @@ class DestinationInput(TypedDict):
     Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
     """
     rate_limit: NotRequired[RateLimitInput | None]
+    retry_policy: NotRequired[RetryPolicyInput | None]
+    """
+    In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+    """
     s3: NotRequired[S3Input | None]
     """
     A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
@@ -3961,11 +4003,19 @@ class Issue(TypedDict):
     """
     The newest events that it concerns, newest first.
     """
+    failed_events: int | None
+    """
+    How many events since then have failed for good at the destination, at most 1,000. `null`: not counted, as in lists and while the event store is late.
+    """
     first_seen_at: Time
     id: IssueId
     last_seen_at: Time
     note: str
     object: Literal["issue"]
+    oldest_event_at: str | None
+    """
+    When the oldest event that failed was received.
+    """
     reopened: int
     """
     How often it was resolved and opened again.
@@ -3977,6 +4027,10 @@ class Issue(TypedDict):
     """
     updated_at: Time
     warnings: NotRequired[Warnings]
+    works_again_at: str | None
+    """
+    When a request to the destination succeeded, if none has failed for this cause since; `null`: none has.
+    """
 
 
 class IssueCounted(TypedDict):
@@ -4021,7 +4075,7 @@ class Me(TypedDict):
 
 class MeasuredStep(TypedDict):
     """
-    MeasuredStep is one step of time: a minute, or an hour of a destination.
+    MeasuredStep is one step of time, such as a minute.
     """
 
     at: Time
@@ -4134,11 +4188,25 @@ class OverviewTraffic(TypedDict):
     """
     The endpoints with the most requests in the last 24 hours.
     """
+    day_before: list[MeasuredStep]
+    """
+    The same steps one day before; empty for a range of more than 24h.
+    """
     last_hour: MeasuredRequests
     minutes: list[MeasuredStep]
     """
     The minutes of the last hour with any request, oldest first.
     """
+    range: str
+    """
+    The range of total, steps and day_before.
+    """
+    step_seconds: int
+    steps: list[MeasuredStep]
+    """
+    The steps of the range with any request, oldest first.
+    """
+    total: MeasuredRequests
     worst: list[OverviewEndpoint]
     """
     The endpoints with the greatest part of failed requests in the last hour.
@@ -4167,6 +4235,10 @@ class PortalLink(TypedDict):
     created_at: Time
     ends_at: Time
     id: LinkId
+    lang: str | None
+    """
+    Language of the pages. Default `null`: the first that the browser asks for and the portal has, else English.
+    """
     object: Literal["portal_link"]
     opened_at: str | None
     """
@@ -4185,9 +4257,21 @@ class PortalLink(TypedDict):
     How long the session lasts once the link is opened. Default 3600, an hour.
     """
     tenant: TenantName
+    theme: str
+    """
+    `light` or `dark` pages; `auto`: as the browser prefers. `?theme=` at the end of `url` overrides it. Default `auto`.
+    """
+    token: NotRequired[str]
+    """
+    With `use` `api`, in place of `url`: the bearer token of the session. Only in the answer that creates it.
+    """
     url: NotRequired[str]
     """
     Address to send the person's browser to. It can be opened once. Only in the answer that creates it.
+    """
+    use: str
+    """
+    `pages`: the link leads to the pages of the portal. `api`: the answer has a `token`, with which pages of RELAY_PORTAL_ORIGINS call the API: as the pages of the portal would, with the same rights, for `session_seconds`. Default `pages`.
     """
 
 
@@ -5063,6 +5147,10 @@ class DestinationTraffic(TypedDict):
     DestinationTraffic is the traffic of one destination, also of one that was removed.
     """
 
+    day_before: list[MeasuredStep]
+    """
+    The same steps one day before; empty for a range of more than 24h.
+    """
     destination_id: str
     hours: list[MeasuredStep]
     """

@@ -2,25 +2,14 @@ package command
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/nodeconfig"
+	"github.com/eventrelay/relay/pkg/web"
 )
-
-// fromEnvironment returns a setting's value from the environment, as cli.SecretFromEnvironment does for a secret.
-func (f setting) fromEnvironment(getenv func(string) string) (text string, open []string, err error) {
-	if !f.secret {
-		return getenv(f.env), nil, nil
-	}
-	return cli.SecretFromEnvironment(f.env, getenv)
-}
-
-// holdsSecret reports whether a flag's value exposes a secret in the list of processes. A URL does only if it has a
-// user or a password.
-func (f setting) holdsSecret(text string) bool {
-	return !strings.HasSuffix(f.flag, "-url") || strings.Contains(text, "@") || strings.Contains(text, "password=")
-}
 
 // logWarnings logs settings that are allowed but unsafe or without effect.
 func (s settings) logWarnings(log *slog.Logger) {
@@ -49,17 +38,23 @@ func (s settings) logWarnings(log *slog.Logger) {
 	}
 }
 
-// ignoreEngines clears the settings of engines, which dev does not use, and records in ignored which were set.
-func (s *settings) ignoreEngines() {
-	eachSetting(&s.Config, func(f setting) {
-		switch f.flag {
-		case "kafka-brokers", "kafka-sasl", "kafka-tls", "kafka-cert-file", "kafka-key-file", "redis-url", "redis-ca-file",
-			"redis-cert-file", "redis-key-file", "clickhouse-url",
-			"clickhouse-cluster", "read-url", "search-url":
-			if !f.value.IsZero() {
-				s.ignored = append(s.ignored, f.env)
-				f.value.SetZero()
-			}
+// warnMisspelt logs variables whose names are close to a setting's. Other unknown RELAY_ variables may belong to other
+// programs.
+func warnMisspelt(log *slog.Logger, environ []string) {
+	known := []string{engineKeyEnv, cli.APIKeyEnv, cli.APIKeyFileEnv}
+	eachSetting(&nodeconfig.Config{}, func(f setting) {
+		known = append(known, f.env)
+		if f.secret {
+			known = append(known, f.env+"_FILE")
 		}
 	})
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "RELAY_") || slices.Contains(known, name) {
+			continue
+		}
+		if near := web.Nearest(name, known, cli.MaxTypos); near != "" {
+			log.Warn("no setting has this name; the variable is ignored", "variable", name, "did_you_mean", near)
+		}
+	}
 }

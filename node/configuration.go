@@ -9,10 +9,32 @@ import (
 	"net"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/nodeconfig"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 )
+
+func newControl(n *Node) (runFunc, error) {
+	ctx, cancel := context.WithTimeout(n.stack.Context(), time.Minute)
+	defer cancel()
+	partitions, err := n.awaitLog(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n.Partitions = partitions
+	n.Control, err = config.New(config.Config{
+		Node: n.Settings.NodeName, Version: n.Settings.Version, Partitions: partitions, BootstrapKey: n.Settings.BootstrapKey,
+		BootstrapReadKey: n.Settings.BootstrapReadKey, SingleNode: n.Settings.Embedded,
+		RetentionDays: n.Settings.RetentionDays, AdminEmail: n.Settings.AdminEmail, AdminPassword: n.Settings.AdminPassword,
+		RunProgressTimeout: n.Settings.Waits.RunProgress,
+	}, config.Deps{Log: n.Log, Stream: n.Stream, Keyring: n.Keyring, Now: n.Now, Metrics: n.registry})
+	if err != nil {
+		return nil, err
+	}
+	n.Assigned = ownEndpoints{n.Control, n.Owned}
+	return n.Control.Run, nil
+}
 
 // awaitLog returns the number of partitions. It waits until ctx ends for a broker that cannot be reached, which may be
 // starting too. A broker that closes the connection is stopping, or expects TLS or a password: it gets 10 s. Every
@@ -42,11 +64,11 @@ func (n *Node) awaitLog(ctx context.Context) (int32, error) {
 // checkTopics returns an error if this node may not use the topics and groups, or if topics are missing or have
 // settings that would lose or stop events. It returns the number of partitions that new endpoints are spread over.
 func (n *Node) checkTopics(ctx context.Context) (int32, error) {
-	missing, err := stream.MissingRights(ctx, n.Stream, n.settings.HasRole(nodeconfig.RoleDispatch))
+	missing, err := stream.MissingRights(ctx, n.Stream, n.Settings.HasRole(nodeconfig.RoleDispatch))
 	if err = errors.Join(err, stream.RightsError(missing)); err != nil {
 		return 0, err
 	}
-	a, err := stream.AwaitTopics(ctx, n.Stream, n.settings.Copies(), func(stream.TopicsReport) bool { return true })
+	a, err := stream.AwaitTopics(ctx, n.Stream, n.Settings.Copies(), func(stream.TopicsReport) bool { return true })
 	if err == nil {
 		err = a.Err()
 	}
@@ -77,7 +99,7 @@ func checkConfiguration(n *Node) (runFunc, error) {
 	switch {
 	case waiting == 0:
 		return nil, nil
-	case n.settings.AllowEmpty:
+	case n.Settings.AllowEmpty:
 		n.Log.LogAttrs(ctx, slog.LevelWarn,
 			"the configuration has no endpoint: deliveries of unknown endpoints end as skipped",
 			slog.Int64("records", waiting))
