@@ -162,7 +162,7 @@ func TestMapOfTraffic(t *testing.T) {
 		{"endpoint_id":"ep_1","destination_id":"dst_9","state":"held"}]}},"traffic":{"last_hour":`+noRequestsJSON+`,
 		"busiest":[{"endpoint_id":"ep_1","name":"shop","last_hour":`+noRequestsJSON+`,"destinations":[`+
 		strings.Join(requests, ",")+`]}]}}`)
-	main := r.signedIn().get("/app").want(200, "4\u00a0destinations more with 600 requests",
+	main := r.signedIn().get("/app").want(200, "4\u00a0destinations more have 600 requests",
 		"held; 900 requests, 10\u00a0% failed",
 		`viewBox="0 0 800 440"`, `<path class="bad" d="M260 220C400 220 400 22 540 22" stroke-width="12.0"`,
 		`<path class="held" d="M260 220C`, "&lt;to 13&gt;", `href="/app/endpoints/ep_1/destinations/dst_13"`).main()

@@ -86,7 +86,7 @@ func newFlowMap(all []*config.Endpoint, o *wire.Overview) *flowMap {
 		rest += x.requests
 	}
 	if n := len(lines) - len(shown); n > 0 {
-		m.More = fmt.Sprintf("%s more with %s requests", ui.Plural(n, "destination", "destinations"), ui.Number(rest))
+		m.More = fmt.Sprintf("%s more have %s requests", ui.Plural(n, "destination", "destinations"), ui.Number(rest))
 	}
 	m.place(shown)
 	return m
