@@ -332,7 +332,7 @@ func TestStopDuringATransformation(t *testing.T) {
 	q := newQuiet(t)
 	view := q.rules.config.(*view)
 	view.change(testEndpoint, func(e *config.Endpoint) {
-		e.SetTransformation([]transform.Op{{Op: "set", Path: "/b", Value: []byte("1")}}, time.Now(), "key_1", "")
+		e.SetTransformation([]transform.Op{{Op: transform.Add, Path: "/b", Value: []byte("1")}}, time.Now(), "key_1", "")
 	})
 	p := q.read(stream.Events, quietEvent().Record())
 	decision := q.next()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,7 +189,6 @@ func TestThreeDaysOfRetries(t *testing.T) {
 	}
 }
 
-// An event with a deliver_at waits in the retry topics, also through a restart, and is delivered once, not before.
 // A destination with a policy of its own has its attempts by that, beside one with the endpoint's.
 func TestRetriesOfADestination(t *testing.T) {
 	endpoint := simEndpoint("ep_1", "dst_own", "dst_shared")
@@ -196,8 +196,11 @@ func TestRetriesOfADestination(t *testing.T) {
 	own := retry.Policy{Strategy: retry.Schedule, ScheduleSeconds: []int{60}, MaxAttempts: 2, RetryOn: []string{}}
 	endpoint.Destinations[0].RetryPolicy = &own
 	simulate(t, simConfig(), []*config.Endpoint{endpoint}, func(s *sim) {
+		var mu sync.Mutex
 		attempts := map[string]int{}
 		s.answer = func(dest string, _ time.Time) (time.Duration, int) {
+			mu.Lock()
+			defer mu.Unlock()
 			attempts[dest]++
 			return time.Millisecond, 500
 		}
@@ -209,6 +212,7 @@ func TestRetriesOfADestination(t *testing.T) {
 	})
 }
 
+// An event with a deliver_at waits in the retry topics, also through a restart, and is delivered once, not before.
 func TestDeliverAt(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		s := &sink{}

@@ -49,13 +49,18 @@ func (s *sender) send(ctx context.Context, l *lane.Lane, decision lane.Decision)
 	if work.Attempt > 1 {
 		s.metrics.retryLateness.Observe(max(s.now().Sub(work.Due), 0).Seconds())
 	}
-	content, err := s.transformations.apply(ctx, decision.Eligibility.Endpoint, work)
+	content, cancelled, err := s.transformations.apply(ctx, decision.Eligibility.Endpoint, work)
 	switch {
 	case err != nil && ctx.Err() != nil: // the node stops: the next owner delivers
 		s.lanes.Release(delivery)
 		return lane.Result{Delivery: delivery}
 	case err != nil:
 		s.failTransformation(delivery, decision.Eligibility.Endpoint, err)
+		return lane.Result{Delivery: delivery}
+	case cancelled:
+		s.end(lane.Decision{
+			Delivery: delivery, DecidedAt: s.now(), Status: event.Skipped, Reason: event.CancelledByRule,
+		})
 		return lane.Result{Delivery: delivery}
 	case content.Made() != delivery.Reserved:
 		l.Reserve(delivery, content.Made())
@@ -124,9 +129,10 @@ func (s *sender) failTransformation(delivery *lane.Delivery, endpoint *config.En
 		s.log.LogAttrs(context.Background(), slog.LevelError, "cannot compile transformation",
 			slog.String("endpoint", endpoint.ID), slog.Any("error", err))
 	}
+	now, _ := endpoint.TransformationOf(work.Dest)
 	s.log.LogAttrs(context.Background(), slog.LevelInfo, "cannot transform body, delivery failed",
 		slog.String("event", work.Event.ID.Text(id.Event)), slog.String("endpoint", endpoint.ID),
-		slog.String("destination", work.Dest), slog.Int("version", endpoint.TransformationVersion()),
+		slog.String("destination", work.Dest), slog.Int("version", now.Number()),
 		slog.Int("operation", operation))
 	s.end(lane.Decision{
 		Delivery: delivery, DecidedAt: s.now(), Status: event.Failed, Reason: event.TransformFailed,
@@ -147,7 +153,7 @@ func (s *sender) isCurrent(work *event.Work, before lane.Eligibility) bool {
 	case now.Endpoint.Rev == before.Endpoint.Rev:
 		return true
 	}
-	return now.Endpoint.TransformationVersion() == before.Endpoint.TransformationVersion() &&
+	return now.Endpoint.Transformation.Number() == before.Endpoint.Transformation.Number() &&
 		reflect.DeepEqual(sentAs(now.Destination), sentAs(before.Destination))
 }
 

@@ -38,7 +38,7 @@ func TestDeepestDataIsTransformed(t *testing.T) {
 	for source, good := range map[event.Source]bool{event.SourceAPI: true, event.SourceProvider: false} {
 		work := testWork(t, []byte(body))
 		work.Event.Source = source
-		if _, err := newTransformations(1<<20).apply(t.Context(), e, work); (err == nil) != good {
+		if _, _, err := newTransformations(1<<20).apply(t.Context(), e, work); (err == nil) != good {
 			t.Errorf("%s: %v", source, err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestWithoutTransformationNothingIsDone(t *testing.T) {
 	endpoint := &config.Endpoint{ID: testEndpoint}
 	work := &event.Work{Event: &event.Event{Endpoint: testEndpoint, Body: []byte("no JSON")}}
 	allocations := testing.AllocsPerRun(10, func() {
-		body, err := transformations.apply(t.Context(), endpoint, work)
+		body, _, err := transformations.apply(t.Context(), endpoint, work)
 		if err != nil || &body.Body[0] != &work.Event.Body[0] || body.Version != 0 {
 			t.Errorf("%s, version %d, %v", body.Body, body.Version, err)
 		}
@@ -196,23 +196,23 @@ func TestOperationsAreCompiledOnce(t *testing.T) {
 	made := newTransformations(1 << 20)
 	e := &config.Endpoint{ID: testEndpoint, Rev: 1}
 	transformed(t, e, `[{"op":"drop","paths":["a"]}]`)
-	first, err := made.program(e)
-	again, _ := made.program(e)
+	first, err := made.program(e, "")
+	again, _ := made.program(e, "")
 	e.Rev++
-	changed, _ := made.program(e)
-	if err != nil || first != again || first == changed || len(made.byEndpoint) != 1 {
+	changed, _ := made.program(e, "")
+	if err != nil || first != again || first == changed || len(made.byOwner) != 1 {
 		t.Errorf("%p %p %p, %v", first, again, changed, err)
 	}
 	add := strings.Repeat(`{"op":"add","path":"a","value":"`+strings.Repeat("v", 4000)+`"},`, 15)
 	transformed(t, e, "["+add+`{"op":"wrap","key":"k"}]`)
 	for i := range 2 * maxProgramBytes / len(add) {
 		e.ID = fmt.Sprint("ep_", i)
-		if _, err := made.program(e); err != nil || made.bytes > maxProgramBytes {
-			t.Fatalf("%d bytes of %d endpoints, %v", made.bytes, len(made.byEndpoint), err)
+		if _, err := made.program(e, ""); err != nil || made.bytes > maxProgramBytes {
+			t.Fatalf("%d bytes of %d endpoints, %v", made.bytes, len(made.byOwner), err)
 		}
 	}
 	e.ID, e.Transformation = "ep_newer", &config.Transformation{Version: 1, Ops: []transform.Op{{Op: "sort"}}}
-	if body, err := made.apply(t.Context(), e, testWork(t, []byte(`{}`))); err == nil || body.Body != nil {
+	if body, _, err := made.apply(t.Context(), e, testWork(t, []byte(`{}`))); err == nil || body.Body != nil {
 		t.Errorf("an operation of a newer version made %s", body.Body)
 	}
 }
@@ -230,7 +230,7 @@ func TestMemoryOfOperationsIsBounded(t *testing.T) {
 		defer all.Wait()
 		done := make(chan error, 1)
 		all.Go(func() {
-			_, err := made.apply(t.Context(), e, work)
+			_, _, err := made.apply(t.Context(), e, work)
 			done <- err
 		})
 		synctest.Wait()
@@ -251,15 +251,63 @@ func BenchmarkTransformations(b *testing.B) {
 		transformed(b, e, ops)
 		made, view := newTransformations(2<<20), newView(e)
 		work := testWork(b, []byte(`{"type":"order.paid","data":{"internal":{"n":1},"x":"`+strings.Repeat("x", 1000)+`"}}`))
-		b.Run(fmt.Sprint(e.TransformationVersion(), "_versions"), func(b *testing.B) {
+		b.Run(fmt.Sprint(e.Transformation.Number(), "_versions"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				delivery := lane.Delivery{Work: work}
 				made.reserve(view, &delivery)
-				if _, err := made.apply(b.Context(), e, work); err != nil {
+				if _, _, err := made.apply(b.Context(), e, work); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 	}
+}
+
+// A destination's own operations are in place of the endpoint's: they change its request, or cancel its delivery, and
+// leave the other destinations alone. No operations leave the body as it is stored.
+func TestTransformationOfADestination(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+		sinks, urls := [3]*sink{}, [3]string{}
+		for i := range sinks {
+			sinks[i] = &sink{answer: func(int, received) int { return 200 }}
+			urls[i], _ = w.serve(80+i, sinks[i])
+		}
+		w.endpoint(urls[0] + "/hook/?token=1")
+		w.view.change(testEndpoint, func(e *config.Endpoint) {
+			transformed(t, e, `[{"op":"wrap","key":"payload"}]`)
+			first := e.Destinations[0]
+			for i, ops := range []string{`[{"op":"cancel","when":"body.test"},
+				{"op":"path","expr":"'/orders/' + body.id"},{"op":"method","expr":"'PUT'"},
+				{"op":"header","name":"X-Kind","expr":"type"}]`, `[]`} {
+				d := first
+				d.ID, d.URL = fmt.Sprint("dst_own", i), urls[i+1]+"/hook/?token=1"
+				var all []transform.Op
+				must.Do(t, json.Unmarshal([]byte(ops), &all))
+				d.SetTransformation(all, false, time.Now(), "key_1", "")
+				e.Destinations = append(e.Destinations, d)
+			}
+		})
+		w.start(testConfig())
+		const body = `{ "id": "a/b c" }`
+		ev := w.newEvent(body)
+		ev.Dests = []string{testDest, "dst_own0", "dst_own1"}
+		w.accept(ev)
+		w.outcomes(count(3, event.Delivered))
+		for i, want := range []string{`{"payload":{"id":"a/b c"}}`, body, body} {
+			is.Equal(t, string(sinks[i].all()[0].body), want, "body for destination %d", i)
+		}
+		got := sinks[1].all()[0]
+		is.Equal(t, got.method+" "+got.path+" "+got.header.Get("X-Kind"), "PUT /hook/orders/a/b%20c?token=1 "+ev.Type, "request")
+		test := w.newEvent(`{"test":true,"id":"7"}`)
+		test.Dests = ev.Dests
+		w.accept(test)
+		all := w.outcomes(count(6))
+		for _, o := range all {
+			if o.Event == test.ID && (o.Dest == "dst_own0") != (o.Reason == event.CancelledByRule && o.Attempt == nil) {
+				t.Errorf("%s: %s %s", o.Dest, o.Status, o.Reason)
+			}
+		}
+		is.Equal(t, len(sinks[1].all()), 1, "requests to the destination that cancels")
+	})
 }

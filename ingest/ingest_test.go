@@ -223,7 +223,8 @@ func TestTypeOfEachProvider(t *testing.T) {
 	f("slack", `{"type":"event_callback","event":{"type":"app_mention"}}`, "app_mention")
 	f("slack", `{"type":"block_actions"}`, "block_actions")
 	f("slack", `payload=%7B%7D`, "")
-	f("generic", `{"type":"x"}`, "")
+	f("generic", `{"type":"x"}`, "x")
+	f("generic", `{"kind":"x"}`, "")
 	f("twilio", `MessageSid=SM1`, "")
 }
 

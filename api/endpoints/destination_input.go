@@ -184,8 +184,9 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	in.signing(o, &d)
 	in.rateLimit(o, &d)
 	in.ownRetries(o, &d)
+	in.ownTransformation(o, &d)
 	o.WarnMisplaced("it is a member of the endpoint, for all its destinations",
-		"transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
+		"dedup", "alerts", "response", "ingest_limit", "verification")
 	o.WarnUnknown()
 	return d
 }

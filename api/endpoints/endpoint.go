@@ -67,8 +67,8 @@ func (a *endpoints) newEndpoint(r *http.Request, key *config.Key) (*config.Endpo
 	}
 	e.Name = e.ID[len(e.ID)-frame.DefaultNameLength:]
 	e.Token = a.newToken(e.ID)
-	in := a.newEndpointInput(true)
-	in.merge(key, in.NewObject("", body), e)
+	in := a.newEndpointInput(key, true)
+	in.merge(in.NewObject("", body), e)
 	if in.Err == nil {
 		in.Err = a.checkDestinations(e)
 	}
@@ -254,7 +254,7 @@ func (a *endpoints) changeEndpoint(r *http.Request, key *config.Key, update endp
 	}
 	var in *endpointInput
 	after, err := update(before, func(e *config.Endpoint) error {
-		in = a.newEndpointInput(false)
+		in = a.newEndpointInput(key, false)
 		in.verifies, in.retries = e.Verification, e.RetryPolicy
 		if r.Method != http.MethodPost {
 			if err := frame.CheckRevision(r, e); err != nil {
@@ -286,7 +286,7 @@ func (a *endpoints) saved(r *http.Request) endpointUpdate {
 
 func (a *endpoints) updateEndpoint(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	after, in, err := a.changeEndpoint(r, key, a.saved(r), func(in *endpointInput, o *frame.Object, e *config.Endpoint) {
-		in.merge(key, o, e)
+		in.merge(o, e)
 	})
 	if err != nil {
 		return err
@@ -382,7 +382,7 @@ func (a *endpoints) validateChange(w http.ResponseWriter, r *http.Request, key *
 		if err := frame.CheckRevision(r, e); err != nil {
 			in.Err = err
 		}
-		in.merge(key, o, e)
+		in.merge(o, e)
 	}
 	_, in, err := a.changeEndpoint(r, key, a.Config.CheckUpdate, merge)
 	if err != nil {
@@ -433,8 +433,8 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 		EndpointSettings: e.EndpointSettings, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		ScanPayloads: !e.PayloadsUnscanned,
 		Validate:     cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
-		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e),
-		TransformationVersion: e.TransformationVersion(), TransformationVersions: transformationVersions(e),
+		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e.Transformation),
+		TransformationVersion: e.Transformation.Number(), TransformationVersions: transformationVersions(e),
 	}
 	if x := e.Verification; x != nil {
 		v.Verification = &wire.Verification{
@@ -473,7 +473,7 @@ func (a *endpoints) endpointView(by frame.Viewer, e *config.Endpoint, revealed m
 // settingsOfDestination returns the settings of a destination, without its headers and secrets.
 func settingsOfDestination(d *config.Destination) wire.Destination {
 	return wire.Destination{ID: d.ID, Object: "destination", Name: d.Name, DestinationSettings: d.DestinationSettings,
-		RateLimit: d.RateLimit, RetryPolicy: d.RetryPolicy, Filter: d.Filter}
+		RateLimit: d.RateLimit, RetryPolicy: d.RetryPolicy, Filter: d.Filter, Transformation: ownTransformationOf(d)}
 }
 
 func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *config.Destination,

@@ -41,6 +41,7 @@ const validateOff = "off"
 type endpointInput struct {
 	frame.Input
 	endpoints *endpoints
+	by        *config.Key // who makes the change
 	// creating is true for POST. IDs in such a request are copies from another endpoint and are ignored.
 	creating bool
 	// revealed holds the signing secrets that this change created, by destination. Only its own answer shows them.
@@ -51,13 +52,12 @@ type endpointInput struct {
 	retries retry.Policy
 }
 
-func (a *endpoints) newEndpointInput(creating bool) *endpointInput {
-	return &endpointInput{endpoints: a, creating: creating, revealed: map[string]string{}}
+func (a *endpoints) newEndpointInput(by *config.Key, creating bool) *endpointInput {
+	return &endpointInput{endpoints: a, by: by, creating: creating, revealed: map[string]string{}}
 }
 
-// merge validates a request and merges it into e, which holds the defaults or the current values. key is who changes
-// it.
-func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpoint) {
+// merge validates a request and merges it into e, which holds the defaults or the current values.
+func (in *endpointInput) merge(o *frame.Object, e *config.Endpoint) {
 	before := e.Provider
 	in.provider(o, e)
 	in.verifies = e.Verification
@@ -81,7 +81,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 	if e.Validation = x.Validate; e.Validation == validateOff {
 		e.Validation = config.ValidateOff
 	}
-	in.tenant(o, key, e)
+	in.tenant(o, e)
 	in.retryPolicy(o, &e.RetryPolicy)
 	in.retries = e.RetryPolicy
 	in.destinations(o, e)
@@ -92,7 +92,7 @@ func (in *endpointInput) merge(key *config.Key, o *frame.Object, e *config.Endpo
 		in.Fail("ingest_limit", "must give events_per_second or bytes_per_second; null is no limit")
 	}
 	in.inbound(o, kinds.Inbound{Source: x.Source, Reconcile: x.Reconcile}, e)
-	in.transformation(o, key, e)
+	in.transformation(o, e)
 	if !in.creating { // when creating, it stands for the only destination
 		o.WarnMisplaced("it is a member of a destination: send destinations[].url beside the id of the destination", "url")
 	}
@@ -234,7 +234,8 @@ func (in *endpointInput) ownRetries(o *frame.Object, d *config.Destination) {
 var retryOnWord = regexp.MustCompile(`^([34]xx|[34][0-9][0-9])$`)
 
 // tenant reads the tenant of a new endpoint. A key of a tenant creates endpoints of its own tenant.
-func (in *endpointInput) tenant(o *frame.Object, key *config.Key, e *config.Endpoint) {
+func (in *endpointInput) tenant(o *frame.Object, e *config.Endpoint) {
+	key := in.by
 	asked := e.Tenant
 	o.IgnoreNulls("tenant")
 	o.Text("tenant", 1, maxTenant, &asked)

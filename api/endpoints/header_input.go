@@ -21,25 +21,10 @@ const (
 
 // reservedHeader says why a destination cannot add that header, "" if it can.
 func reservedHeader(canonical string) string {
-	lower := strings.ToLower(canonical)
-	// CGI-style receivers read Relay_Hops, and some of them Relay.Hops, as relay-hops.
-	plain := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '-'
-	}, lower)
-	switch {
-	case strings.HasPrefix(plain, "webhook-"), strings.HasPrefix(plain, "relay-"):
-		return "is set by the service on every delivery"
-	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection",
-		lower == "expect",
-		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
-		return "belongs to the HTTP transport and cannot be set"
-	case lower == "idempotency-key", lower == "x-idempotency-key":
+	if canonical == "Idempotency-Key" || canonical == "X-Idempotency-Key" {
 		return "cannot be set: it would be the same on every delivery; receivers recognise repeats by webhook-id"
 	}
-	return ""
+	return web.ReservedHeader(canonical)
 }
 
 // headers merges header by header; null removes one, the mask of the current value keeps it. It returns the names of

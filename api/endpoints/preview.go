@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +67,7 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 		return err
 	}
 	view := previewViewOf(&preview)
-	view.BytesIn, view.Masked, view.Warnings = len(sample.Body), masked, in.Warnings
+	view.BytesIn, view.Masked, view.Warnings = len(sample.Event.Body), masked, in.Warnings
 	return web.Answer(w, http.StatusOK, view)
 }
 
@@ -90,25 +91,28 @@ type sampleInput struct {
 	param string // member that named the event
 }
 
-// previewInput reads {ops?, sample | sample_text}. Without ops it takes those of the endpoint.
+// previewInput reads {ops?, destination_id?, sample | sample_text}. Without ops it takes the saved ones.
 func (a *previews) previewInput(in *frame.Input, body []byte, e *config.Endpoint) (*transform.Program, *sampleInput) {
 	o := in.NewObject("", body)
 	var program *transform.Program
+	var dest string
+	if o.Text("destination_id", 1, maxHeaderName, &dest); dest != "" && e.Destination(dest) == nil {
+		o.Fail("destination_id", "is not a destination of this endpoint")
+	}
 	if raw, ok := o.Raw("ops"); ok && frame.KindOf(raw) != frame.KindNull {
 		_, program = transformationOps(in, "ops", raw)
 	} else if in.Err == nil {
 		var saved []transform.Op
-		if e.Transformation != nil {
-			saved = e.Transformation.Ops
+		if t, _ := e.TransformationOf(dest); t != nil {
+			saved = t.Ops
 		}
 		var err error
 		if program, err = transform.Compile(saved); err != nil {
 			in.Fail("ops", "is required: this version cannot read the saved operations: %v", err)
 		}
 	}
-	sample := &sampleInput{Input: transform.Input{
-		EventID: id.ID{}.Text(id.Event), ReceivedAt: a.Now(), EndpointID: e.ID, Attempt: 1,
-	}}
+	made := &event.Event{ID: id.Lowest(a.Now()), Source: event.SourceProvider, Endpoint: e.ID}
+	sample := &sampleInput{Input: transform.Input{Event: made, Tenant: e.Tenant, Attempt: 1}}
 	value, pasted := o.Raw("sample")
 	text, typed := o.RawOfKind("sample_text", frame.KindString)
 	switch {
@@ -120,9 +124,9 @@ func (a *previews) previewInput(in *frame.Input, body []byte, e *config.Endpoint
 		if err != nil {
 			o.Fail("sample_text", "must be a JSON string")
 		}
-		sample.Body = []byte(decoded)
+		made.Body = []byte(decoded)
 	default:
-		sample.Body, sample.param = value, "sample"
+		made.Body, sample.param = value, "sample"
 		if frame.KindOf(value) != frame.KindString {
 			break
 		}
@@ -147,28 +151,44 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	case !a.Erasures.ErasedAt(s.event).IsZero():
 		return 0, web.WrongState(s.param, "the payload of the event was erased; choose another event")
 	}
-	ev := detail.Event
+	ev := *detail.Event
 	by := a.ViewerOf(key) // operations may cut a token into parts
-	s.EventID, s.EventType, s.ReceivedAt = ev.ID.Text(id.Event), string(by.MaskTokens([]byte(ev.Type))), ev.ReceivedAt()
-	s.Sent = ev.Source == event.SourceAPI
 	masked := 0
-	s.Body = by.MaskTokens(ev.Body)
-	for _, scanner := range []*secrets.Scanner{a.ReceiptScanner, a.LeakScanner} {
-		var n int
-		s.Body, n = scanner.MaskAll(nil, s.Body)
-		masked += n
+	mask := func(text []byte) []byte {
+		text = by.MaskTokens(text)
+		for _, scanner := range []*secrets.Scanner{a.ReceiptScanner, a.LeakScanner} {
+			var n int
+			text, n = scanner.MaskAll(nil, text)
+			masked += n
+		}
+		return text
 	}
+	ev.Type, ev.Query = string(by.MaskTokens([]byte(ev.Type))), string(mask([]byte(ev.Query)))
+	ev.Header = slices.Clone(ev.Header)
+	for i := range ev.Header {
+		ev.Header[i].Value = shownHeader(ev.Header[i].Name, string(mask([]byte(ev.Header[i].Value))))
+	}
+	masked = 0 // the answer counts those in the body
+	ev.Body = mask(ev.Body)
+	s.Event = &ev
 	return masked, nil
 }
 
 func previewViewOf(p *transform.Preview) *wire.TransformationPreview {
-	view := &wire.TransformationPreview{OK: p.Failure == nil, BytesOut: len(p.Output), Steps: []wire.TransformationStep{}}
+	view := &wire.TransformationPreview{OK: p.Failure == nil, BytesOut: len(p.Body), Steps: []wire.TransformationStep{},
+		Path: p.Path, Method: p.Method, Cancelled: p.Cancelled}
+	for _, f := range p.Header {
+		if view.Headers == nil {
+			view.Headers = make(map[string]string)
+		}
+		view.Headers[f.Name] = f.Value
+	}
 	if p.Failure != nil {
 		view.Error = frame.FailureViewOf(p.Failure)
 	} else {
-		view.OutputText = frame.OrNull(string(p.Output))
-		if isReadable(p.Output) {
-			view.Output = p.Output
+		view.OutputText = frame.OrNull(string(p.Body))
+		if isReadable(p.Body) {
+			view.Output = p.Body
 		}
 	}
 	for _, s := range p.Steps {

@@ -73,7 +73,7 @@ func (a *tenants) put(w http.ResponseWriter, r *http.Request, key *config.Key) e
 	if err != nil {
 		return err
 	}
-	in := a.newEndpointInput(true)
+	in := a.newEndpointInput(key, true)
 	o, x := in.NewObject("", body), &wire.Tenant{}
 	o.Decode(x)
 	of := &config.Endpoint{Metadata: map[string]string{}}

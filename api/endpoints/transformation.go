@@ -12,15 +12,25 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/audit"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/expr"
 	"github.com/eventrelay/relay/pkg/transform"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-func transformationOf(e *config.Endpoint) *wire.Transformation {
-	if !e.Transforms() {
+func transformationOf(t *config.Transformation) *wire.Transformation {
+	if !t.Transforms() {
 		return nil
 	}
-	return &wire.Transformation{Ops: e.Transformation.Ops}
+	return &wire.Transformation{Ops: t.Ops}
+}
+
+// ownTransformationOf is what a destination has in place of the endpoint's; nil: nothing.
+func ownTransformationOf(d *config.Destination) *wire.Transformation {
+	own := d.OwnTransformation()
+	if own == nil || own.Transforms() {
+		return transformationOf(own)
+	}
+	return &wire.Transformation{Ops: []transform.Op{}}
 }
 
 // maxVersionsInEndpoint is how many versions an endpoint shows; listTransformationVersions has all.
@@ -44,10 +54,11 @@ func transformationVersionOf(v *config.TransformationVersion) wire.Transformatio
 	by := audit.ActorOf(v.By, v.Name)
 	return wire.TransformationVersion{Version: v.Version, CreatedAt: web.Time(v.At),
 		CreatedBy:  wire.AuditActor{Type: by.Type, ID: frame.OrNull(by.ID), Name: frame.OrNull(by.Name)},
-		Operations: v.Operations}
+		Operations: v.Operations, Inherits: v.Inherits}
 }
 
-// listTransformationVersions returns all versions that the endpoint keeps, newest first: at most 50 on one page.
+// listTransformationVersions returns all versions that the endpoint, or a destination of it, keeps, newest first: at most
+// 50 on one page.
 func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.CatchUp(r.Context())
 	e, err := a.EndpointInPath(r, key)
@@ -55,14 +66,22 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 		return err
 	}
 	q := frame.NewQuery(r, "transformation versions "+frame.ScopeOf(key))
+	t := e.Transformation
+	if name := q.Single("destination_id"); name != "" {
+		d := e.Destination(name)
+		if d == nil {
+			return web.Invalid("destination_id", "is not a destination of this endpoint")
+		}
+		t = d.Transformation
+	}
 	if q.RefuseUnknown(); q.Err != nil {
 		return q.Err
 	}
 	out := frame.List[wire.KeptTransformationVersion]{Data: []wire.KeptTransformationVersion{}}
-	if e.Transformation != nil {
-		for i := range e.Transformation.Versions {
-			v := wire.KeptTransformationVersion{TransformationVersion: transformationVersionOf(&e.Transformation.Versions[i])}
-			ops, kept := e.Transformation.OpsOf(v.Version)
+	if t != nil {
+		for i := range t.Versions {
+			v := wire.KeptTransformationVersion{TransformationVersion: transformationVersionOf(&t.Versions[i])}
+			ops, kept := t.OpsOf(v.Version)
 			if v.Restorable = kept; len(ops) > 0 && kept {
 				v.Transformation = &wire.Transformation{Ops: ops}
 			}
@@ -73,15 +92,36 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 }
 
 // transformation reads the member of an endpoint: {"ops": […]}, the array alone, or null for none. It replaces the
-// operations as a whole. key makes the new version.
-func (in *endpointInput) transformation(o *frame.Object, key *config.Key, e *config.Endpoint) {
+// operations as a whole.
+func (in *endpointInput) transformation(o *frame.Object, e *config.Endpoint) {
 	raw, ok := o.Raw("transformation")
 	if !ok || in.Err != nil {
 		return
 	}
 	ops, _ := transformationOps(&in.Input, o.Param("transformation"), raw)
 	if in.Err == nil {
-		e.SetTransformation(ops, in.endpoints.Now(), key.ID, key.Name)
+		e.SetTransformation(ops, in.endpoints.Now(), in.by.ID, in.by.Name)
+	}
+}
+
+// ownTransformation reads the member of a destination, as transformation does. null: it has that of the endpoint; no
+// operations: bodies are delivered as they are stored.
+func (in *endpointInput) ownTransformation(o *frame.Object, d *config.Destination) {
+	path := o.Param("transformation")
+	if raw, ok := o.Raw("transformation"); ok && in.Err == nil {
+		ops, _ := transformationOps(&in.Input, path, raw)
+		if in.Err == nil {
+			d.SetTransformation(ops, frame.KindOf(raw) == frame.KindNull, in.endpoints.Now(), in.by.ID, in.by.Name)
+		}
+	}
+	own, kind := d.OwnTransformation(), ""
+	if kind, _ = d.Kind(); own == nil || kind == "" && d.HTTPBatch == nil {
+		return
+	}
+	for i, op := range own.Ops {
+		if op.Op == transform.Path || op.Op == transform.Method {
+			in.Fail(frame.Indexed(path, i), "has no effect: only a webhook without http_batch has a %s", op.Op)
+		}
 	}
 }
 
@@ -142,6 +182,9 @@ func readOp(in *frame.Input, path string, raw []byte, op *transform.Op) {
 	o.Text("at", 1, transform.MaxPath, &op.At)
 	o.Text("path", 1, transform.MaxPath, &op.Path)
 	o.Text("key", 1, transform.MaxName, &op.Key)
+	o.Text("expr", 1, expr.MaxText, &op.Expr)
+	o.Text("when", 1, expr.MaxText, &op.When)
+	o.Text("name", 1, maxHeaderName, &op.Name)
 	o.Enum("on_conflict", &op.OnConflict, transform.ConflictError, transform.ConflictReplace)
 	o.Boolean("required", &op.Required)
 	for i, path := range o.Array("paths", transform.MaxPaths) {

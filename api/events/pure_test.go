@@ -317,7 +317,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 	all := strings.Fields(`signature_missing signature_malformed signature_mismatch timestamp_outside_tolerance
 		certificate_expired
 		no_destination filtered duplicate delivery_loop destination_disabled destination_deleted endpoint_deleted
-		superseded purged job_stopped job_cancelled run_stopped deadline expired scheduled
+		superseded purged job_stopped job_cancelled run_stopped deadline expired cancelled_by_rule scheduled
 		attempts_exhausted not_retryable gone_410 receiver_aborted receiver_disabled payload_expired too_large
 		transform_failed
 		undecodable order_full paced lane_full manual breaker_open behind not_pulled`)

@@ -12,7 +12,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/filter"
 	"github.com/eventrelay/relay/pkg/event"
-	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
 )
 
@@ -46,6 +45,12 @@ func newTransformFailures(c *frame.Core) *transformFailures {
 	return &transformFailures{c, frame.NewTurns(maxFailureSearches, failureWait)}
 }
 
+// versionOf is a version of the transformation of an endpoint or a destination.
+type versionOf struct {
+	owner   string
+	version int
+}
+
 // of returns the failures of an event's deliveries by destination. It leaves out those that cannot be found any more:
 // the endpoint was deleted, or no longer has the operations.
 func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]*wire.TransformFailure {
@@ -68,25 +73,23 @@ func (a *transformFailures) of(ctx context.Context, d *event.Detail) map[string]
 	}
 	defer end()
 	out := make(map[string]*wire.TransformFailure, len(failed))
-	byVersion := make(map[int]*wire.TransformFailure)
+	byVersion := make(map[versionOf]*wire.TransformFailure)
 	conditions := e.Conditions()
 	for _, x := range failed {
 		if failure := filterFailure(e, conditions, d.Event, x.Destination); failure != nil {
 			out[x.Destination] = failure
 			continue
 		}
-		if e.Transformation == nil {
+		t, owner := e.TransformationOf(x.Destination)
+		if t == nil {
 			continue
 		}
-		in := transform.Input{
-			Body: d.Event.Body, EventID: d.ID.Text(id.Event), EventType: d.Event.Type, ReceivedAt: d.Event.ReceivedAt(),
-			EndpointID: e.ID, Attempt: x.Attempts + 1, Sent: d.Event.Source == event.SourceAPI,
-		}
-		version := e.Transformation.VersionAt(x.LastAt)
-		found, known := byVersion[version]
+		key := versionOf{owner, t.VersionAt(x.LastAt)}
+		found, known := byVersion[key]
 		if !known {
-			found = a.find(ctx, e.Transformation, version, in)
-			byVersion[version] = found
+			found = a.find(ctx, t, key.version,
+				transform.Input{Event: d.Event, Tenant: e.Tenant, Attempt: x.Attempts + 1})
+			byVersion[key] = found
 		}
 		if found != nil {
 			out[x.Destination] = found

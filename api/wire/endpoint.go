@@ -69,7 +69,9 @@ type Destination struct {
 	// the endpoint.
 	RetryPolicy *retry.Policy  `json:"retry_policy" in:"own,null"`
 	Filter      *filter.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
-	Signing     Signing        `json:"signing" in:"own" inref:"SigningInput"`
+	// In place of the endpoint's. `null`: as the endpoint. No operations: bodies are delivered as they are stored.
+	Transformation *Transformation `json:"transformation" in:"own" inref:"TransformationInput"`
+	Signing        Signing         `json:"signing" in:"own" inref:"SigningInput"`
 	kinds.Settings
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
@@ -102,6 +104,8 @@ type TransformationVersion struct {
 	CreatedBy AuditActor `json:"created_by"`
 	// How many it has; 0 ended the transformation.
 	Operations int `json:"operations" minimum:"0" maximum:"32"`
+	// `true`: the destination has that of the endpoint again.
+	Inherits bool `json:"inherits,omitempty"`
 }
 
 // Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
@@ -294,10 +298,10 @@ type Change struct {
 // TransformationStep is what one operation did.
 type TransformationStep struct {
 	Index        int      `json:"index" minimum:"0" maximum:"31"`
-	Op           string   `json:"op" enum:"rename,pick,drop,wrap,add"`
+	Op           string   `json:"op" enum:"rename,pick,drop,wrap,add,set,header,path,method,cancel"`
 	Changed      []Change `json:"changed" maxItems:"50"`
 	ChangedTotal int      `json:"changed_total" minimum:"0"`
-	// Paths that the document does not have.
+	// What the event does not have.
 	Warnings []string `json:"warnings" maxItems:"20"`
 }
 
@@ -317,6 +321,13 @@ type TransformationPreview struct {
 	Output json.RawMessage `json:"output"`
 	// The bytes that a destination would get. They keep numbers that your JSON parser may change.
 	OutputText *string `json:"output_text"`
+	// Headers that operations set.
+	Headers map[string]string `json:"headers,omitempty"`
+	// What an operation appends to the path of the URL, escaped.
+	Path   string `json:"path,omitempty"`
+	Method string `json:"method,omitempty"`
+	// Nothing would be sent: the delivery would end `skipped`, `cancelled_by_rule`.
+	Cancelled bool `json:"cancelled,omitempty"`
 	// What each operation did, up to one that failed.
 	Steps    []TransformationStep `json:"steps" maxItems:"32"`
 	Error    *Failure             `json:"error,omitempty"`

@@ -70,11 +70,16 @@ func (m Message) Header(target *Opened, userAgent string) http.Header {
 	return h
 }
 
-// Content is the body of an attempt: the stored one, or what a transformation made of it.
+// Content is what is particular to an attempt: the stored body, or what a transformation made of it, and what it says of
+// the request.
 type Content struct {
 	Body      []byte
-	Version   int    // of the endpoint's transformation; 0: it is the stored body
-	Signature string // canonical name of the received header with the provider's signature, if the endpoint names one
+	Version   int           // of the transformation; 0: there is none
+	Changed   bool          // Body is not the stored one
+	Signature string        // canonical name of the received header with the provider's signature, if the endpoint names one
+	Header    []event.Field // beside those of the destination, which they replace
+	Path      string        // escaped; appended to that of the URL
+	Method    string        // empty: the usual one
 }
 
 // Stored is the body as it was received or sent.
@@ -82,7 +87,7 @@ func Stored(work *event.Work) Content { return Content{Body: work.Event.Body} }
 
 // Made is the number of bytes that the transformation made.
 func (c Content) Made() int {
-	if c.Version == 0 {
+	if !c.Changed {
 		return 0
 	}
 	return len(c.Body)
@@ -139,7 +144,7 @@ func (s *Sender) Send(
 ) (*event.Attempt, Result) {
 	queuedAt := s.now()
 	var acquireErr error
-	if !s.slots.TryAcquire(1) {
+	if ctx.Err() != nil || !s.slots.TryAcquire(1) {
 		if acquireErr = s.slots.Acquire(ctx, 1); acquireErr == nil && !current() {
 			s.slots.Release(1)
 			return &event.Attempt{ID: attemptID, StartedAt: s.now(), Trigger: work.Trigger}, Result{Outdated: true}

@@ -131,13 +131,13 @@ func Header(
 			path = append(path, f.Value)
 		}
 		read := variableName(f.Name)
-		if content.Version > 0 && (describesStoredBody(read) || f.Name == content.Signature) {
+		if content.Changed && (describesStoredBody(read) || f.Name == content.Signature) {
 			continue
 		}
 		if forgesOwnHeader(f.Name, read) || received && (impersonates(f.Name, read) || !target.forwards(f.Name, read)) {
 			continue
 		}
-		signed = signed || content.Version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
+		signed = signed || !content.Changed && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
 		name := safeName(f.Name)
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -147,6 +147,9 @@ func Header(
 	}
 	set(HeaderUserAgent, userAgent) // a header of the destination may replace it
 	for _, f := range target.Header {
+		set(safeName(f.Name), f.Value)
+	}
+	for _, f := range content.Header {
 		set(safeName(f.Name), f.Value)
 	}
 	eventID := ev.ID.Text(id.Event)

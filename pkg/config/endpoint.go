@@ -160,11 +160,13 @@ type Verification struct {
 	SignedContent    string        `json:"signed_content,omitempty"`
 }
 
-// Transformation changes the bodies of an endpoint's deliveries. The endpoint keeps it when it has no operations any
+// Transformation changes the deliveries of an endpoint, or of one destination. It stays when it has no operations any
 // more, so that versions are never counted twice.
 type Transformation struct {
-	Version int            `json:"version"`       // counts changes
-	Ops     []transform.Op `json:"ops,omitempty"` // none: bodies are delivered as they are stored
+	// Inherits: the destination had one of its own, and now has the endpoint's again.
+	Inherits bool           `json:"inherits,omitempty"`
+	Version  int            `json:"version"`       // counts changes
+	Ops      []transform.Op `json:"ops,omitempty"` // none: bodies are delivered as they are stored
 	// Versions has the newest MaxTransformationVersions, newest first.
 	Versions []TransformationVersion `json:"versions,omitempty"`
 }
@@ -176,6 +178,7 @@ type TransformationVersion struct {
 	By         string    `json:"by"`             // id of the key or user
 	Name       string    `json:"name,omitempty"` // of the key or user, then
 	Operations int       `json:"operations"`
+	Inherits   bool      `json:"inherits,omitempty"`
 	// Ops are those of an earlier version, as long as there is room for them. The newest has them in Transformation.
 	Ops []transform.Op `json:"ops,omitempty"`
 }
@@ -191,6 +194,8 @@ type Destination struct {
 	RateLimit *RateLimit             `json:"rate_limit,omitempty"`
 	// RetryPolicy is in place of the endpoint's; nil: there is none.
 	RetryPolicy *retry.Policy `json:"retry_policy,omitempty"`
+	// Transformation is in place of the endpoint's; nil: there never was one.
+	Transformation *Transformation `json:"transformation,omitempty"`
 	// PurgeBefore ends open deliveries of events received before it, and of replay runs created before it.
 	PurgeBefore time.Time `json:"purge_before,omitzero"`
 	// Secrets sign the deliveries, newest first.
@@ -285,8 +290,9 @@ func (e *Endpoint) Upgrade() {
 	}
 }
 
-// Derive sets the partition, which only MoveEndpoint changes.
+// Derive sets the partition, which only MoveEndpoint changes, and bounds the versions of transformations.
 func (e *Endpoint) Derive(c *entity.Core, was entity.Value) error {
+	e.trimTransformations()
 	if old, _ := was.(*Endpoint); old != nil {
 		e.Partition, e.FormerPartitions, e.Move = old.Partition, old.FormerPartitions, old.Move
 	} else {

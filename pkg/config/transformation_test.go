@@ -19,8 +19,8 @@ func TestTransformationVersions(t *testing.T) {
 	set := func(version int, transforms bool, ops []transform.Op) {
 		t.Helper()
 		e.SetTransformation(ops, at, "key_1", "ci")
-		if e.TransformationVersion() != version || e.Transforms() != transforms {
-			t.Errorf("version %d, transforms %v; want %d, %v", e.TransformationVersion(), e.Transforms(), version, transforms)
+		if e.Transformation.Number() != version || e.Transformation.Transforms() != transforms {
+			t.Errorf("version %d, transforms %v; want %d, %v", e.Transformation.Number(), e.Transformation.Transforms(), version, transforms)
 		}
 	}
 	set(0, false, nil)

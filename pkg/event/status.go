@@ -44,7 +44,8 @@ const (
 	JobCancelled        Reason = "job_cancelled"
 	RunStopped          Reason = "run_stopped"
 	Deadline            Reason = "deadline"
-	Expired             Reason = "expired" // its expires_at
+	Expired             Reason = "expired"           // its expires_at
+	CancelledByRule     Reason = "cancelled_by_rule" // by an operation of the transformation
 )
 
 // AlreadyDelivered is why a recovery job skips a delivery that succeeded after the selection.

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"bytes"
 	stdjson "encoding/json"
 	"fmt"
 	"math"
@@ -25,6 +26,28 @@ func (p *Program) JSON(in *Input) ([]byte, error) {
 		return nil, &Error{1, 1, err.Error()}
 	}
 	return text, nil
+}
+
+// Plain returns a string, a number or a bool as a header or a path has it. ok is false for null.
+func (p *Program) Plain(in *Input) (text string, ok bool, err error) {
+	value, err := p.evaluate(in)
+	if err != nil {
+		return "", false, err
+	}
+	if v, isOptional := value.(*types.Optional); isOptional && v.HasValue() {
+		value = v.GetValue()
+	}
+	switch v := value.(type) {
+	case types.String:
+		return string(v), true, nil
+	case number, types.Bool, types.Int, types.Uint, types.Double:
+		text, err := appendJSON(nil, value, 0)
+		return string(text), err == nil, err
+	case types.Null, *types.Optional:
+		return "", false, nil
+	}
+	return "", false, &Error{1, 1, fmt.Sprintf("is %s, but must be string, a number, bool or null",
+		plain(value).Type().TypeName())}
 }
 
 func appendJSON(to []byte, v ref.Val, depth int) ([]byte, error) {
@@ -112,6 +135,9 @@ func appendMap(to []byte, m traits.Mapper, depth int) (_ []byte, err error) {
 }
 
 func marshal(to []byte, v any) ([]byte, error) {
-	text, err := stdjson.Marshal(v)
-	return append(to, text...), err
+	b := bytes.NewBuffer(to)
+	e := stdjson.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }

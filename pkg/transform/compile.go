@@ -5,10 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/expr"
 )
 
 // Program is a list of operations that is ready to change documents. It never changes itself.
-type Program struct{ ops []operation }
+type Program struct {
+	ops      []operation
+	document bool // an operation changes the document
+}
 
 // operation is one compiled operation.
 type operation struct {
@@ -24,6 +29,8 @@ type operation struct {
 	source   string
 	growth   int  // bytes that it adds at most: once, or for each element of an array
 	each     bool // growth is for each element
+	again    bool // it may add as much as the body has, beside growth
+	expr     *expr.Program
 }
 
 // SpecError says what is wrong with the declared operations.
@@ -57,6 +64,7 @@ func Compile(ops []Op) (*Program, error) {
 		if c.err != nil {
 			return nil, c.err
 		}
+		p.document = p.document || !slices.Contains([]string{Header, Path, Method, Cancel}, ops[i].Op)
 	}
 	return p, nil
 }
@@ -64,15 +72,24 @@ func Compile(ops []Op) (*Program, error) {
 // minElement is the fewest bytes that an element of an array takes in a document: a digit and a comma.
 const minElement = 2
 
-// MaxOutput returns how long the result for a document of n bytes can be, at most limit.
+// MaxOutput returns how long the document that operations make of one of n bytes can be, at most limit; 0: they make
+// none.
 func (p *Program) MaxOutput(n, limit int) int {
+	if !p.document {
+		return 0
+	}
+	stored := n
 	for i := range p.ops {
 		o := &p.ops[i]
 		times := 1
 		if o.each {
 			times = n/minElement + 1
 		}
-		if n += times * o.growth; n >= limit {
+		growth := o.growth
+		if o.again {
+			growth += stored
+		}
+		if n += times * growth; n >= limit {
 			return limit
 		}
 	}
@@ -102,6 +119,14 @@ func (c *compiler) compile(op *Op, o *operation) {
 		c.wrap(op, o)
 	case Add:
 		c.add(op, o)
+	case Set:
+		c.set(op, o)
+	case Header:
+		c.header(op, o)
+	case Path, Method:
+		o.expr = c.expression("expr", op.Expr, expr.Any)
+	case Cancel:
+		o.expr = c.expression("when", op.When, expr.Bool)
 	default:
 		c.fail("op", "must be one of %s", strings.Join(Kinds(), ", "))
 	}
@@ -119,6 +144,7 @@ func (c *compiler) refuseForeignMembers(op *Op) {
 	}{
 		{"from", op.From != ""}, {"to", op.To != ""}, {"paths", op.Paths != nil}, {"key", op.Key != ""},
 		{"at", op.At != ""}, {"path", op.Path != ""}, {"value", op.Value != nil}, {"on_conflict", op.OnConflict != ""},
+		{"required", op.Required}, {"expr", op.Expr != ""}, {"name", op.Name != ""}, {"when", op.When != ""},
 	} {
 		if m.set && !slices.Contains(known, m.name) {
 			c.fail(m.name, "is not a member of %s, which has %s", op.Op, strings.Join(known[1:], ", "))
@@ -200,16 +226,7 @@ func (c *compiler) wrap(op *Op, o *operation) {
 }
 
 func (c *compiler) add(op *Op, o *operation) {
-	path := c.target("path", op.Path)
-	if c.err != nil {
-		return
-	}
-	for i := range path {
-		if path[i].star {
-			o.prefix = i + 1
-		}
-	}
-	o.paths, o.each = [][]step{path}, o.prefix > 0
+	c.place(op, o)
 	switch {
 	case (op.Value == nil) == (op.From == ""):
 		c.fail("value", "or from is required, and not both; from is one of %s", strings.Join(Sources(), ", "))
@@ -219,13 +236,23 @@ func (c *compiler) add(op *Op, o *operation) {
 		c.fail("value", "must have at most %d bytes", MaxValue)
 	case op.Value != nil:
 		o.value = c.literal(op.Value)
-		o.growth = len(o.value)
+		o.growth += len(o.value)
 	default:
-		o.source, o.growth = op.From, maxSourceBytes
+		o.source = op.From
+		o.growth += maxSourceBytes
 	}
-	for _, s := range path {
+}
+
+// place compiles the path at which an operation places a value.
+func (c *compiler) place(op *Op, o *operation) {
+	path := c.target("path", op.Path)
+	for i, s := range path {
+		if s.star {
+			o.prefix = i + 1
+		}
 		o.growth += len(s.key) + len(`{:},`)
 	}
+	o.paths, o.each = [][]step{path}, o.prefix > 0
 }
 
 // literal validates the value of add and returns it without white space.

@@ -74,8 +74,8 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 	if _, err := p.Preview(ctx, input(body), 1<<20); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if out, err := p.Apply(ctx, input(`{}`), 1<<20); err != nil || string(out) != "{}" {
-		t.Errorf("%s, %v", out, err)
+	if out, err := p.Apply(ctx, input(`{}`), 1<<20); err != nil || string(out.Body) != "{}" {
+		t.Errorf("%s, %v", out.Body, err)
 	}
 }
 

@@ -40,18 +40,21 @@ type Step struct {
 
 // Preview is what Apply does to a document, step by step.
 type Preview struct {
-	Output  []byte // nil if Failure is set
+	Result         // its Body is nil if Failure is set
 	Steps   []Step // up to the operation that failed
 	Failure *Failure
 }
 
-// Preview is Apply with a record of what each operation did. Its output has the bytes that Apply returns. Its error is
+// Preview is Apply with a record of what each operation did. Its body has the bytes that Apply returns. Its error is
 // that of ctx.
 func (p *Program) Preview(ctx context.Context, in Input, maxOutput int) (Preview, error) {
 	r := run{in: in, stopped: ctx.Err, maxOutput: maxOutput, steps: make([]Step, 0, len(p.ops))}
-	out, err := r.apply(p)
-	preview := Preview{Output: out, Steps: r.steps}
-	if err != nil && !errors.As(err, &preview.Failure) {
+	err := r.apply(p)
+	preview := Preview{Result: r.result, Steps: r.steps}
+	if err == nil {
+		return preview, nil
+	}
+	if preview.Result = (Result{}); !errors.As(err, &preview.Failure) {
 		return Preview{}, err
 	}
 	return preview, nil
@@ -72,12 +75,17 @@ func (r *run) record(c Change, before, after *value) {
 
 // warnMissing adds a warning to the running step of a preview: there is nothing at a path.
 func (r *run) warnMissing(rest []step) {
+	r.warn(func() string { return "there is nothing at " + r.pointer(rest) })
+}
+
+// warn adds a warning to the running step of a preview.
+func (r *run) warn(text func() string) {
 	if r.steps == nil {
 		return
 	}
 	s := &r.steps[len(r.steps)-1]
 	if len(s.Warnings) < MaxWarnings {
-		s.Warnings = append(s.Warnings, "there is nothing at "+r.pointer(rest))
+		s.Warnings = append(s.Warnings, text())
 	}
 }
 

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/expr"
+	"github.com/eventrelay/relay/pkg/id"
 )
 
 // run is the change of one document.
@@ -11,6 +15,8 @@ type run struct {
 	in        Input
 	stopped   func() error // not nil: nobody waits for the result any more
 	maxOutput int
+	event     *expr.Input // nil until an expression asks
+	result    Result
 	root      value
 	visits    int
 	added     int          // bytes that operations have added
@@ -33,31 +39,39 @@ type place struct {
 
 func (p place) at() *value { return &p.in.values[p.index] }
 
-func (r *run) apply(p *Program) ([]byte, error) {
-	text := string(r.in.Body)
-	depth := MaxDepth
-	if r.in.Sent {
+func (r *run) apply(p *Program) error {
+	r.result.Body = r.in.Event.Body
+	text, depth := string(r.in.Event.Body), MaxDepth
+	if r.in.Event.Source == event.SourceAPI { // the envelope adds a level to the data, which may have MaxDepth
 		depth++
 	}
-	if f := validate(r.in.Body, text, depth); f != nil {
-		return nil, f
+	if p.document {
+		if f := validate(r.in.Event.Body, text, depth); f != nil {
+			return f
+		}
+		r.root = value{text: text}
 	}
-	r.root = value{text: text}
 	for i := range p.ops {
 		r.index, r.op, r.trail = i, &p.ops[i], r.trail[:0]
 		if r.steps != nil {
 			r.steps = append(r.steps, Step{Index: i, Op: r.op.kind, Changed: []Change{}, Warnings: []string{}})
 		}
 		if err := r.runOp(); err != nil {
-			return nil, err
+			return err
 		}
-		r.compact()
+		if r.compact(); r.result.Cancelled {
+			return nil
+		}
+	}
+	if !p.document {
+		return nil
 	}
 	out := r.root.appendTo(make([]byte, 0, min(len(text)+r.added, r.maxOutput)), r.maxOutput, false)
 	if len(out) > r.maxOutput {
-		return nil, &Failure{Op: NoOp, Message: r.tooLarge()}
+		return &Failure{Op: NoOp, Message: r.tooLarge()}
 	}
-	return out, nil
+	r.result.Body, r.result.Changed = out, true
+	return nil
 }
 
 func (r *run) runOp() error {
@@ -70,8 +84,14 @@ func (r *run) runOp() error {
 		return r.drop()
 	case Wrap:
 		return r.wrap()
-	default:
+	case Add:
 		return r.add()
+	case Set:
+		return r.setValue()
+	case Cancel:
+		return r.cancel()
+	default:
+		return r.changeRequest()
 	}
 }
 
@@ -243,15 +263,20 @@ func (r *run) add() error {
 	if text == "" {
 		text = r.sourceText()
 	}
+	return r.placeValue(value{text: text})
+}
+
+// placeValue places a value at the path of the operation, for each element that a * in it stands for.
+func (r *run) placeValue(v value) error {
 	path := r.op.paths[0]
 	if r.op.prefix == 0 {
-		return r.set(&r.root, path, nil, value{text: text}, "")
+		return r.set(&r.root, path, nil, v, "")
 	}
 	return r.walk(&r.root, path[:r.op.prefix], func(p place) error {
 		if r.op.prefix < len(path) {
-			return r.set(p.at(), path[r.op.prefix:], nil, value{text: text}, "")
+			return r.set(p.at(), path[r.op.prefix:], nil, v, "")
 		}
-		return r.put(p, value{text: text}, "")
+		return r.put(p, v, "")
 	})
 }
 
@@ -259,16 +284,16 @@ func (r *run) add() error {
 func (r *run) sourceText() string {
 	switch r.op.source {
 	case EventID:
-		return quote(r.in.EventID)
+		return quote(r.in.Event.ID.Text(id.Event))
 	case EventType:
-		if r.in.EventType == "" {
+		if r.in.Event.Type == "" {
 			return "null"
 		}
-		return quote(r.in.EventType)
+		return quote(r.in.Event.Type)
 	case EventReceivedAt:
-		return quote(r.in.ReceivedAt.UTC().Format(timeFormat))
+		return quote(r.in.Event.ReceivedAt().UTC().Format(timeFormat))
 	case EndpointID:
-		return quote(r.in.EndpointID)
+		return quote(r.in.Event.Endpoint)
 	default:
 		return strconv.Itoa(r.in.Attempt)
 	}

@@ -1,7 +1,8 @@
-// Package transform changes JSON documents by declared operations: rename, pick, drop, wrap and add.
+// Package transform changes events on their way to a destination by declared operations: rename, pick, drop, wrap, add
+// and set change the JSON document, header, path and method the request, and cancel ends the delivery.
 //
-// Operations are data, never code. Compile validates them once; a Program then changes any number of documents. The
-// order of members, the text of numbers and the escapes of strings stay as they are: 1e400, -0 and é are written as
+// Operations are data, never code; set and those of the request have expressions (package expr), which are total and
+// bounded. Compile validates all once; a Program then changes any number of events. The order of members, the text of numbers and the escapes of strings stay as they are: 1e400, -0 and é are written as
 // they were read. White space between values is left out.
 //
 // A document is refused when parsers could read it in different ways: duplicate members, invalid UTF-8, surrogates
@@ -15,7 +16,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
+
+	"github.com/eventrelay/relay/pkg/event"
 )
 
 // Bounds of operations and documents.
@@ -43,10 +45,17 @@ const (
 	Drop   = "drop"
 	Wrap   = "wrap"
 	Add    = "add"
+	Set    = "set"
+	Header = "header"
+	Path   = "path"
+	Method = "method"
+	Cancel = "cancel"
 )
 
 // Kinds returns the kinds of operations, in the order in which documents name them.
-func Kinds() []string { return []string{Rename, Pick, Drop, Wrap, Add} }
+func Kinds() []string {
+	return []string{Rename, Pick, Drop, Wrap, Add, Set, Header, Path, Method, Cancel}
+}
 
 // What happens if there is something at the target of rename or add.
 const (
@@ -75,6 +84,14 @@ func Sources() []string {
 //	drop    paths, required
 //	wrap    key, at, required
 //	add     path, value or from, on_conflict, required
+//	set     path, expr, required
+//	header  name, expr, required
+//	path    expr, required
+//	method  expr, required
+//	cancel  when
+//
+// expr and when are expressions over the event as it is stored, whatever the operations before have changed. If one
+// reads what the event does not have, its operation does nothing, unless it is required.
 //
 // A path that begins with / is a JSON Pointer (RFC 6901), any other is dotted: data.items.0.sku. A step * matches each
 // element of an array, and in an object the member of that name. The last step of the path of add, and of to of
@@ -90,6 +107,9 @@ type Op struct {
 	Value      json.RawMessage `json:"value,omitempty"`
 	OnConflict string          `json:"on_conflict,omitempty"`
 	Required   bool            `json:"required,omitempty"`
+	Expr       string          `json:"expr,omitempty"`
+	Name       string          `json:"name,omitempty"`
+	When       string          `json:"when,omitempty"`
 }
 
 // Members returns the names of the members that operations of a kind may have; nil for an unknown kind.
@@ -103,6 +123,14 @@ func Members(kind string) []string {
 		return []string{"op", "key", "at", "required"}
 	case Add:
 		return []string{"op", "path", "value", "from", "on_conflict", "required"}
+	case Set:
+		return []string{"op", "path", "expr", "required"}
+	case Header:
+		return []string{"op", "name", "expr", "required"}
+	case Path, Method:
+		return []string{"op", "expr", "required"}
+	case Cancel:
+		return []string{"op", "when"}
 	}
 	return nil
 }
@@ -113,17 +141,22 @@ func (o Op) Clone() Op {
 	return o
 }
 
-// Input is a document with what add may add to it.
+// Input is an event, whose body is the document, with what else operations may read.
 type Input struct {
+	Event   *event.Event
+	Tenant  string // of the endpoint; empty: it is the account's own
+	Attempt int    // from 1
+}
+
+// Result is what operations make of an event.
+type Result struct {
 	Body []byte
-	// Sent means that Body is the envelope of an event that was sent through the API. It adds a level to the data, which
-	// may have MaxDepth.
-	Sent       bool
-	EventID    string
-	EventType  string // empty: the event has no type
-	ReceivedAt time.Time
-	EndpointID string
-	Attempt    int
+	// Changed: Body was made by operations and shares no bytes with the input. Otherwise it is the stored one.
+	Changed   bool
+	Header    []event.Field // canonical names, each once
+	Path      string        // escaped, begins with /; to append to the path of the URL. Empty: nothing
+	Method    string        // empty: as without operations
+	Cancelled bool          // nothing is sent
 }
 
 // Failure says why a document cannot be changed.
@@ -147,10 +180,12 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("operation %d: %s", f.Op, text)
 }
 
-// Apply changes a document. The result has at most maxOutput bytes and shares none with the input. Errors are a
-// [*Failure], or that of ctx. Operations never wait and use no clock. Memory beside the result: up to about 32 times
-// the input.
-func (p *Program) Apply(ctx context.Context, in Input, maxOutput int) ([]byte, error) {
+// Apply changes an event. The body of the result has at most maxOutput bytes. Errors are a [*Failure], or that of ctx.
+// Operations never wait and use no clock. Memory beside the result: up to about 32 times the body.
+func (p *Program) Apply(ctx context.Context, in Input, maxOutput int) (Result, error) {
 	r := run{in: in, stopped: ctx.Err, maxOutput: maxOutput}
-	return r.apply(p)
+	if err := r.apply(p); err != nil {
+		return Result{}, err
+	}
+	return r.result, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/must"
 )
@@ -51,14 +52,14 @@ func TestAmbiguousDocumentsAreRefused(t *testing.T) {
 		`{"a":1e400,"b":-0,"c":0.10}`, `{"a":{"a":{"a":1}},"b":{"a":1}}`, `["a","a"]`, `{"a":"\\ud800","b":"\ud83d\ude00"}`,
 		strings.Repeat("[", 64) + strings.Repeat("]", 64), `{` + strings.Join(many, ",") + `}`,
 	} {
-		if out, err := p.Apply(t.Context(), input(body), 1<<20); err != nil || string(out) != body {
-			t.Errorf("%.60s: %.60s, %v", body, out, err)
+		if out, err := p.Apply(t.Context(), input(body), 1<<20); err != nil || string(out.Body) != body {
+			t.Errorf("%.60s: %.60s, %v", body, out.Body, err)
 		}
 	}
 	// The envelope of a sent event adds a level to its data.
 	for levels, good := range map[int]bool{MaxDepth: true, MaxDepth + 1: false} {
 		in := input(`{"data":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`)
-		in.Sent = true
+		in.Event.Source = event.SourceAPI
 		if _, err := p.Apply(t.Context(), in, 1<<20); (err == nil) != good {
 			t.Errorf("data of %d levels: %v", levels, err)
 		}
@@ -69,7 +70,7 @@ func TestAmbiguousDocumentsAreRefused(t *testing.T) {
 func TestSpecErrors(t *testing.T) {
 	long := strings.Repeat("x", MaxName+1)
 	for _, c := range []struct{ ops, param, message string }{
-		{`[{"op":"drop","paths":["a"]},{"op":"remove","paths":["a"]}]`, "ops[1].op", "rename, pick, drop, wrap, add"},
+		{`[{"op":"drop","paths":["a"]},{"op":"remove","paths":["a"]}]`, "ops[1].op", "rename, pick, drop, wrap, add, set, header, path, method, cancel"},
 		{`[{}]`, "ops[0].op", "must be one of"},
 		{`[{"op":"drop"}]`, "ops[0].paths", "is required"},
 		{`[{"op":"pick","paths":[]}]`, "ops[0].paths", "is required"},
@@ -149,7 +150,7 @@ func TestResultsAreBounded(t *testing.T) {
 			numbers(45_000), "members and elements"},
 	} {
 		out, err := program(t, c.ops).Apply(t.Context(), input(c.body), 100_000)
-		is.Failed(t, err, c.message, "%.60s: %d bytes", c.ops, len(out))
+		is.Failed(t, err, c.message, "%.60s: %d bytes", c.ops, len(out.Body))
 	}
 }
 
@@ -162,8 +163,8 @@ func TestStoredValuesKeepTheirBytes(t *testing.T) {
 	for _, all := range [][]Op{ops, parse(t, string(text))} {
 		p := must.Get(Compile(all))(t)
 		out, err := p.Apply(t.Context(), input(`{}`), 1<<20)
-		if want := `{"v":` + strings.Replace(value, `\u003C`, "<", 1) + `}`; err != nil || string(out) != want {
-			t.Errorf("%s, %v; want %s", out, err, want)
+		if want := `{"v":` + strings.Replace(value, `\u003C`, "<", 1) + `}`; err != nil || string(out.Body) != want {
+			t.Errorf("%s, %v; want %s", out.Body, err, want)
 		}
 	}
 }
@@ -188,8 +189,8 @@ func TestPreviewTellsEachStep(t *testing.T) {
 	if !reflect.DeepEqual(got.Steps, want) {
 		t.Errorf("%+v", got.Steps)
 	}
-	if f := got.Failure; f == nil || f.Op != 5 || f.Pointer != "/payload/x" || got.Output != nil {
-		t.Errorf("%+v, output %s", got.Failure, got.Output)
+	if f := got.Failure; f == nil || f.Op != 5 || f.Pointer != "/payload/x" || got.Body != nil {
+		t.Errorf("%+v, output %s", got.Failure, got.Body)
 	}
 
 	many := `{"l":[` + strings.TrimSuffix(strings.Repeat(`{"a":"`+strings.Repeat("é", 200)+`"},`, 60), ",") + `]}`
@@ -210,8 +211,8 @@ func TestPreviewTellsWhatARenameReplaces(t *testing.T) {
 		{1, Rename, []Change{{Replaced, "/b", "/x/y", "1", "3"}}, 1, []string{}},
 		{2, Rename, []Change{{Moved, "/c", "/b", "", ""}}, 1, []string{}},
 	}
-	if !reflect.DeepEqual(got.Steps, want) || string(got.Output) != `{"c":3,"x":{}}` {
-		t.Errorf("%+v, output %s", got.Steps, got.Output)
+	if !reflect.DeepEqual(got.Steps, want) || string(got.Body) != `{"c":3,"x":{}}` {
+		t.Errorf("%+v, output %s", got.Steps, got.Body)
 	}
 }
 
@@ -292,7 +293,7 @@ func TestPropertiesOfPickAndDrop(t *testing.T) {
 	apply := func(ops, body string) []byte {
 		out, err := program(t, ops).Apply(t.Context(), input(body), 1<<20)
 		must.Do(t, err, "%s of %s", ops, body)
-		return out
+		return out.Body
 	}
 	for range 1000 {
 		body, paths := randomDocument(r, 4), randomPaths(r)
@@ -346,17 +347,17 @@ func FuzzApply(f *testing.F) {
 		const most = 100_000
 		out, err := p.Apply(t.Context(), input(body), most)
 		preview := previewOf(t, p, body, most)
-		if (err == nil) != (preview.Failure == nil) || string(out) != string(preview.Output) {
-			t.Fatalf("%s, %v; the preview says %s, %v", out, err, preview.Output, preview.Failure)
+		if (err == nil) != (preview.Failure == nil) || string(out.Body) != string(preview.Body) {
+			t.Fatalf("%s, %v; the preview says %s, %v", out.Body, err, preview.Body, preview.Failure)
 		}
 		if err != nil {
 			return
 		}
-		if len(out) > p.MaxOutput(len(body), most) {
-			t.Fatalf("%d bytes of %d, announced were %d", len(out), len(body), p.MaxOutput(len(body), most))
+		if len(out.Body) > p.MaxOutput(len(body), most) {
+			t.Fatalf("%d bytes of %d, announced were %d", len(out.Body), len(body), p.MaxOutput(len(body), most))
 		}
-		if fault := validate(out, string(out), MaxDepth); fault != nil && !strings.Contains(fault.Message, "nested deeper") {
-			t.Fatalf("%s: %v", out, fault)
+		if fault := validate(out.Body, string(out.Body), MaxDepth); fault != nil && !strings.Contains(fault.Message, "nested deeper") {
+			t.Fatalf("%s: %v", out.Body, fault)
 		}
 	})
 }

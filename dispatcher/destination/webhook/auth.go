@@ -68,13 +68,14 @@ const closedIdle = "http: server closed idle connection"
 // roundTrip sends a request with an access token, if the target has them. When the destination refuses a token, it
 // sends the request once more with a new one: the destination has not processed the first.
 func (t *target) roundTrip(
-	ctx context.Context, hooks *httptrace.ClientTrace, method string, body []byte, header http.Header,
+	ctx context.Context, hooks *httptrace.ClientTrace, method string, to *url.URL, body []byte,
+	header http.Header,
 ) (http.Header, *http.Response, error) {
 	traced := httptrace.WithClientTrace(ctx, hooks)
 	send := func(header http.Header) (*http.Response, error) {
-		resp, err := t.transport.RoundTrip(newRequest(traced, t.url, method, body, header))
+		resp, err := t.transport.RoundTrip(newRequest(traced, to, method, body, header))
 		if err != nil && strings.HasSuffix(err.Error(), closedIdle) {
-			resp, err = t.transport.RoundTrip(newRequest(traced, t.url, method, body, header.Clone()))
+			resp, err = t.transport.RoundTrip(newRequest(traced, to, method, body, header.Clone()))
 		}
 		return resp, err
 	}

@@ -4,6 +4,7 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,15 +96,16 @@ func (t *target) Send(ctx context.Context, m destination.Message) destination.Re
 	if t.batches != nil {
 		return t.sendInBatch(ctx, m)
 	}
-	return t.request(ctx, m, t.methodOf(m.Work.Event), m.Header(&t.Opened, t.kind.userAgent))
+	return t.request(ctx, m, cmp.Or(m.Content.Method, t.methodOf(m.Work.Event)), m.Header(&t.Opened, t.kind.userAgent))
 }
 
 func (t *target) request(
 	ctx context.Context, m destination.Message, method string, header http.Header,
 ) destination.Result {
 	attempt := m.Attempt
-	attempt.URL, attempt.Method = t.urlText, method
-	waited, err := t.exchange(ctx, m, header)
+	to := t.to(m.Content.Path)
+	attempt.URL, attempt.Method = to.String(), method
+	waited, err := t.exchange(ctx, m, to, header)
 	if err != nil && errors.As(err, new(*egress.ProxyError)) {
 		return destination.Result{Unsent: err}
 	}
@@ -122,14 +124,14 @@ func (t *target) request(
 // exchange makes one HTTP request and completes the attempt. A status code means that the receiver answered, however
 // its body ended; without one, ErrorCode says what went wrong. It returns how long the request waited for a stream.
 func (t *target) exchange(
-	ctx context.Context, m destination.Message, header http.Header,
+	ctx context.Context, m destination.Message, to *url.URL, header http.Header,
 ) (waited time.Duration, failed error) {
 	k, attempt, start := t.kind, m.Attempt, m.Attempt.StartedAt
 	ctx, cancel := context.WithCancel(egress.WithDestination(ctx, m.Work.Dest))
 	trace := newTrace(k.Now, start, t.Timeout, cancel)
 	defer trace.end()
 	m.Span.Hook(&trace.hooks)
-	header, resp, err := t.roundTrip(ctx, &trace.hooks, attempt.Method, m.Content.Body, header)
+	header, resp, err := t.roundTrip(ctx, &trace.hooks, attempt.Method, to, m.Content.Body, header)
 	attempt.RequestHeader = k.names.Recorded(header, t.Header)
 	switch {
 	case err != nil && trace.tooManyConnections():
@@ -152,6 +154,17 @@ func (t *target) exchange(
 	attempt.Duration = k.Now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
 	return waited, err
+}
+
+// to is the URL of a request: that of the destination, with an escaped path at the end of its own.
+func (t *target) to(path string) *url.URL {
+	if path == "" {
+		return t.url
+	}
+	u := *t.url
+	u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + path
+	u.Path, _ = url.PathUnescape(u.RawPath) // both parts are valid
+	return &u
 }
 
 // methodOf is the method of a request. No signature of a provider covers the method, so what an endpoint receives is

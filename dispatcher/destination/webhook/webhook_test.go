@@ -54,7 +54,7 @@ func (c *client) send(
 ) *event.Attempt {
 	bound := *to
 	bound.kind, bound.transport = c.Kind, c.Transport
-	attempt, _ := c.sender.Send(ctx, attemptID, &bound, work, content, nil, nil)
+	attempt, _ := c.sender.Send(ctx, attemptID, &bound, work, content, nil, func() bool { return true })
 	return attempt
 }
 
@@ -632,7 +632,7 @@ func TestHeadersOfTheStoredBody(t *testing.T) {
 	}
 	work := testWork(t, []byte(`{"a":1}`), fields...)
 	for _, made := range []destination.Content{
-		destination.Stored(work), {Body: []byte(`{}`), Version: 1, Signature: "X-Acme-Sig"},
+		destination.Stored(work), {Body: []byte(`{}`), Version: 1, Changed: true, Signature: "X-Acme-Sig"},
 	} {
 		h := destination.Header(work, made, &testTarget(t, "http://localhost").Opened, "test", time.Now())
 		for _, name := range about {
