@@ -308,3 +308,65 @@ func TestIfMatchOfADestination(t *testing.T) {
 	}
 	c.do("DELETE", destination, nil, "If-Match", now.Header.Get("ETag")).want(200)
 }
+
+// A destination has a transformation of its own, with its versions, in place of the endpoint's.
+func TestTransformationOfADestination(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(obj{"transformation": []any{obj{"op": "wrap", "key": "all"}}, "destinations": []any{
+		obj{"url": "https://a.example.com/hook"},
+		obj{"url": "https://b.example.com/hook", "transformation": []any{obj{"op": "cancel", "when": "body.n > 3"},
+			obj{"op": "path", "expr": "'/' + type"}, obj{"op": "header", "name": "X-N", "expr": "body.n"}}}}})
+	ep.has(obj{"destinations.0.transformation": nil, "destinations.1.transformation.ops.1.expr": "'/' + type"})
+	path := "/v1/endpoints/" + ep.text("id")
+	dest := path + "/destinations/" + ep.text("destinations.1.id")
+	of := "?destination_id=" + ep.text("destinations.1.id")
+	versions := func() *answer { return c.do("GET", path+"/transformation/versions"+of, nil).want(200) }
+	versions().has(obj{"data.0.version": 1.0, "data.0.operations": 3.0})
+
+	preview := func(sample any) *answer {
+		return c.as(readKey).do("POST", path+"/transformation/preview", obj{"sample": sample,
+			"destination_id": ep.text("destinations.1.id")}).want(200)
+	}
+	preview(obj{"n": 3}).has(obj{"ok": false, "error.index": 1.0}) // a pasted sample has no type
+	c.do("PATCH", dest, obj{"transformation": []any{obj{"op": "path", "expr": "'/n/' + string(body.n)"},
+		obj{"op": "method", "expr": "'PUT'"}, obj{"op": "cancel", "when": "body.n > 3"}}}).want(200)
+	preview(obj{"n": 3}).has(obj{"path": "/n/3", "method": "PUT", "cancelled": nil, "output_text": `{"n":3}`})
+	preview(obj{"n": 4}).has(obj{"cancelled": true})
+
+	c.do("PATCH", dest, obj{"transformation": []any{}}).want(200).has(obj{"transformation.ops": []any{}})
+	c.do("PATCH", dest, obj{"name": "b"}).want(200).has(obj{"transformation.ops": []any{}})
+	c.do("PATCH", dest, obj{"transformation": nil}).want(200).has(obj{"transformation": nil})
+	versions().has(obj{"data.0.version": 4.0, "data.0.inherits": true, "data.1.operations": 0.0, "data.2.restorable": true})
+	preview(obj{"n": 4}).has(obj{"output_text": `{"all":{"n":4}}`})
+
+	for member, ops := range map[string]obj{
+		"transformation[0].expr": {"op": "set", "path": "/a", "expr": "body."},
+		"transformation[0].when": {"op": "cancel", "when": "body.a"}, // null when absent, and no bool
+		"transformation[0].name": {"op": "header", "name": "Relay-Attempt", "expr": "'1'"},
+	} {
+		a := c.do("PATCH", dest, obj{"transformation": []any{ops}})
+		if member == "transformation[0].when" {
+			a.want(200) // only an event can say what body.a is
+			continue
+		}
+		a.wantError(400, "invalid_request", member)
+	}
+	c.do("PATCH", dest, obj{"transformation": []any{obj{"op": "path", "expr": "'/a'"}}, "http_batch": obj{}}).
+		wantError(400, "invalid_request", "transformation[0]")
+	c.do("GET", path+"/transformation/versions?destination_id=dst_none", nil).wantError(400, "invalid_request", "destination_id")
+	c.do("POST", path+"/transformation/preview", obj{"sample": 1, "destination_id": "dst_none"}).
+		wantError(400, "invalid_request", "destination_id")
+}
+
+// An expression in a preview reads the headers of an event, with credentials masked.
+func TestPreviewMasksHeaders(t *testing.T) {
+	c := newClient(t)
+	ep := c.endpoint(nil).text("id")
+	name := c.send(ep)
+	c.fake.details[must.Get(id.Parse(id.Event, name))(t)] = func(x *event.Detail) {
+		x.Event.Header = []event.Field{{Name: "X-Api-Key", Value: "hunter2hunter2"}, {Name: "X-Shop", Value: "nl"}}
+	}
+	c.do("POST", "/v1/endpoints/"+ep+"/transformation/preview", obj{"sample": name, "ops": []any{
+		obj{"op": "set", "expr": "headers['x-api-key'] + headers['x-shop']"}}}).want(200).
+		has(obj{"output_text": `"****ter2nl"`})
+}

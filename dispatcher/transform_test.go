@@ -273,25 +273,21 @@ func TestTransformationOfADestination(t *testing.T) {
 			sinks[i] = &sink{answer: func(int, received) int { return 200 }}
 			urls[i], _ = w.serve(80+i, sinks[i])
 		}
-		w.endpoint(urls[0] + "/hook/?token=1")
+		w.endpoint(urls[0], urls[1]+"/?token=1", urls[2])
 		w.view.change(testEndpoint, func(e *config.Endpoint) {
 			transformed(t, e, `[{"op":"wrap","key":"payload"}]`)
-			first := e.Destinations[0]
 			for i, ops := range []string{`[{"op":"cancel","when":"body.test"},
 				{"op":"path","expr":"'/orders/' + body.id"},{"op":"method","expr":"'PUT'"},
 				{"op":"header","name":"X-Kind","expr":"type"}]`, `[]`} {
-				d := first
-				d.ID, d.URL = fmt.Sprint("dst_own", i), urls[i+1]+"/hook/?token=1"
 				var all []transform.Op
 				must.Do(t, json.Unmarshal([]byte(ops), &all))
-				d.SetTransformation(all, false, time.Now(), "key_1", "")
-				e.Destinations = append(e.Destinations, d)
+				e.Destinations[i+1].SetTransformation(all, false, time.Now(), "key_1", "")
 			}
 		})
 		w.start(testConfig())
 		const body = `{ "id": "a/b c" }`
 		ev := w.newEvent(body)
-		ev.Dests = []string{testDest, "dst_own0", "dst_own1"}
+		ev.Dests = []string{"dst_1", "dst_2", "dst_3"}
 		w.accept(ev)
 		w.outcomes(count(3, event.Delivered))
 		for i, want := range []string{`{"payload":{"id":"a/b c"}}`, body, body} {
@@ -304,7 +300,7 @@ func TestTransformationOfADestination(t *testing.T) {
 		w.accept(test)
 		all := w.outcomes(count(6))
 		for _, o := range all {
-			if o.Event == test.ID && (o.Dest == "dst_own0") != (o.Reason == event.CancelledByRule && o.Attempt == nil) {
+			if o.Event == test.ID && (o.Dest == "dst_2") != (o.Reason == event.CancelledByRule && o.Attempt == nil) {
 				t.Errorf("%s: %s %s", o.Dest, o.Status, o.Reason)
 			}
 		}

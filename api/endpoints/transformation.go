@@ -66,6 +66,7 @@ func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Re
 		return err
 	}
 	q := frame.NewQuery(r, "transformation versions "+frame.ScopeOf(key))
+	q.Names = append(q.Names, "destination_id")
 	t := e.Transformation
 	if name := q.Single("destination_id"); name != "" {
 		d := e.Destination(name)

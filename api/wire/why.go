@@ -62,6 +62,7 @@ var Reasons = map[event.Reason]string{
 	event.RunStopped:          "the replay was stopped before it was sent",
 	event.Deadline:            "the recovery job reached its deadline before it was sent",
 	event.Expired:             "it was not delivered before its expires_at",
+	event.CancelledByRule:     "an operation of the transformation cancels it",
 	event.AlreadyDelivered:    "it was already delivered before the job sent it",
 	event.AttemptsExhausted:   "all attempts of the retry policy are used up",
 	event.NotRetryable:        "the retry policy does not retry this response",

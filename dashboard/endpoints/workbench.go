@@ -21,8 +21,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The workbench edits the transformation of an endpoint and shows, step by step, what it does to a sample. A preview
-// stores nothing and sends nothing, so a read person may use it.
+// The workbench edits the transformation of an endpoint, or of one destination (the parameter of), and shows, step by step,
+// what it does to a sample. A preview stores nothing and sends nothing, so a read person may use it.
 
 const workbenchPath = ui.EndpointPath + "/workbench"
 
@@ -35,9 +35,11 @@ const maxSampleType = 16
 // maxShownOutput is how much of a result the page shows, in bytes.
 const maxShownOutput = 64 << 10
 
-// workbenchPage is the page of an endpoint's transformation.
+// workbenchPage is the page of the transformation of an endpoint or a destination.
 type workbenchPage struct {
 	*endpointPage
+	Of          *model.Destination // nil: the endpoint
+	Version     int                // the newest
 	Samples     []ui.Option
 	Unavailable string // why no events are offered; empty: they are
 	Versions    []wire.KeptTransformationVersion
@@ -48,15 +50,64 @@ type workbenchPage struct {
 	Confirm     string      // what a save must repeat, because the sample fails; empty: nothing
 }
 
-// workbenchValues are the stored values of the form: one operation a line.
-func workbenchValues(e *model.Endpoint) url.Values {
-	return url.Values{"transformation": {operationLines(e.Transformation)}}
+// inUse is the transformation that the page edits; nil: there is none, or that of the endpoint is in use.
+func (p *workbenchPage) inUse() *wire.Transformation {
+	if p.Of != nil {
+		return p.Of.Transformation
+	}
+	return p.Transformation
+}
+
+// InUse says what is in use.
+func (p *workbenchPage) InUse() string {
+	switch x := p.inUse(); {
+	case x != nil && len(x.Ops) > 0:
+		return fmt.Sprintf("version %d is in use", p.Version)
+	case x == nil && p.Of != nil:
+		return "that of the endpoint is in use"
+	}
+	return "none: deliveries are as they are stored"
+}
+
+// values are the stored values of the form: one operation a line.
+func (p *workbenchPage) values() url.Values {
+	return url.Values{"transformation": {operationLines(p.inUse())}}
+}
+
+// Self is the path of the page.
+func (p *workbenchPage) Self() string {
+	if p.Of == nil {
+		return p.Path() + "/workbench"
+	}
+	return ui.WithQuery(p.Path()+"/workbench", nil, "of", p.Of.ID)
+}
+
+// PathOf is the page with the operations of an earlier version.
+func (p *workbenchPage) PathOf(version int) string {
+	query := url.Values{}
+	if p.Of != nil {
+		query.Set("of", p.Of.ID)
+	}
+	return ui.WithQuery(p.Path()+"/workbench", query, "version", strconv.Itoa(version))
+}
+
+// Others are the pages of the endpoint and its destinations.
+func (p *workbenchPage) Others() []ui.MenuItem {
+	all := []ui.MenuItem{{Path: p.Path() + "/workbench", Name: "All destinations"}}
+	for i := range p.Destinations {
+		d := &p.Destinations[i]
+		all = append(all, ui.MenuItem{Path: ui.WithQuery(p.Path()+"/workbench", nil, "of", d.ID), Name: d.Title()})
+	}
+	return all
 }
 
 // operationLines is a transformation as the form shows it.
 func operationLines(x *wire.Transformation) string {
-	if x == nil {
+	switch {
+	case x == nil:
 		return ""
+	case len(x.Ops) == 0:
+		return "[]"
 	}
 	lines := make([]string, len(x.Ops))
 	for i, op := range x.Ops {
@@ -100,17 +151,32 @@ func exampleText(provider string) string {
 // exampleTime is the time in an example, in Unix seconds: 2026-01-01.
 const exampleTime = 1_767_225_600
 
-// newWorkbenchPage returns the page with the newest events as samples. In a new form the newest is chosen, or an
-// example of the provider if there is none.
+// newWorkbenchPage returns the page with the newest events as samples. Without a form it has the saved operations. In a
+// new form the newest event is chosen, or an example of the provider if there is none.
 func newWorkbenchPage(v *ui.Visit, e *model.Endpoint, f *ui.Form) (*workbenchPage, error) {
 	p := &workbenchPage{endpointPage: newEndpointPage(e)}
-	p.Tab, p.Form = e.Path()+"/workbench", f
-	if e.TransformationVersion > 0 {
-		list, err := ui.ReadRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", nil)
+	p.Tab = e.Path() + "/workbench"
+	of := v.R.URL.Query().Get("of")
+	if f != nil {
+		of = f.Value("of")
+	}
+	var query url.Values
+	if p.Of = e.Destination(of); p.Of != nil {
+		query = url.Values{"destination_id": {of}}
+	}
+	if f == nil {
+		f = ui.EditForm(p.values())
+		f.Values.Set("of", of)
+	}
+	p.Form = f
+	if e.TransformationVersion > 0 || p.Of != nil {
+		list, err := ui.ReadRows[wire.KeptTransformationVersion](v, endpointAPI+"/transformation/versions", query)
 		if err != nil {
 			return nil, err
 		}
-		p.Versions = list.Data
+		if p.Versions = list.Data; len(p.Versions) > 0 {
+			p.Version = p.Versions[0].Version
+		}
 	}
 	if !f.Values.Has("sample_text") {
 		f.Values.Set("sample_text", exampleText(e.Provider))
@@ -136,6 +202,9 @@ func (p *workbenchPage) offerEvents(v *ui.Visit) error {
 		text = v.Moment(ev.ReceivedAt).Clock + ", " + text
 		p.Samples = append(p.Samples, ui.Option{Value: ev.ID, Text: text})
 	}
+	if sample := v.R.URL.Query().Get("sample"); sample != "" && !f.Values.Has("sample") {
+		f.Values.Set("sample", sample)
+	}
 	if !f.Values.Has("sample") && len(list.Data) > 0 {
 		f.Values.Set("sample", list.Data[0].ID)
 	}
@@ -149,7 +218,7 @@ func (p *workbenchPage) offerEvents(v *ui.Visit) error {
 // load puts the operations of an earlier version into the form: saving them makes a new version.
 func (p *workbenchPage) load(version string) {
 	for _, x := range p.Versions {
-		if strconv.Itoa(x.Version) == version && x.Version != p.TransformationVersion && x.Restorable {
+		if strconv.Itoa(x.Version) == version && x.Version != p.Version && x.Restorable {
 			p.Loaded = x.Version
 			p.Form.Values.Set("transformation", operationLines(x.Transformation))
 		}
@@ -178,13 +247,8 @@ func atOperation(err error) error {
 // showWorkbench shows the saved operations, or with ?version= those of an earlier version. With ?sample= it previews
 // them with that event, such as one whose delivery has failed.
 func showWorkbench(v *ui.Visit, e *model.Endpoint) error {
-	values := workbenchValues(e)
-	f := ui.EditForm(values)
 	sample := v.R.URL.Query().Get("sample")
-	if sample != "" {
-		f.Values.Set("sample", sample)
-	}
-	p, err := newWorkbenchPage(v, e, f)
+	p, err := newWorkbenchPage(v, e, nil)
 	if err != nil {
 		return err
 	}
@@ -234,7 +298,10 @@ func (p *workbenchPage) preview(v *ui.Visit) error {
 func (p *workbenchPage) requestPreview(v *ui.Visit, text string) (*previewData, error) {
 	text = strings.TrimSpace(text)
 	body := map[string]any{"ops": operations(text)}
-	if text == "" || text == "null" {
+	switch {
+	case (text == "" || text == "null") && p.Of != nil && p.Transformation != nil:
+		body["ops"] = p.Transformation.Ops // of the endpoint
+	case text == "" || text == "null":
 		body["ops"] = []any{}
 	}
 	if sample := p.Form.Value("sample"); sample != "" {
@@ -272,7 +339,7 @@ func (p *workbenchPage) asksAgain(v *ui.Visit) bool {
 // show puts a preview on the page: a failure at its operation, and the body before and after.
 func (p *workbenchPage) show(v *ui.Visit, preview *previewData) {
 	p.Preview = preview
-	p.Saved = ui.UnixLines(p.Form.Value("transformation")) == operationLines(p.Transformation)
+	p.Saved = ui.UnixLines(p.Form.Value("transformation")) == operationLines(p.inUse())
 	if f := preview.Error; f != nil && f.Index != nil && *f.Index < len(preview.Steps) {
 		preview.Steps[*f.Index].Failure = f
 	}
@@ -292,7 +359,7 @@ func (p *workbenchPage) before(v *ui.Visit) string {
 	if p.Form.Value("sample") == "" {
 		return ui.UnixLines(p.Form.Value("sample_text"))
 	}
-	x, err := p.requestPreview(v, "")
+	x, err := p.requestPreview(v, "[]")
 	if err != nil || x.OutputText == nil {
 		return ""
 	}
@@ -301,7 +368,8 @@ func (p *workbenchPage) before(v *ui.Visit) string {
 
 // ChangesNothing reports whether there are operations, and none changes the sample.
 func (p *workbenchPage) ChangesNothing() bool {
-	return len(p.Preview.Steps) > 0 && !slices.ContainsFunc(p.Preview.Steps, func(s stepData) bool {
+	x := p.Preview
+	return len(x.Steps) > 0 && len(x.Headers) == 0 && x.Path+x.Method == "" && !x.Cancelled && !slices.ContainsFunc(p.Preview.Steps, func(s stepData) bool {
 		return s.ChangedTotal > 0
 	})
 }
@@ -324,30 +392,40 @@ func saveWorkbench(v *ui.Visit, f *ui.Form, e *model.Endpoint) error {
 		return err
 	}
 	again := func() error { return v.Page("endpoint-workbench", p) }
-	stored := workbenchValues(e)
+	stored := p.values()
 	text := ui.UnixLines(f.Value("transformation"))
 	if text == stored.Get("transformation") {
-		return v.Redirect(p.Tab, f.Unchanged(stored))
+		return v.Redirect(p.Self(), f.Unchanged(stored))
 	}
 	if f.IsStale(v, stored) {
 		return again()
 	}
-	after := &model.Endpoint{}
+	after, call := &model.Endpoint{}, "PATCH "+endpointAPI
+	var answer any = after
+	if p.Of != nil {
+		call, answer = call+"/destinations/"+p.Of.ID, &struct {
+			Warnings *[]wire.Warning `json:"warnings"`
+		}{&after.Warnings}
+	}
 	if err = syntaxFault(text); err == nil {
 		if p.asksAgain(v) {
 			return again()
 		}
-		err = atOperation(v.Do("PATCH "+endpointAPI, f, ui.Object{"transformation": operations(text)}, after))
+		err = atOperation(v.Do(call, f, ui.Object{"transformation": operations(text)}, answer))
 	}
 	return v.Answer(f, err, again, func() error {
 		if len(after.Warnings) == 0 {
-			return v.Redirect(p.Tab, fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
-				after.TransformationVersion))
+			return v.Redirect(p.Self(), fmt.Sprintf("Version %d is saved. It applies to every attempt from now on.",
+				p.Version+1))
 		}
-		if p, err = newWorkbenchPage(v, after, ui.EditForm(workbenchValues(after))); err != nil {
+		warnings := after.Warnings
+		if e, err = readEndpoint(v); err != nil {
 			return err
 		}
-		p.Warnings = after.Warnings
+		if p, err = newWorkbenchPage(v, e, nil); err != nil {
+			return err
+		}
+		p.Warnings = warnings
 		return again()
 	})
 }
@@ -441,6 +519,16 @@ func newOperation(f *ui.Form) json.RawMessage {
 	case transform.Add:
 		set("path", place)
 		x["value"] = ui.AsJSONOrNull(to)
+	case transform.Set:
+		set("path", place)
+		set("expr", to)
+	case transform.Header:
+		set("name", place)
+		set("expr", to)
+	case transform.Path, transform.Method:
+		set("expr", to)
+	case transform.Cancel:
+		set("when", to)
 	default: // pick and drop
 		paths := strings.Split(place, ",")
 		for i := range paths {
@@ -466,6 +554,8 @@ func (p *workbenchPage) Rows() (rows []operationRow) {
 			text += " " + op.At + " in " + op.Key
 		case transform.Add:
 			text += " " + op.Path
+		case transform.Set, transform.Header, transform.Path, transform.Method, transform.Cancel:
+			text = strings.TrimRight(text+" "+op.Name+op.Path, " ") + ": " + op.Expr + op.When
 		default:
 			text += " " + strings.Join(op.Paths, ", ")
 		}

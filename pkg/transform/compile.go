@@ -12,7 +12,7 @@ import (
 // Program is a list of operations that is ready to change documents. It never changes itself.
 type Program struct {
 	ops      []operation
-	document bool // an operation changes the document
+	document bool // operations change the document; also without any, for a preview of it
 }
 
 // operation is one compiled operation.
@@ -57,7 +57,7 @@ func Compile(ops []Op) (*Program, error) {
 		return nil, &SpecError{"ops", fmt.Sprintf("must have at most %d bytes of JSON together, and have %d; "+
 			"shorten paths and values", MaxOpsBytes, len(text))}
 	}
-	p := &Program{ops: make([]operation, len(ops))}
+	p := &Program{ops: make([]operation, len(ops)), document: len(ops) == 0}
 	for i := range ops {
 		c := compiler{at: fmt.Sprintf("ops[%d]", i)}
 		c.compile(&ops[i], &p.ops[i])
