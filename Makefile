@@ -10,7 +10,7 @@ LDFLAGS := -X main.commit=$(COMMIT)
 # Without -trimpath the build cache is keyed by the directory of the clone: another clone would compile everything again.
 export GOFLAGS := $(shell go env GOFLAGS 2>/dev/null) -trimpath
 
-.PHONY: build generate run test check core fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release secrets need-go need-npm
+.PHONY: build generate run test check core fuzz bench bench-compare bench-go torture screenshots lint vuln vendors engines image release site secrets need-go need-npm
 
 build: need-go need-npm
 	@tools/chdb/fetch.sh
@@ -50,6 +50,10 @@ image:
 # Binaries, bill of materials, licences, Helm chart and checksums of the current commit, in dist.
 release: need-go need-npm
 	@tools/release/release.sh
+
+# The documents as static files, in dist/site, with relative links and without the search. Needs wget.
+site: build
+	@tools/site/site.sh
 
 # Random secrets for docker-compose.yml, in secrets; docker compose up does it too.
 secrets:
