@@ -28,6 +28,10 @@ func agentReads(t *testing.T, p *process) {
 		!strings.Contains(e["body"].(string), "order.paid") {
 		t.Errorf("event %v", e)
 	}
+	eventually(t, arrival, func() string { // a list has an event once the store has it
+		rows := c.must(http.StatusOK, "GET", "/v1/events?endpoint_id="+ep, nil)["data"].([]any)
+		return map[bool]string{false: fmt.Sprint("events ", rows)}[len(rows) == 1]
+	})
 	if rows := tool("events_list", `{"endpoint_id":"`+ep+`"}`)["data"].([]any); len(rows) != 1 {
 		t.Errorf("events %v", rows)
 	}

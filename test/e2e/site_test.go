@@ -18,7 +18,7 @@ func TestSite(t *testing.T) {
 		kit.SkipMissing(t, "wget is not installed")
 	}
 	dir := filepath.Join(t.TempDir(), "site")
-	c := exec.Command("tools/site/site.sh", dir)
+	c := exec.Command("bash", "tools/site/site.sh", dir)
 	c.Dir = "../.."
 	out, err := c.CombinedOutput()
 	must.Do(t, err, "%s", out)
