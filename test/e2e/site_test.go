@@ -19,7 +19,6 @@ func TestSite(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "site")
 	c := exec.Command("bash", "tools/site/site.sh", dir)
-	c.Dir = "../.."
 	out, err := c.CombinedOutput()
 	must.Do(t, err, "%s", out)
 	pages := must.Get(filepath.Glob(filepath.Join(dir, "docs", "*", "*.html")))(t)
