@@ -28,6 +28,7 @@ var tenantOperations = frame.TenantOperations{
 	"POST /v1/endpoints/{endpoint}/rotate-token":                             true,
 	"POST /v1/endpoints/{endpoint}/transformation/preview":                   true,
 	"GET /v1/endpoints/{endpoint}/transformation/versions":                   true,
+	"POST /v1/endpoints/{endpoint}/filter/preview":                           true,
 	"POST /v1/endpoints/{endpoint}/destinations":                             true,
 	"PATCH /v1/endpoints/{endpoint}/destinations/{destination}":              true,
 	"DELETE /v1/endpoints/{endpoint}/destinations/{destination}":             true,

@@ -370,3 +370,27 @@ func TestPreviewMasksHeaders(t *testing.T) {
 		obj{"op": "set", "expr": "headers['x-api-key'] + headers['x-shop']"}}}).want(200).
 		has(obj{"output_text": `"****ter2nl"`})
 }
+
+// The preview of a filter says which events pass, and never shows credentials by what it answers.
+func TestFilterPreview(t *testing.T) {
+	c := newClient(t)
+	e := c.endpoint(obj{"destinations": []any{obj{"url": "https://a.example.com/hook", "filter": obj{"types": []any{"order.*"}}}}})
+	ep, path := e.text("id"), "/v1/endpoints/"+e.text("id")+"/filter/preview"
+	secret := "sk_" + "live_" + strings.Repeat("4eC39HqLyjWDarjt", 2)
+	for _, body := range []string{`{"n":1}`, `{"n":"x","key":"` + secret + `"}`, `{"n":500}`} {
+		d := must.Get(id.Parse(id.Event, c.send(ep)))(t)
+		c.fake.details[d] = func(x *event.Detail) { x.Event.Body = []byte(body) }
+	}
+	reader := c.as(readKey)
+	all := reader.do("POST", path, obj{}).want(200)
+	all.has(obj{"passed": 3.0, "failed": 0.0})
+	got := reader.do("POST", path, obj{"filter": obj{"when": "body.n > 100"}}).want(200)
+	got.has(obj{"passed": 1.0, "failed": 1.0})
+	guess := obj{"filter": obj{"when": `body.key.startsWith("` + secret[:12] + `")`}}
+	reader.do("POST", path, guess).want(200).has(obj{"passed": 0.0})
+	reader.do("POST", path, obj{"filter": obj{"types": []any{"none.*"}}}).want(200).has(obj{"passed": 0.0})
+	reader.do("POST", path, obj{"destination_id": e.text("destinations.0.id"), "filter": obj{"types": []any{"none.*"}}}).
+		want(200).has(obj{"passed": 0.0})
+	reader.do("POST", path, obj{"filter": obj{"when": "body."}}).wantError(400, "invalid_request", "filter.when")
+	reader.do("POST", path, obj{"destination_id": "dst_none"}).wantError(400, "invalid_request", "destination_id")
+}

@@ -68,6 +68,8 @@ func Routes(c *frame.Core, d Deps, of Others) []frame.Route {
 		{Path: one + "/rotate-token", Methods: frame.Methods{"POST": x.rotateToken}, InPath: endpoint, Resumable: true},
 		{Path: one + "/transformation/preview", Methods: frame.Methods{"POST": previews.previewTransformation},
 			Computes: true, Readable: true},
+		{Path: one + "/filter/preview", Methods: frame.Methods{"POST": previews.previewFilter}, Computes: true,
+			Readable: true},
 		{Path: one + "/transformation/versions", Methods: frame.Methods{"GET": x.listTransformationVersions}},
 		{Path: one + "/destinations", Methods: frame.Methods{"POST": dests.createDestination},
 			InPath: endpoint, Resumable: true},

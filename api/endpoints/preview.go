@@ -40,9 +40,8 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	if err != nil {
 		return err
 	}
-	if wait, _ := a.Limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
-		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
-			Message: fmt.Sprintf("at most %d previews a second; wait as long as Retry-After says", previewRate)}
+	if err := a.pace(key); err != nil {
+		return err
 	}
 	if err := web.CheckContentType(r); err != nil {
 		return err
@@ -69,6 +68,15 @@ func (a *previews) previewTransformation(w http.ResponseWriter, r *http.Request,
 	view := previewViewOf(&preview)
 	view.BytesIn, view.Masked, view.Warnings = len(sample.Event.Body), masked, in.Warnings
 	return web.Answer(w, http.StatusOK, view)
+}
+
+// pace refuses a preview of a key that makes too many.
+func (a *previews) pace(key *config.Key) error {
+	if wait, _ := a.Limits.TakeSharedToken("preview", key.ID, previewRate); wait > 0 {
+		return &web.Error{Status: http.StatusTooManyRequests, Type: web.RateLimited, RetryAfter: max(wait, time.Second),
+			Message: fmt.Sprintf("at most %d previews a second; wait as long as Retry-After says", previewRate)}
+	}
+	return nil
 }
 
 // previewSoon applies the operations when fewer than maxPreviews are being applied. A request comes here with its body
@@ -151,9 +159,16 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	case !a.Erasures.ErasedAt(s.event).IsZero():
 		return 0, web.WrongState(s.param, "the payload of the event was erased; choose another event")
 	}
-	ev := *detail.Event
-	by := a.ViewerOf(key) // operations may cut a token into parts
-	masked := 0
+	ev, masked := a.masked(key, detail.Event)
+	s.Event = &ev
+	return masked, nil
+}
+
+// masked is an event without credentials, and their number in its body. Operations may cut a token into parts, and a
+// condition guess one.
+func (a *previews) masked(key *config.Key, stored *event.Event) (ev event.Event, masked int) {
+	ev = *stored
+	by := a.ViewerOf(key)
 	mask := func(text []byte) []byte {
 		text = by.MaskTokens(text)
 		for _, scanner := range []*secrets.Scanner{a.ReceiptScanner, a.LeakScanner} {
@@ -170,8 +185,7 @@ func (a *previews) loadSample(ctx context.Context, key *config.Key, e *config.En
 	}
 	masked = 0 // the answer counts those in the body
 	ev.Body = mask(ev.Body)
-	s.Event = &ev
-	return masked, nil
+	return ev, masked
 }
 
 func previewViewOf(p *transform.Preview) *wire.TransformationPreview {

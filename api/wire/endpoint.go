@@ -338,6 +338,27 @@ type TransformationPreview struct {
 	Warnings []Warning `json:"warnings,omitempty" ref:"Warnings"`
 }
 
+// FilteredEvent says whether an event passes a filter.
+type FilteredEvent struct {
+	EventID    string   `json:"event_id" ref:"EventId"`
+	Type       *string  `json:"type"`
+	ReceivedAt web.Time `json:"received_at"`
+	Passes     bool     `json:"passes"`
+	// Why the conditions have no value for it: its delivery would end `failed`, `transform_failed`.
+	Error *string `json:"error"`
+}
+
+// FilterPreview says which of the newest events pass a filter.
+type FilterPreview struct {
+	// Newest first. Erased events are left out, and older ones if their bodies are too large or take too long to read.
+	Data []FilteredEvent `json:"data" maxItems:"100"`
+	// How many pass.
+	Passed int `json:"passed" minimum:"0"`
+	// How many have an `error`.
+	Failed   int       `json:"failed" minimum:"0"`
+	Warnings []Warning `json:"warnings,omitempty" ref:"Warnings"`
+}
+
 // Header is a header that the verification reads, with its values as received.
 type Header struct {
 	Name   string   `json:"name"`

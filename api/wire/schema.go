@@ -34,7 +34,7 @@ var (
 		Warning{}, Deleted{}, AlertSettings{}, AlertTestOutcome{}, Alert{}, List[Alert]{}, AuditEntry{},
 		List[AuditEntry]{}, Me{},
 		Endpoint{}, List[Endpoint]{}, Validation{}, Reconciliation{},
-		KeptTransformationVersion{}, TransformationPreview{}, EventRow{}, List[Attempt]{}, Event{},
+		KeptTransformationVersion{}, TransformationPreview{}, FilterPreview{}, EventRow{}, List[Attempt]{}, Event{},
 		PayloadErased{}, ReceiptResult{}, SignatureExplanation{}, StreamEvent{}, StreamGap{}, EventBatchResult{},
 		Recovery{}, List[Recovery]{}, RecoveryItem{}, List[RecoveryItem]{}, ReplayRun{},
 		List[ReplayRun]{}, Overview{}, EndpointTraffic{}, CountedEvents{}, Usage{}, UsageDays{}, AlertTestResult{},
