@@ -52,6 +52,9 @@ func newEndpointRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.api.on("GET /v1/endpoints", 200, `{"data":[`+sampleEndpoint+`],"next_cursor":"abc"}`)
 	r.api.on("GET /v1/endpoints/ep_1", 200, sampleEndpoint)
+	r.api.on("POST /v1/endpoints/ep_1/filter/preview", 200, `{"data":[{"event_id":"evt_1","type":"a<b>","passes":true,
+		"received_at":"2026-08-21T22:00:00.000Z","error":null},{"event_id":"evt_2","type":null,"passes":false,
+		"received_at":"2026-08-21T22:00:00.000Z","error":"line 1, column 6: no such overload"}],"passed":1,"failed":1}`)
 	r.api.on("GET /v1/events", 200, emptyList)
 	r.api.on("GET /v1/endpoints/ep_1/traffic", 200, trafficJSON)
 	r.api.on("GET /v1/alerts/history", 200, emptyList)

@@ -246,7 +246,8 @@ func TestReadPersonReachesNoAction(t *testing.T) {
 	// The own session and password, and what only computes something, which the API allows a read key too.
 	allowed := []string{ui.SignInPath, ui.SignOutPath, "/app/sign-out-everywhere", "/app/link/" + "{token}",
 		ui.PasswordPath,
-		"/app/settings/password", "/app/endpoints/{endpoint}/workbench", "/app/settings/detection" + "/try",
+		"/app/settings/password", "/app/endpoints/{endpoint}/workbench", ui.DestinationPath + "/rules",
+		"/app/settings/detection" + "/try",
 		ui.EventsPath + "/choices"}
 	for _, x := range routes(t) {
 		if x.Method != http.MethodPost || slices.Contains(allowed, x.Path) {

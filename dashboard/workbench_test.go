@@ -426,3 +426,38 @@ func operationRig(t *testing.T) *rig {
 	r.api.on("GET /v1/usage/daily", http.StatusOK, usageDaysJSON)
 	return r
 }
+
+// The rules of a destination are written beside what they say of the newest events; a fault stands at its field.
+func TestRulesOfADestination(t *testing.T) {
+	r := newEndpointRig(t)
+	b := r.signedIn()
+	const path = "/app/endpoints/ep_1/destinations/dst_1/rules"
+	b.get(path).want(200, "1 of 2 pass", "fails for 1", "a&lt;b&gt;", "column 6", "/app/endpoints/ep_1/workbench?of=dst_1")
+	form := b.get(path).fields(path)
+	form.Set("filter.when", "body.n > 3")
+	b.post(path, form).want(200, "1 of 2 pass")
+	is.Equal(t, string(web.Encode(r.lastBody("POST", "/v1/endpoints/ep_1/filter/preview")["filter"].(map[string]any)["when"])),
+		"\"body.n > 3\"\n", "condition")
+	r.api.on("PATCH /v1/endpoints/ep_1/destinations/dst_1", 200, `{"id":"dst_1"}`)
+	b.post(path+"/save", form).want(303)
+	is.Equal(t, r.lastBody("PATCH", "/v1/endpoints/ep_1/destinations/dst_1")["filter"].(map[string]any)["when"], any("body.n > 3"))
+	r.api.on("POST /v1/endpoints/ep_1/filter/preview", 400,
+		`{"error":{"type":"invalid_request","message":"filter.when: line 1, column 6: x","param":"filter.when"}}`)
+	b.post(path, form).want(400, "The filter cannot be used as it is", "line 1, column 6")
+	r.api.on("POST /v1/endpoints/ep_1/filter/preview", 503, storeAway)
+	b.get(path).want(200, "The newest events cannot be read now")
+}
+
+// The workbench of a destination edits its own operations; empty is that of the endpoint, [] is none.
+func TestWorkbenchOfADestination(t *testing.T) {
+	r := newWorkbenchRig(t)
+	b := r.signedIn()
+	const of = workbenchOf + "?of=dst_1"
+	b.get(of).want(200, "that of the endpoint is in use", `name="of" value="dst_1"`)
+	form := b.get(of).fields(workbenchOf)
+	form.Set("transformation", `[{"op":"path","expr":"'/x'"}]`)
+	r.api.on("PATCH /v1/endpoints/ep_1/destinations/dst_1", 200, `{"id":"dst_1"}`)
+	b.post(workbenchOf+"/save", form).want(303)
+	body := r.lastBody("PATCH", "/v1/endpoints/ep_1/destinations/dst_1")
+	is.Equal(t, string(web.Encode(body["transformation"])), `[{"expr":"'/x'","op":"path"}]`+"\n", "operations")
+}

@@ -62,7 +62,7 @@ func (p *destinationPage) Signing() string { return p.Self() + "/signing" }
 // DestinationTabs are the pages of a destination.
 func (p *destinationPage) DestinationTabs() []ui.MenuItem {
 	return []ui.MenuItem{{Path: p.Self(), Name: "Overview"}, {Path: p.Events(), Name: "Events"},
-		{Path: p.Signing(), Name: "Signing"}, {Path: p.Settings(), Name: "Settings"}}
+		{Path: p.Rules(), Name: "Rules"}, {Path: p.Signing(), Name: "Signing"}, {Path: p.Settings(), Name: "Settings"}}
 }
 
 // Events is the path of the list of its events.
@@ -133,13 +133,7 @@ func destinationBody(f *ui.Form, stored url.Values, d *model.Destination) (map[s
 		}
 		x.Body["headers"] = headers
 	}
-	if names := []string{"filter.types", "filter.body", "filter.match", "filter.when"}; x.Changed(names...) {
-		maps.Copy(x.Body, filterFields.All(f))
-		x.Set(ruleFields)
-		if !slices.ContainsFunc(names, func(name string) bool { return strings.TrimSpace(x.Value(name)) != "" }) {
-			x.Body["filter"] = nil
-		}
-	}
+	setFilter(x)
 	if secret := strings.TrimSpace(x.Value("signing.secret")); secret != "" {
 		x.Put("signing.secret", secret)
 	}
@@ -147,6 +141,19 @@ func destinationBody(f *ui.Form, stored url.Values, d *model.Destination) (map[s
 		x.Put("signing.algorithm", algorithm)
 	}
 	return x.Body, nil
+}
+
+// setFilter sets the filter; without any field there is none.
+func setFilter(x *ui.Edit) {
+	names := []string{"filter.types", "filter.body", "filter.match", "filter.when"}
+	if !x.Changed(names...) {
+		return
+	}
+	maps.Copy(x.Body, filterFields.All(x.F))
+	x.Set(ruleFields)
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.TrimSpace(x.Value(name)) != "" }) {
+		x.Body["filter"] = nil
+	}
 }
 
 // setRateLimit sets the rate limit. Without a burst it is that of one second.

@@ -94,12 +94,18 @@ const setLost = (id, since) => {
 
 // A form with data-preview, the id of a part, shows at once what it would do: on each change its answer replaces the part.
 let asked = 0;
-document.addEventListener('change', async ({ target: { form } }) => {
+const preview = async ({ type, target: { form } }) => {
   const id = form?.dataset.preview;
   if (!id) {
     return;
   }
   const turn = ++asked;
+  if (type === 'input') { // until the next key
+    await new Promise((resolve) => { window.setTimeout(resolve, 250); });
+    if (turn !== asked) {
+      return;
+    }
+  }
   const body = new URLSearchParams(new FormData(form));
   const response = await fetch(form.action, { method: 'POST', body, headers: { 'Relay-Part': id } });
   const now = new DOMParser().parseFromString(await response.text(), 'text/html').getElementById(id);
@@ -107,7 +113,9 @@ document.addEventListener('change', async ({ target: { form } }) => {
     addCopyButtons(document.adoptNode(now));
     document.getElementById(id).replaceWith(now);
   }
-});
+};
+document.addEventListener('change', preview);
+document.addEventListener('input', preview);
 
 const groups = Object.groupBy(document.querySelectorAll('[data-live][id]'), (element) => element.dataset.live);
 for (const [path, elements] of Object.entries(groups)) {
