@@ -184,6 +184,7 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	in.signing(o, &d)
 	in.rateLimit(o, &d)
 	in.ownRetries(o, &d)
+	in.refuse(o, d.ValidateDelivery())
 	o.WarnMisplaced("it is a member of the endpoint, for all its destinations",
 		"transformation", "dedup", "alerts", "response", "ingest_limit", "verification")
 	o.WarnUnknown()
@@ -260,10 +261,14 @@ func unmask(o *frame.Object, next, mask, text map[string]*seal.Secret) (kept []s
 
 // checkSettings validates settings with opened secrets.
 func (in *endpointInput) checkSettings(o *frame.Object, validate func(c kinds.Checks) error) {
-	err := validate(kinds.Checks{Opened: true, URL: func(text string) error {
+	in.refuse(o, validate(kinds.Checks{Opened: true, URL: func(text string) error {
 		_, err := in.endpoints.Egress.CheckURL(text)
 		return err
-	}})
+	}}))
+}
+
+// refuse records the error of a validation.
+func (in *endpointInput) refuse(o *frame.Object, err error) {
 	if fault := (*kinds.Fault)(nil); errors.As(err, &fault) {
 		o.Fail(fault.Path, "%s", fault.Message)
 	} else if err != nil && in.Err == nil {

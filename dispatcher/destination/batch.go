@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/sign"
@@ -258,6 +259,9 @@ func (b *Batch) Header(name string, work *event.Work, body []byte, target *Opene
 	for _, f := range target.Header {
 		h[safeName(f.Name)] = []string{f.Value}
 	}
+	if target.Format == config.FormatCloudEvents {
+		h[contentType] = []string{cloudEventsType}
+	}
 	for _, prefix := range []string{"", prefixRelay} {
 		h[prefix+headerWebhookID] = []string{name}
 		h[prefix+headerWebhookTimestamp] = []string{strconv.FormatInt(now.Unix(), 10)}
@@ -291,8 +295,11 @@ type line struct {
 	BodyEncoded *[]byte           `json:"body_base64,omitempty"` // any other
 }
 
-// Line is the event in JSON, with those headers and a line break.
+// Line is the event in JSON, with those headers, or in the JSON format of CloudEvents. It ends with a line break.
 func Line(m Message, header http.Header) []byte {
+	if m.Content.Format == config.FormatCloudEvents {
+		return append(m.Content.Body, '\n')
+	}
 	ev := m.Work.Event
 	x := line{ID: ev.ID.Text(id.Event), Type: ev.Type, EndpointID: ev.Endpoint, ReceivedAt: web.Time(ev.ReceivedAt()),
 		Attempt: m.Work.Attempt, Headers: map[string]string{}}

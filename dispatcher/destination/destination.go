@@ -49,6 +49,8 @@ type Runner interface{ Run(ctx context.Context) }
 
 // Target is an opened destination, for concurrent use.
 type Target interface {
+	// InFormat returns the message in the format of the destination; see [Opened].
+	InFormat(Message) Message
 	// Send makes one attempt and completes the message's attempt. It respects the time-out of the destination.
 	Send(context.Context, Message) Result
 }
@@ -73,8 +75,10 @@ func (m Message) Header(target *Opened, userAgent string) http.Header {
 // Content is the body of an attempt: the stored one, or what a transformation made of it.
 type Content struct {
 	Body      []byte
-	Version   int    // of the endpoint's transformation; 0: it is the stored body
-	Signature string // canonical name of the received header with the provider's signature, if the endpoint names one
+	Version   int           // of the endpoint's transformation; 0: it is the stored body
+	Signature string        // canonical name of the received header with the provider's signature, if the endpoint names one
+	Format    string        // of the destination, if it is not the standard one
+	Header    []event.Field // of the format
 }
 
 // Stored is the body as it was received or sent.
@@ -154,7 +158,7 @@ func (s *Sender) Send(
 	}
 	defer s.slots.Release(1)
 	span := s.spans.Attempt(work, attempt.StartedAt)
-	result := target.Send(ctx, Message{attempt, work, content, retryOn, span, current})
+	result := target.Send(ctx, target.InFormat(Message{attempt, work, content, retryOn, span, current}))
 	if result.NotTaken || result.Outdated {
 		return attempt, result
 	}
@@ -241,6 +245,7 @@ type Opened struct {
 	Provider     *verify.Scheme
 	AllowHeaders []string
 	Timeout      time.Duration
+	Format       string // of the bodies; empty: the standard one
 	Header       []event.Field
 	Secrets      []LiveSecret
 }
@@ -253,7 +258,7 @@ type LiveSecret struct {
 
 // Open decrypts the headers and signing secrets of the destination.
 func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, error) {
-	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second, Format: d.Format}
 	if v := e.Verification; v != nil && verify.ByName(v.Type).KnowsHeaders() {
 		opened.Provider = verify.ByName(v.Type)
 	}

@@ -131,13 +131,14 @@ func Header(
 			path = append(path, f.Value)
 		}
 		read := variableName(f.Name)
-		if content.Version > 0 && (describesStoredBody(read) || f.Name == content.Signature) {
+		if content.isMade() && (describesStoredBody(read) || f.Name == content.Signature) ||
+			content.Format != "" && strings.HasPrefix(read, prefixCloudEvents) {
 			continue
 		}
 		if forgesOwnHeader(f.Name, read) || received && (impersonates(f.Name, read) || !target.forwards(f.Name, read)) {
 			continue
 		}
-		signed = signed || content.Version == 0 && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
+		signed = signed || !content.isMade() && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
 		name := safeName(f.Name)
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -148,6 +149,9 @@ func Header(
 	set(HeaderUserAgent, userAgent) // a header of the destination may replace it
 	for _, f := range target.Header {
 		set(safeName(f.Name), f.Value)
+	}
+	for _, f := range content.Header {
+		set(f.Name, f.Value)
 	}
 	eventID := ev.ID.Text(id.Event)
 	timestamp := strconv.FormatInt(now.Unix(), 10)

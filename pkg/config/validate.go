@@ -130,6 +130,29 @@ func (d *Destination) validateURL(checkURL func(string) error) error {
 	return nil
 }
 
+// ValidateDelivery validates what several members decide together.
+func (d *Destination) ValidateDelivery() error {
+	if kind := d.withoutHeaders(); kind != "" && d.Format == FormatCloudEventsBinary {
+		return &kinds.Fault{Path: "format", Message: "cannot be cloudevents_binary with " + kind +
+			", where an event has no headers of its own; cloudevents can"}
+	}
+	return nil
+}
+
+// withoutHeaders returns the member because of which an event is one JSON object, with its headers inside; empty: it has
+// headers of its own.
+func (d *Destination) withoutHeaders() string {
+	switch {
+	case d.HTTPBatch != nil:
+		return "http_batch"
+	case d.S3 != nil:
+		return "s3"
+	case d.SQS != nil:
+		return "sqs"
+	}
+	return ""
+}
+
 func (d *Destination) Validate(checkURL func(string) error) error {
 	if d.Headers == nil {
 		d.Headers = map[string]seal.Secret{}
@@ -146,7 +169,7 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 			errs = append(errs, fmt.Errorf("%.100q is not a valid header name", name))
 		}
 	}
-	errs = append(errs, d.Settings.Validate(kinds.Checks{URL: checkURL}))
+	errs = append(errs, d.Settings.Validate(kinds.Checks{URL: checkURL}), d.ValidateDelivery())
 	if r := d.RateLimit; r != nil {
 		errs = append(errs, require.Bounds("rate_limit", r))
 	}

@@ -1,0 +1,114 @@
+package destination
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/event"
+	"github.com/eventrelay/relay/pkg/id"
+	"github.com/eventrelay/relay/pkg/web"
+)
+
+// Media types of CloudEvents 1.0 in JSON.
+const (
+	contentType     = "Content-Type"
+	cloudEventType  = "application/cloudevents+json"
+	cloudEventsType = "application/cloudevents-batch+json"
+)
+
+// prefixCloudEvents begins the headers of the attributes of an event in binary mode. Received ones would be attributes
+// of another event.
+const prefixCloudEvents = "Ce-"
+
+// InFormat returns the message with the body and headers of the destination's format.
+func (o *Opened) InFormat(m Message) Message {
+	ev := m.Work.Event
+	if o.Format == "" || o.Format == config.FormatStandard {
+		return m
+	}
+	m.Content.Format = o.Format
+	if ev.Source == event.SourceAPI {
+		m.Content.Body = dataOf(m.Content.Body)
+	}
+	if o.Format == config.FormatRaw {
+		return m
+	}
+	x := cloudEvent{SpecVersion: "1.0", ID: ev.ID.Text(id.Event), Source: "/v1/endpoints/" + ev.Endpoint, Type: ev.Type,
+		Time: web.Time(ev.ReceivedAt()), DataType: ev.HeaderValue(contentType)}
+	if x.Type == "" {
+		x.Type = untyped
+	}
+	if o.Format == config.FormatCloudEventsBinary {
+		for name, value := range map[string]string{"Specversion": x.SpecVersion, "Id": x.ID, "Source": x.Source,
+			"Type": inHeader(x.Type), "Time": x.Time.String()} {
+			m.Content.Header = append(m.Content.Header, event.Field{Name: prefixCloudEvents + name, Value: value})
+		}
+		return m
+	}
+	x.Encoding = ev.HeaderValue("Content-Encoding")
+	switch body := m.Content.Body; {
+	case len(body) == 0:
+	case isJSON(x.DataType) && web.IsPortable(body):
+		x.Data = body
+	default:
+		x.DataBase64 = body
+	}
+	m.Content.Body = bytes.TrimSpace(web.Encode(x))
+	m.Content.Header = []event.Field{{Name: contentType, Value: cloudEventType}}
+	return m
+}
+
+// untyped is the type of an event that has none: CloudEvents requires one.
+const untyped = "event"
+
+// cloudEvent is an event in the JSON format of CloudEvents 1.0. The source is the path of the endpoint in the API, which
+// stays the same when the relay moves to another host: receivers recognise repeats by source and id.
+type cloudEvent struct {
+	SpecVersion string          `json:"specversion"`
+	ID          string          `json:"id"`
+	Source      string          `json:"source"`
+	Type        string          `json:"type"`
+	Time        web.Time        `json:"time"`
+	DataType    string          `json:"datacontenttype,omitempty"`
+	Encoding    string          `json:"contentencoding,omitempty"` // an extension
+	Data        json.RawMessage `json:"data,omitempty"`
+	DataBase64  []byte          `json:"data_base64,omitempty"`
+}
+
+// dataOf returns the data of an envelope, or the whole body if a transformation has left none.
+func dataOf(body []byte) []byte {
+	members, _ := web.ParseEnvelope(body)
+	for _, m := range members {
+		if m.Name == "data" {
+			return m.Value
+		}
+	}
+	return body
+}
+
+// isJSON reports whether a media type, which may be empty, is one of JSON.
+func isJSON(mediaType string) bool {
+	name, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
+	name = strings.TrimSpace(name)
+	return name == "" || name == "application/json" || strings.HasSuffix(name, "+json")
+}
+
+// inHeader is the value of an attribute in a header (CloudEvents 1.0, HTTP protocol binding, 3.1.3.2).
+func inHeader(value string) string {
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// isMade reports whether the body is not the stored one, so that headers which describe that one are not sent. The data
+// of an event that was sent through the API is as its headers say.
+func (c Content) isMade() bool { return c.Version > 0 || c.Format == config.FormatCloudEvents }
