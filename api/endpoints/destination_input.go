@@ -172,6 +172,7 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	x.Settings = shown.Clone()
 	o.Decode(&x)
 	d.Name, d.DestinationSettings = x.Name, x.DestinationSettings
+	x.Settings.Signing = schemes(o, x.Settings.Signing, opened.Signing)
 	u := in.destinationURL(o, d)
 	if _, ok := o.Raw("enabled"); ok {
 		d.StateReason = "" // the reason for which the service disabled it no longer applies
@@ -425,6 +426,7 @@ func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 		in.Err = err
 		return
 	}
+	s.ReadOnly("schemes")
 	s.FixedValue("scheme", strconv.Quote(sign.Scheme))
 	s.ReadOnly("secret_last4", "secret_set", "public_key")
 	algorithm, text := string(old.Algorithm()), ""
@@ -445,8 +447,46 @@ func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 	case algorithm != string(old.Algorithm()):
 		next = sign.New(sign.Algorithm(algorithm))
 	}
+	in.checkKeys(s, "algorithm", d, next)
 	if in.Err == nil && next.Reveal() != old.Reveal() {
 		in.setSecret(d, next)
+	}
+}
+
+// schemes reads by what deliveries are signed, nil for the default. A scheme whose secret is the mask of that of the
+// present one with the same header keeps it.
+func schemes(o *frame.Object, shown, opened *kinds.Signing) *kinds.Signing {
+	s := o.Object("signing")
+	if s == nil {
+		return shown
+	}
+	var next kinds.Signing
+	if shown != nil {
+		next = *shown
+	}
+	if s.Decode(&next); next.IsDefault() {
+		return nil
+	}
+	for i := range next.Schemes {
+		x := &next.Schemes[i]
+		for j := 0; shown != nil && j < len(shown.Schemes); j++ {
+			if was := shown.Schemes[j]; strings.EqualFold(x.Header, was.Header) && x.Secret == was.Secret {
+				x.Secret = opened.Schemes[j].Secret
+			}
+		}
+	}
+	return &next
+}
+
+// checkKeys refuses a private key for a scheme that signs with the text of the destination's secret.
+func (in *endpointInput) checkKeys(o *frame.Object, param string, d *config.Destination, next sign.Secret) {
+	if next.Algorithm() == sign.HMAC || d.Signing == nil {
+		return
+	}
+	for i, x := range d.Signing.Schemes {
+		if x.Type == kinds.Template && x.Secret == "" {
+			o.Fail(param, "cannot be %s: signing.schemes[%d] needs a shared secret; give it one of its own", sign.Ed25519, i)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -18,29 +19,6 @@ const (
 	maxHeaders    = 20
 	maxHeaderName = 128
 )
-
-// reservedHeader says why a destination cannot add that header, "" if it can.
-func reservedHeader(canonical string) string {
-	lower := strings.ToLower(canonical)
-	// CGI-style receivers read Relay_Hops, and some of them Relay.Hops, as relay-hops.
-	plain := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '-'
-	}, lower)
-	switch {
-	case strings.HasPrefix(plain, "webhook-"), strings.HasPrefix(plain, "relay-"):
-		return "is set by the service on every delivery"
-	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection",
-		lower == "expect",
-		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
-		return "belongs to the HTTP transport and cannot be set"
-	case lower == "idempotency-key", lower == "x-idempotency-key":
-		return "cannot be set: it would be the same on every delivery; receivers recognise repeats by webhook-id"
-	}
-	return ""
-}
 
 // headers merges header by header; null removes one, the mask of the current value keeps it. It returns the names of
 // the headers whose values are in the request.
@@ -57,7 +35,7 @@ func (in *endpointInput) headers(o *frame.Object, d *config.Destination) map[str
 	seen, given := map[string]bool{}, map[string]bool{}
 	for _, m := range h.Members {
 		canonical := http.CanonicalHeaderKey(m.Name)
-		why := reservedHeader(canonical)
+		why := kinds.ReservedHeader(canonical)
 		switch {
 		case !httpguts.ValidHeaderFieldName(m.Name) || len(m.Name) > maxHeaderName:
 			o.Fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)

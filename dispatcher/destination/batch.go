@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -262,11 +260,8 @@ func (b *Batch) Header(name string, work *event.Work, body []byte, target *Opene
 	if target.Format == config.FormatCloudEvents {
 		h[contentType] = []string{cloudEventsType}
 	}
-	for _, prefix := range []string{"", prefixRelay} {
-		h[prefix+headerWebhookID] = []string{name}
-		h[prefix+headerWebhookTimestamp] = []string{strconv.FormatInt(now.Unix(), 10)}
-		h[prefix+headerWebhookSignature] = []string{sign.Sign(target.SigningSecrets(now), name, now, body)}
-	}
+	target.sign(func(name, value string) { h[name] = []string{value} }, name, now, body, prefixRelay+prefixWebhook,
+		prefixWebhook)
 	return h
 }
 

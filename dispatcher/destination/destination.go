@@ -75,10 +75,11 @@ func (m Message) Header(target *Opened, userAgent string) http.Header {
 // Content is the body of an attempt: the stored one, or what a transformation made of it.
 type Content struct {
 	Body      []byte
-	Version   int           // of the endpoint's transformation; 0: it is the stored body
-	Signature string        // canonical name of the received header with the provider's signature, if the endpoint names one
-	Format    string        // of the destination, if it is not the standard one
-	Header    []event.Field // of the format
+	Version   int    // of the endpoint's transformation; 0: it is the stored body
+	Signature string // canonical name of the received header with the provider's signature, if the endpoint names one
+
+	Format string        // of the destination, unless it is the standard one
+	Header []event.Field // of that format
 }
 
 // Stored is the body as it was received or sent.
@@ -248,6 +249,8 @@ type Opened struct {
 	Format       string // of the bodies; empty: the standard one
 	Header       []event.Field
 	Secrets      []LiveSecret
+	URL          string                // that stands for the destination
+	Schemes      []kinds.SigningScheme // with open secrets; none: Standard Webhooks
 }
 
 // LiveSecret signs until a time; zero means without end.
@@ -258,7 +261,8 @@ type LiveSecret struct {
 
 // Open decrypts the headers and signing secrets of the destination.
 func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, error) {
-	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second, Format: d.Format}
+	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second, Format: d.Format,
+		URL: d.URL}
 	if v := e.Verification; v != nil && verify.ByName(v.Type).KnowsHeaders() {
 		opened.Provider = verify.ByName(v.Type)
 	}
@@ -282,6 +286,13 @@ func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, e
 			return Opened{}, fmt.Errorf("read signing secret of %s: %w", d.ID, err)
 		}
 		opened.Secrets = append(opened.Secrets, LiveSecret{secret, s.Until})
+	}
+	if d.Signing != nil {
+		settings, err := kinds.Settings{Signing: d.Signing}.Open(k, d.ID)
+		if err != nil {
+			return Opened{}, fmt.Errorf("open secret of a signing scheme: %w", err)
+		}
+		opened.Schemes = settings.Signing.Schemes
 	}
 	return opened, nil
 }

@@ -64,8 +64,8 @@ func (o *Opened) InFormat(m Message) Message {
 // untyped is the type of an event that has none: CloudEvents requires one.
 const untyped = "event"
 
-// cloudEvent is an event in the JSON format of CloudEvents 1.0. The source is the path of the endpoint in the API, which
-// stays the same when the relay moves to another host: receivers recognise repeats by source and id.
+// cloudEvent is an event in the JSON format of CloudEvents 1.0. Its source is the path of the endpoint in the API, which
+// stays when the relay moves to another host: receivers recognise repeats by source and id.
 type cloudEvent struct {
 	SpecVersion string          `json:"specversion"`
 	ID          string          `json:"id"`

@@ -132,9 +132,24 @@ func (d *Destination) validateURL(checkURL func(string) error) error {
 
 // ValidateDelivery validates what several members decide together.
 func (d *Destination) ValidateDelivery() error {
-	if kind := d.withoutHeaders(); kind != "" && d.Format == FormatCloudEventsBinary {
+	kind := d.withoutHeaders()
+	if kind != "" && d.Format == FormatCloudEventsBinary {
 		return &kinds.Fault{Path: "format", Message: "cannot be cloudevents_binary with " + kind +
 			", where an event has no headers of its own; cloudevents can"}
+	}
+	for i := 0; d.Signing != nil && i < len(d.Signing.Schemes); i++ {
+		name := d.Signing.Schemes[i].Header
+		_, added := d.Headers[name]
+		switch fault := (&kinds.Fault{Path: fmt.Sprintf("signing.schemes[%d].header", i)}); {
+		case kind == "s3" || kind == "sqs":
+			return &kinds.Fault{Path: "signing.schemes", Message: "cannot be used with " + kind + ", which gets no signatures"}
+		case added:
+			fault.Message = "is one of headers"
+			return fault
+		case d.Auth != nil && name == "Authorization":
+			fault.Message = "is that of auth"
+			return fault
+		}
 	}
 	return nil
 }

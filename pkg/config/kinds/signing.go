@@ -1,0 +1,173 @@
+package kinds
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/eventrelay/relay/pkg/config/seal"
+)
+
+// Types of signature schemes.
+const (
+	StandardWebhooks = "standard_webhooks"
+	Svix             = "svix"
+	Template         = "template"
+)
+
+// Signing is how deliveries are signed. Without it they are signed by Standard Webhooks alone.
+type Signing struct {
+	Schemes []SigningScheme `json:"schemes" in:"null" minItems:"1" maxItems:"3"`
+}
+
+// IsDefault reports whether deliveries are signed as without it.
+func (s *Signing) IsDefault() bool {
+	return len(s.Schemes) == 0 || len(s.Schemes) == 1 && s.Schemes[0].Type == StandardWebhooks
+}
+
+// SigningScheme is one signature of a delivery. Members of another type than the chosen one are empty.
+type SigningScheme struct {
+	Type          string      `json:"type" in:"" enum:"standard_webhooks,svix,template" label:"Scheme" description:"standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required."`
+	Header        string      `json:"header,omitempty" in:"null" maxLength:"128" pattern:"@header" label:"Header" description:"For template: the header with the signature. Required there." example:"Stripe-Signature"`
+	Algorithm     string      `json:"algorithm,omitempty" in:"null" enum:"sha256,sha1,sha512" label:"Hash" description:"For template: the hash of the HMAC. Default sha256."`
+	Encoding      string      `json:"encoding,omitempty" in:"null" enum:"hex,base64" label:"Encoding" description:"For template: how the signature is written. Default hex."`
+	SignedContent string      `json:"signed_content,omitempty" in:"null" maxLength:"256" label:"Signed text" description:"For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}." example:"{timestamp}.{body}"`
+	Value         string      `json:"value,omitempty" in:"null" maxLength:"256" label:"Value of the header" description:"For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}." example:"t={timestamp},v1={signature}"`
+	Secret        seal.Secret `json:"secret,omitempty" in:"null" maxLength:"512" label:"Secret" description:"For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged." example:"****4f2a"`
+}
+
+func (s *Signing) origin() string { return "" }
+
+func (s *Signing) trim() {
+	for i, x := range s.Schemes {
+		next := SigningScheme{Type: x.Type}
+		if x.Type == Template {
+			next = x
+			next.Header = http.CanonicalHeaderKey(x.Header)
+			next.Algorithm, next.Encoding = cmp.Or(x.Algorithm, "sha256"), cmp.Or(x.Encoding, "hex")
+			next.SignedContent, next.Value = cmp.Or(x.SignedContent, "{body}"), cmp.Or(x.Value, "{signature}")
+		}
+		s.Schemes[i] = next
+	}
+}
+
+func (s *Signing) validate(Checks) *Fault {
+	taken := map[string]bool{}
+	for i := range s.Schemes {
+		x := &s.Schemes[i]
+		fault := x.validate()
+		if of := cmp.Or(x.Header, x.Type); fault == nil && taken[of] {
+			fault = &Fault{"header", "is that of another scheme"}
+			if x.Type != Template {
+				fault = &Fault{"type", "is there twice"}
+			}
+		} else {
+			taken[of] = true
+		}
+		if fault != nil {
+			return &Fault{fmt.Sprintf("schemes[%d].%s", i, fault.Path), fault.Message}
+		}
+	}
+	return nil
+}
+
+// maxTemplate bounds the bytes of a template.
+const maxTemplate = 256
+
+func (x *SigningScheme) validate() *Fault {
+	switch {
+	case x.Type == "":
+		return &Fault{"type", "is required"}
+	case x.Type != Template:
+		return nil
+	case x.Header == "":
+		return &Fault{"header", "is required for template"}
+	case !httpguts.ValidHeaderFieldName(x.Header):
+		return &Fault{"header", "must be the name of a header: letters, digits and hyphens"}
+	case !httpguts.ValidHeaderFieldValue(x.Value) || strings.TrimSpace(x.Value) != x.Value ||
+		strings.ContainsFunc(x.Value, func(r rune) bool { return r > '~' }):
+		return &Fault{"value", "must have printable ASCII characters without spaces at the ends"}
+	}
+	why := ReservedHeader(x.Header)
+	for _, prefix := range []string{"Svix-", "Ce-", "Content-", "User-Agent", "Trace"} {
+		if why == "" && strings.HasPrefix(x.Header, prefix) {
+			why = "is used otherwise"
+		}
+	}
+	if why != "" {
+		return &Fault{"header", why}
+	}
+	if why := faultOf(x.SignedContent, []string{"body"}, "id", "timestamp", "url"); why != "" {
+		return &Fault{"signed_content", why}
+	}
+	if why := faultOf(x.Value, []string{"signature", "signatures"}, "id", "timestamp"); why != "" {
+		return &Fault{"value", why}
+	}
+	return nil
+}
+
+// placeholder matches what a template replaces.
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
+// faultOf returns what is wrong with a template, empty if nothing: it has one of the required placeholders once.
+func faultOf(template string, required []string, others ...string) string {
+	n := 0
+	for _, found := range placeholder.FindAllString(template, -1) {
+		switch name := strings.Trim(found, "{}"); {
+		case slices.Contains(required, name):
+			n++
+		case !slices.Contains(others, name):
+			return fmt.Sprintf("has the unknown placeholder %.40s; there are {%s}", found,
+				strings.Join(append(required, others...), "}, {"))
+		}
+	}
+	switch {
+	case len(template) > maxTemplate:
+		return fmt.Sprintf("must have at most %d bytes", maxTemplate)
+	case n != 1:
+		return fmt.Sprintf("must have {%s} once", strings.Join(required, "} or {"))
+	}
+	return ""
+}
+
+// Expand writes a template with values in place of its placeholders.
+func Expand(w io.Writer, template string, values map[string][]byte) {
+	for template != "" {
+		at := placeholder.FindStringIndex(template)
+		if at == nil {
+			at = []int{len(template), len(template)}
+		}
+		io.WriteString(w, template[:at[0]])
+		w.Write(values[strings.Trim(template[at[0]:at[1]], "{}")])
+		template = template[at[1]:]
+	}
+}
+
+// ReservedHeader says why a destination cannot set the header with that canonical name, empty if it can.
+func ReservedHeader(canonical string) string {
+	lower := strings.ToLower(canonical)
+	// CGI-style receivers read Relay_Hops, and some of them Relay.Hops, as relay-hops.
+	plain := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, lower)
+	switch {
+	case strings.HasPrefix(plain, "webhook-"), strings.HasPrefix(plain, "relay-"):
+		return "is set by the service on every delivery"
+	case lower == "host", lower == "content-length", lower == "transfer-encoding", lower == "connection",
+		lower == "expect",
+		lower == "keep-alive", lower == "proxy-connection", lower == "te", lower == "trailer", lower == "upgrade":
+		return "belongs to the HTTP transport and cannot be set"
+	case lower == "idempotency-key", lower == "x-idempotency-key":
+		return "cannot be set: it would be the same on every delivery; receivers recognise repeats by webhook-id"
+	}
+	return ""
+}
