@@ -28,12 +28,13 @@ const sampleEndpoint = `{"id":"ep_1","object":"endpoint","name":"orders","descri
 "type_source":"header:X-Shopify-Topic","dedup":{"key":"body:$.id","window_seconds":3600},
 "ingest_limit":{"events_per_second":10,"bytes_per_second":null},
 "destinations":[{"id":"dst_1","name":"billing","url":"https://billing.example.com/hooks","enabled":true,"paused":false,
-"timeout_seconds":15,"headers":{"Authorization":"****1234","X-Team":"billing"},
+"timeout_seconds":15,"format":"standard","headers":{"Authorization":"****1234","X-Team":"billing"},
 "auth":{"type":"basic","username":"relay","password":"****word"},"rate_limit":{"per_second":5,"burst":5},
 "max_in_flight":64,"filter":{"types":["order.*"],"body":{"data.paid":true}},
-"signing":{"scheme":"standard_webhooks","secret_last4":"JCo="},"state":"active","state_reason":null},
+"signing":{"scheme":"standard_webhooks","secret_last4":"JCo=","schemes":[{"type":"standard_webhooks"}]},
+"state":"active","state_reason":null},
 {"id":"dst_2","name":null,"url":"https://archive.example.net/put","enabled":false,"paused":false,"timeout_seconds":15,
-"headers":{},"rate_limit":null,"max_in_flight":64,"filter":null,
+"format":"standard","headers":{},"rate_limit":null,"max_in_flight":64,"filter":null,
 "signing":{"scheme":"standard_webhooks","secret_last4":"AAA="},"state":"disabled","state_reason":"gone_410"}],
 "retry_policy":{"strategy":"schedule","schedule_seconds":[5,300],"max_attempts":3,"jitter":0.1,
 "respect_retry_after":true,"max_retry_after_seconds":86400,"retry_on":["3xx","4xx"]},
@@ -118,7 +119,7 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 				t.Errorf("%s: the notes of a field are in its label: %s", path, label)
 			}
 		}
-		for _, id := range regexp.MustCompile(`[\w.-]+-(hint|err|now)\b`).FindAllString(
+		for _, id := range regexp.MustCompile(`[\w.\[\]-]+-(hint|err|now)\b`).FindAllString(
 			strings.Join(regexp.MustCompile(`aria-describedby="[^"]*"`).FindAllString(a.body, -1), " "), -1) {
 			is.Has(t, a.body, ` id="`+id+`"`, "%s: the description %s is missing", path, id)
 		}

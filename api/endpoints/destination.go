@@ -138,7 +138,7 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 			}
 		}
 		next := sign.New(sign.Algorithm(algorithm))
-		in.checkKeys(o, "algorithm", d, next)
+		checkKey(o, d, next)
 		in.setSecret(d, next)
 		d.Secrets[0].RotatedBy = frame.RotatedBy(r)
 		if before.Until = until; !until.IsZero() {

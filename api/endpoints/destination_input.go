@@ -447,7 +447,7 @@ func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 	case algorithm != string(old.Algorithm()):
 		next = sign.New(sign.Algorithm(algorithm))
 	}
-	in.checkKeys(s, "algorithm", d, next)
+	checkKey(s, d, next)
 	if in.Err == nil && next.Reveal() != old.Reveal() {
 		in.setSecret(d, next)
 	}
@@ -464,7 +464,8 @@ func schemes(o *frame.Object, shown, opened *kinds.Signing) *kinds.Signing {
 	if shown != nil {
 		next = *shown
 	}
-	if s.Decode(&next); next.IsDefault() {
+	s.Decode(&next)
+	if n := len(next.Schemes); n == 0 || n == 1 && next.Schemes[0].Type == kinds.StandardWebhooks {
 		return nil
 	}
 	for i := range next.Schemes {
@@ -478,15 +479,12 @@ func schemes(o *frame.Object, shown, opened *kinds.Signing) *kinds.Signing {
 	return &next
 }
 
-// checkKeys refuses a private key for a scheme that signs with the text of the destination's secret.
-func (in *endpointInput) checkKeys(o *frame.Object, param string, d *config.Destination, next sign.Secret) {
-	if next.Algorithm() == sign.HMAC || d.Signing == nil {
-		return
-	}
-	for i, x := range d.Signing.Schemes {
-		if x.Type == kinds.Template && x.Secret == "" {
-			o.Fail(param, "cannot be %s: signing.schemes[%d] needs a shared secret; give it one of its own", sign.Ed25519, i)
-		}
+// checkKey refuses a private key for a scheme that signs with the text of the destination's secret.
+func checkKey(o *frame.Object, d *config.Destination, next sign.Secret) {
+	if next.Algorithm() != sign.HMAC && d.Signing != nil && slices.ContainsFunc(d.Signing.Schemes,
+		func(x kinds.SigningScheme) bool { return x.Type == kinds.Template && x.Secret == "" }) {
+		o.Fail("algorithm", "cannot be %s: a scheme of the type template needs a shared secret; give it one of its own",
+			sign.Ed25519)
 	}
 }
 

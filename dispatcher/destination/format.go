@@ -2,9 +2,10 @@ package destination
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"fmt"
-	"strings"
+	"net/url"
+	"regexp"
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
@@ -25,25 +26,22 @@ const prefixCloudEvents = "Ce-"
 
 // InFormat returns the message with the body and headers of the destination's format.
 func (o *Opened) InFormat(m Message) Message {
-	ev := m.Work.Event
 	if o.Format == "" || o.Format == config.FormatStandard {
 		return m
 	}
 	m.Content.Format = o.Format
+	ev := m.Work.Event
 	if ev.Source == event.SourceAPI {
 		m.Content.Body = dataOf(m.Content.Body)
 	}
 	if o.Format == config.FormatRaw {
 		return m
 	}
-	x := cloudEvent{SpecVersion: "1.0", ID: ev.ID.Text(id.Event), Source: "/v1/endpoints/" + ev.Endpoint, Type: ev.Type,
-		Time: web.Time(ev.ReceivedAt()), DataType: ev.HeaderValue(contentType)}
-	if x.Type == "" {
-		x.Type = untyped
-	}
+	x := cloudEvent{SpecVersion: "1.0", ID: ev.ID.Text(id.Event), Source: "/v1/endpoints/" + ev.Endpoint,
+		Type: cmp.Or(ev.Type, "event"), Time: web.Time(ev.ReceivedAt()), DataType: ev.HeaderValue(contentType)}
 	if o.Format == config.FormatCloudEventsBinary {
 		for name, value := range map[string]string{"Specversion": x.SpecVersion, "Id": x.ID, "Source": x.Source,
-			"Type": inHeader(x.Type), "Time": x.Time.String()} {
+			"Type": notInHeader.ReplaceAllStringFunc(x.Type, url.PathEscape), "Time": x.Time.String()} {
 			m.Content.Header = append(m.Content.Header, event.Field{Name: prefixCloudEvents + name, Value: value})
 		}
 		return m
@@ -51,7 +49,7 @@ func (o *Opened) InFormat(m Message) Message {
 	x.Encoding = ev.HeaderValue("Content-Encoding")
 	switch body := m.Content.Body; {
 	case len(body) == 0:
-	case isJSON(x.DataType) && web.IsPortable(body):
+	case jsonType.MatchString(x.DataType) && web.IsPortable(body):
 		x.Data = body
 	default:
 		x.DataBase64 = body
@@ -61,11 +59,9 @@ func (o *Opened) InFormat(m Message) Message {
 	return m
 }
 
-// untyped is the type of an event that has none: CloudEvents requires one.
-const untyped = "event"
-
 // cloudEvent is an event in the JSON format of CloudEvents 1.0. Its source is the path of the endpoint in the API, which
-// stays when the relay moves to another host: receivers recognise repeats by source and id.
+// stays when the relay moves to another host: receivers recognise repeats by source and id. An event without a type has
+// one here, which CloudEvents requires.
 type cloudEvent struct {
 	SpecVersion string          `json:"specversion"`
 	ID          string          `json:"id"`
@@ -89,25 +85,11 @@ func dataOf(body []byte) []byte {
 	return body
 }
 
-// isJSON reports whether a media type, which may be empty, is one of JSON.
-func isJSON(mediaType string) bool {
-	name, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
-	name = strings.TrimSpace(name)
-	return name == "" || name == "application/json" || strings.HasSuffix(name, "+json")
-}
+// jsonType matches a media type of JSON, or none.
+var jsonType = regexp.MustCompile(`(?i)^\s*(application/json|[^;]*\+json)?\s*(;|$)`)
 
-// inHeader is the value of an attribute in a header (CloudEvents 1.0, HTTP protocol binding, 3.1.3.2).
-func inHeader(value string) string {
-	var b strings.Builder
-	for _, c := range []byte(value) {
-		if c <= ' ' || c > '~' || c == '"' || c == '%' {
-			fmt.Fprintf(&b, "%%%02X", c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
+// notInHeader matches what is percent-encoded in headers of attributes (CloudEvents 1.0, HTTP protocol binding, 3.1.3.2).
+var notInHeader = regexp.MustCompile(`[^!#$&-~]`)
 
 // isMade reports whether the body is not the stored one, so that headers which describe that one are not sent. The data
 // of an event that was sent through the API is as its headers say.

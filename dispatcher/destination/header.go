@@ -153,11 +153,11 @@ func Header(
 		set(f.Name, f.Value)
 	}
 	eventID := ev.ID.Text(id.Event)
-	prefixes := []string{prefixRelay + prefixWebhook, prefixWebhook}
+	names := [][3]string{ownNames, standardNames}
 	if signed {
-		prefixes = prefixes[:1]
+		names = names[:1]
 	}
-	target.sign(set, eventID, now, content.Body, prefixes...)
+	target.sign(set, eventID, now, content.Body, names...)
 	set(headerEndpoint, ev.Endpoint)
 	set(headerDestination, work.Dest)
 	set(headerDelivery, id.DeliveryOf(ev.ID, work.Dest))

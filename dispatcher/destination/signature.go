@@ -18,42 +18,42 @@ import (
 	"github.com/eventrelay/relay/pkg/sign"
 )
 
-// Prefixes of the headers of Standard Webhooks and Svix, and their ends.
-const (
-	prefixSvix      = "Svix-"
-	suffixID        = "Id"
-	suffixTimestamp = "Timestamp"
-	suffixSignature = "Signature"
+// Names of the headers with id, timestamp and signature: of Standard Webhooks, as the relay's own, and of Svix.
+var (
+	standardNames = [3]string{headerWebhookID, headerWebhookTimestamp, headerWebhookSignature}
+	ownNames      = [3]string{prefixRelay + headerWebhookID, prefixRelay + headerWebhookTimestamp,
+		prefixRelay + headerWebhookSignature}
+	svixNames = [3]string{prefixSvix + "Id", prefixSvix + "Timestamp", prefixSvix + "Signature"}
 )
 
-// sign calls set with the headers of all schemes of the destination. prefixes are those of Standard Webhooks: its id
-// and timestamp are there also if only templates sign, since receivers recognise repeats by the id.
-func (o *Opened) sign(set func(name, value string), id string, now time.Time, body []byte, prefixes ...string) {
+const prefixSvix = "Svix-"
+
+// sign calls set with the headers of all schemes of the destination. names are those of Standard Webhooks: its id and
+// timestamp are there also if only templates sign, since receivers recognise repeats by the id.
+func (o *Opened) sign(set func(name, value string), id string, now time.Time, body []byte, names ...[3]string) {
 	secrets, timestamp := o.SigningSecrets(now), strconv.FormatInt(now.Unix(), 10)
-	isStandard := func(x kinds.SigningScheme) bool { return x.Type != kinds.Template }
-	standard, signature := len(o.Schemes) == 0 || slices.ContainsFunc(o.Schemes, isStandard), ""
+	standard, signature := len(o.Schemes) == 0, ""
+	for _, x := range o.Schemes {
+		if standard = standard || x.Type != kinds.Template; x.Type == kinds.Svix {
+			names = append(names, svixNames)
+		}
+	}
 	if standard {
 		signature = sign.Sign(secrets, id, now, body)
 	}
-	for _, x := range o.Schemes {
-		if x.Type == kinds.Svix {
-			prefixes = append(prefixes, prefixSvix)
-		}
-	}
-	for _, prefix := range prefixes {
-		set(prefix+suffixID, id)
-		set(prefix+suffixTimestamp, timestamp)
+	for _, of := range names {
+		set(of[0], id)
+		set(of[1], timestamp)
 		if standard {
-			set(prefix+suffixSignature, signature)
+			set(of[2], signature)
 		}
 	}
-	values := map[string][]byte{"id": []byte(id), "timestamp": []byte(timestamp), "url": []byte(o.URL), "body": body}
 	for _, x := range o.Schemes {
-		if x.Type != kinds.Template {
-			continue
-		}
-		if value := headerValue(x, signatures(x, secrets, values), values); value != "" {
-			set(safeName(x.Header), value)
+		if x.Type == kinds.Template {
+			values := map[string][]byte{"id": []byte(id), "timestamp": []byte(timestamp), "url": []byte(o.URL), "body": body}
+			if all := signatures(x, secrets, values); len(all) > 0 {
+				set(x.Header, headerValue(x, all, values))
+			}
 		}
 	}
 }
@@ -73,25 +73,21 @@ func signatures(x kinds.SigningScheme, secrets []sign.Secret, values map[string]
 			}
 		}
 	}
+	encode := hex.EncodeToString
+	if x.Encoding == "base64" {
+		encode = base64.StdEncoding.EncodeToString
+	}
 	for _, key := range keys {
 		mac := hmac.New(hashes[x.Algorithm], []byte(key))
 		kinds.Expand(mac, x.SignedContent, values)
-		sum := mac.Sum(nil)
-		if x.Encoding == "base64" {
-			all = append(all, base64.StdEncoding.EncodeToString(sum))
-		} else {
-			all = append(all, hex.EncodeToString(sum))
-		}
+		all = append(all, encode(mac.Sum(nil)))
 	}
 	return all
 }
 
-// headerValue returns the value of a template's header, empty without a signature. Of a value in parts, with commas
-// between them, the one with the signature is repeated for each; any other has the first alone.
+// headerValue returns the value of a template's header. Of a value in parts, with commas between them, the one with the
+// signature is repeated for each; any other has the first alone.
 func headerValue(x kinds.SigningScheme, signatures []string, values map[string][]byte) string {
-	if len(signatures) == 0 {
-		return ""
-	}
 	values["signatures"] = []byte(strings.Join(signatures, ","))
 	parts := strings.Split(x.Value, ",")
 	if len(parts) == 1 {

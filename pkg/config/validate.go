@@ -130,42 +130,25 @@ func (d *Destination) validateURL(checkURL func(string) error) error {
 	return nil
 }
 
-// ValidateDelivery validates what several members decide together.
+// ValidateDelivery validates what several members decide together. Objects and messages of s3 and sqs, and the elements
+// of a batch, have the headers of an event inside.
 func (d *Destination) ValidateDelivery() error {
-	kind := d.withoutHeaders()
-	if kind != "" && d.Format == FormatCloudEventsBinary {
-		return &kinds.Fault{Path: "format", Message: "cannot be cloudevents_binary with " + kind +
-			", where an event has no headers of its own; cloudevents can"}
+	inside := d.S3 != nil || d.SQS != nil
+	switch {
+	case d.Format == FormatCloudEventsBinary && (inside || d.HTTPBatch != nil):
+		return &kinds.Fault{Path: "format", Message: "cannot be cloudevents_binary with http_batch, s3 and sqs, where an " +
+			"event has no headers of its own; cloudevents can"}
+	case d.Signing == nil:
+		return nil
+	case inside:
+		return &kinds.Fault{Path: "signing.schemes", Message: "cannot be used with s3 and sqs, which get no signatures"}
 	}
-	for i := 0; d.Signing != nil && i < len(d.Signing.Schemes); i++ {
-		name := d.Signing.Schemes[i].Header
-		_, added := d.Headers[name]
-		switch fault := (&kinds.Fault{Path: fmt.Sprintf("signing.schemes[%d].header", i)}); {
-		case kind == "s3" || kind == "sqs":
-			return &kinds.Fault{Path: "signing.schemes", Message: "cannot be used with " + kind + ", which gets no signatures"}
-		case added:
-			fault.Message = "is one of headers"
-			return fault
-		case d.Auth != nil && name == "Authorization":
-			fault.Message = "is that of auth"
-			return fault
+	for i, x := range d.Signing.Schemes {
+		if _, added := d.Headers[x.Header]; added || d.Auth != nil && x.Header == "Authorization" {
+			return &kinds.Fault{Path: fmt.Sprintf("signing.schemes[%d].header", i), Message: "is one of headers, or that of auth"}
 		}
 	}
 	return nil
-}
-
-// withoutHeaders returns the member because of which an event is one JSON object, with its headers inside; empty: it has
-// headers of its own.
-func (d *Destination) withoutHeaders() string {
-	switch {
-	case d.HTTPBatch != nil:
-		return "http_batch"
-	case d.S3 != nil:
-		return "s3"
-	case d.SQS != nil:
-		return "sqs"
-	}
-	return ""
 }
 
 func (d *Destination) Validate(checkURL func(string) error) error {

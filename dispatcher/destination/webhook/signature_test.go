@@ -23,12 +23,21 @@ import (
 // signedBy returns the headers of a delivery that is signed by schemes.
 func signedBy(t *testing.T, work *event.Work, secrets []sign.Secret, schemes ...kinds.SigningScheme) http.Header {
 	t.Helper()
+	to := testTarget(t, "https://a.example/hook?q=1", secrets...)
+	to.URL, to.Schemes = to.urlText, completed(t, schemes)
+	return headerOf(t, work, to)
+}
+
+// completed returns valid schemes with their defaults.
+func completed(t *testing.T, schemes []kinds.SigningScheme) []kinds.SigningScheme {
+	t.Helper()
+	if len(schemes) == 0 {
+		return nil
+	}
 	s := kinds.Settings{Signing: &kinds.Signing{Schemes: schemes}}
 	s.Trim()
 	is.OK(t, s.Validate(kinds.Checks{Opened: true}), "schemes")
-	to := testTarget(t, "https://a.example/hook?q=1", secrets...)
-	to.URL, to.Schemes = to.urlText, s.Signing.Schemes
-	return headerOf(t, work, to)
+	return s.Signing.Schemes
 }
 
 func hexMAC(key, text string) string {

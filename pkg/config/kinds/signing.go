@@ -23,12 +23,7 @@ const (
 
 // Signing is how deliveries are signed. Without it they are signed by Standard Webhooks alone.
 type Signing struct {
-	Schemes []SigningScheme `json:"schemes" in:"null" minItems:"1" maxItems:"3"`
-}
-
-// IsDefault reports whether deliveries are signed as without it.
-func (s *Signing) IsDefault() bool {
-	return len(s.Schemes) == 0 || len(s.Schemes) == 1 && s.Schemes[0].Type == StandardWebhooks
+	Schemes []SigningScheme `json:"schemes" in:"null" minItems:"1" maxItems:"3" label:"Signature" description:"One of up to three by which deliveries are signed at once."`
 }
 
 // SigningScheme is one signature of a delivery. Members of another type than the chosen one are empty.
@@ -58,17 +53,12 @@ func (s *Signing) trim() {
 }
 
 func (s *Signing) validate(Checks) *Fault {
-	taken := map[string]bool{}
-	for i := range s.Schemes {
-		x := &s.Schemes[i]
+	for i, x := range s.Schemes {
 		fault := x.validate()
-		if of := cmp.Or(x.Header, x.Type); fault == nil && taken[of] {
-			fault = &Fault{"header", "is that of another scheme"}
-			if x.Type != Template {
-				fault = &Fault{"type", "is there twice"}
-			}
-		} else {
-			taken[of] = true
+		if fault == nil && slices.ContainsFunc(s.Schemes[:i], func(other SigningScheme) bool {
+			return other.Type == x.Type && other.Header == x.Header
+		}) {
+			fault = &Fault{map[bool]string{true: "header", false: "type"}[x.Type == Template], "is that of another scheme"}
 		}
 		if fault != nil {
 			return &Fault{fmt.Sprintf("schemes[%d].%s", i, fault.Path), fault.Message}
@@ -77,8 +67,8 @@ func (s *Signing) validate(Checks) *Fault {
 	return nil
 }
 
-// maxTemplate bounds the bytes of a template.
-const maxTemplate = 256
+// usedHeader matches headers of other formats and schemes, of traces and of the content.
+var usedHeader = regexp.MustCompile(`^(Svix-|Ce-|Content-|User-Agent$|Trace)`)
 
 func (x *SigningScheme) validate() *Fault {
 	switch {
@@ -94,20 +84,16 @@ func (x *SigningScheme) validate() *Fault {
 		strings.ContainsFunc(x.Value, func(r rune) bool { return r > '~' }):
 		return &Fault{"value", "must have printable ASCII characters without spaces at the ends"}
 	}
-	why := ReservedHeader(x.Header)
-	for _, prefix := range []string{"Svix-", "Ce-", "Content-", "User-Agent", "Trace"} {
-		if why == "" && strings.HasPrefix(x.Header, prefix) {
-			why = "is used otherwise"
+	header := ReservedHeader(x.Header)
+	if usedHeader.MatchString(x.Header) {
+		header = "has another use"
+	}
+	for _, fault := range []Fault{{"header", header},
+		{"signed_content", faultOf(x.SignedContent, []string{"body"}, "id", "timestamp", "url")},
+		{"value", faultOf(x.Value, []string{"signature", "signatures"}, "id", "timestamp")}} {
+		if fault.Message != "" {
+			return &fault
 		}
-	}
-	if why != "" {
-		return &Fault{"header", why}
-	}
-	if why := faultOf(x.SignedContent, []string{"body"}, "id", "timestamp", "url"); why != "" {
-		return &Fault{"signed_content", why}
-	}
-	if why := faultOf(x.Value, []string{"signature", "signatures"}, "id", "timestamp"); why != "" {
-		return &Fault{"value", why}
 	}
 	return nil
 }
@@ -128,8 +114,8 @@ func faultOf(template string, required []string, others ...string) string {
 		}
 	}
 	switch {
-	case len(template) > maxTemplate:
-		return fmt.Sprintf("must have at most %d bytes", maxTemplate)
+	case len(template) > 256:
+		return "must have at most 256 bytes"
 	case n != 1:
 		return fmt.Sprintf("must have {%s} once", strings.Join(required, "} or {"))
 	}
