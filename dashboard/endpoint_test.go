@@ -443,16 +443,20 @@ func TestEndpointActions(t *testing.T) {
 		{dst + "/rotate", "overlap_seconds=0", "POST", dst + "/rotate_secret", `{"overlap_seconds":0}`, true},
 		{dst + "/rotate", "overlap_seconds=0&algorithm=ed25519", "POST", dst + "/rotate_secret",
 			`{"algorithm":"ed25519","overlap_seconds":0}`, true},
-		{ep + "/destinations/new", "kind=kafka&url=&enabled=true&timeout_seconds=15&max_in_flight=64&kafka.topic=orders" +
+		{ep + "/destinations/new", "kind=kafka&url=&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard&kafka.topic=orders" +
 			"&kafka.brokers=a.example.com:9093%0D%0Ab.example.com:9093&kafka.compression=none", "POST",
 			ep + "/destinations", `{"kafka":{"brokers":["a.example.com:9093","b.example.com:9093"],` +
 				`"compression":"none","topic":"orders"}}`, true},
-		{ep + "/destinations/new", "kind=pull&url=&enabled=true&timeout_seconds=15&max_in_flight=64&pull.lease_seconds=",
+		{ep + "/destinations/new", "kind=pull&url=&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard&pull.lease_seconds=",
 			"POST", ep + "/destinations", `{"pull":{}}`, true},
-		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64&auth.type=" +
+		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard&auth.type=" +
 			"&ordering.by=body:$.id&ordering.when_failed=", "POST", ep + "/destinations",
 			`{"ordering":{"by":"body:$.id"},"url":"https://a.example.com"}`, true},
-		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64", "POST",
+		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard", "POST",
 			ep + "/destinations", `{"url":"https://a.example.com"}`, true},
 	} {
 		r := newEndpointRig(t)

@@ -59,9 +59,9 @@ func (o *Opened) InFormat(m Message) Message {
 	return m
 }
 
-// cloudEvent is an event in the JSON format of CloudEvents 1.0. Its source is the path of the endpoint in the API, which
-// stays when the relay moves to another host: receivers recognise repeats by source and id. An event without a type has
-// one here, which CloudEvents requires.
+// cloudEvent is an event in the JSON format of CloudEvents 1.0. Its source is the path of the endpoint in the API: it
+// stays when the relay moves to another host, and receivers recognise repeats by source and id. An event without a type
+// has one here, which CloudEvents requires.
 type cloudEvent struct {
 	SpecVersion string          `json:"specversion"`
 	ID          string          `json:"id"`
@@ -88,7 +88,7 @@ func dataOf(body []byte) []byte {
 // jsonType matches a media type of JSON, or none.
 var jsonType = regexp.MustCompile(`(?i)^\s*(application/json|[^;]*\+json)?\s*(;|$)`)
 
-// notInHeader matches what is percent-encoded in headers of attributes (CloudEvents 1.0, HTTP protocol binding, 3.1.3.2).
+// notInHeader matches what is percent-encoded in the header of an attribute (HTTP protocol binding, 3.1.3.2).
 var notInHeader = regexp.MustCompile(`[^!#$&-~]`)
 
 // isMade reports whether the body is not the stored one, so that headers which describe that one are not sent. The data

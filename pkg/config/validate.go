@@ -145,7 +145,7 @@ func (d *Destination) ValidateDelivery() error {
 	}
 	for i, x := range d.Signing.Schemes {
 		if _, added := d.Headers[x.Header]; added || d.Auth != nil && x.Header == "Authorization" {
-			return &kinds.Fault{Path: fmt.Sprintf("signing.schemes[%d].header", i), Message: "is one of headers, or that of auth"}
+			return &kinds.Fault{Path: fmt.Sprintf("signing.schemes[%d].header", i), Message: "is set by headers or auth"}
 		}
 	}
 	return nil

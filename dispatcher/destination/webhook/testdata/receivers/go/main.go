@@ -62,6 +62,6 @@ func line(e cloudevents.Event) string {
 		text, _ := json.Marshal(value)
 		data = string(text)
 	}
-	return strings.Join([]string{e.ID(), e.Source(), e.Type(), fmt.Sprint(e.Time().UnixMilli()), e.DataContentType(), data},
-		"|")
+	at := fmt.Sprint(e.Time().UnixMilli())
+	return strings.Join([]string{e.ID(), e.Source(), e.Type(), at, e.DataContentType(), data}, "|")
 }
