@@ -28,12 +28,13 @@ const sampleEndpoint = `{"id":"ep_1","object":"endpoint","name":"orders","descri
 "type_source":"header:X-Shopify-Topic","dedup":{"key":"body:$.id","window_seconds":3600},
 "ingest_limit":{"events_per_second":10,"bytes_per_second":null},
 "destinations":[{"id":"dst_1","name":"billing","url":"https://billing.example.com/hooks","enabled":true,"paused":false,
-"timeout_seconds":15,"headers":{"Authorization":"****1234","X-Team":"billing"},
+"timeout_seconds":15,"format":"standard","headers":{"Authorization":"****1234","X-Team":"billing"},
 "auth":{"type":"basic","username":"relay","password":"****word"},"rate_limit":{"per_second":5,"burst":5},
 "max_in_flight":64,"filter":{"types":["order.*"],"body":{"data.paid":true}},
-"signing":{"scheme":"standard_webhooks","secret_last4":"JCo="},"state":"active","state_reason":null},
+"signing":{"scheme":"standard_webhooks","secret_last4":"JCo=","schemes":[{"type":"standard_webhooks"}]},
+"state":"active","state_reason":null},
 {"id":"dst_2","name":null,"url":"https://archive.example.net/put","enabled":false,"paused":false,"timeout_seconds":15,
-"headers":{},"rate_limit":null,"max_in_flight":64,"filter":null,
+"format":"standard","headers":{},"rate_limit":null,"max_in_flight":64,"filter":null,
 "signing":{"scheme":"standard_webhooks","secret_last4":"AAA="},"state":"disabled","state_reason":"gone_410"}],
 "retry_policy":{"strategy":"schedule","schedule_seconds":[5,300],"max_attempts":3,"jitter":0.1,
 "respect_retry_after":true,"max_retry_after_seconds":86400,"retry_on":["3xx","4xx"]},
@@ -121,7 +122,7 @@ func TestEndpointPagesHaveLabelsAndNonces(t *testing.T) {
 				t.Errorf("%s: the notes of a field are in its label: %s", path, label)
 			}
 		}
-		for _, id := range regexp.MustCompile(`[\w.-]+-(hint|err|now)\b`).FindAllString(
+		for _, id := range regexp.MustCompile(`[\w.\[\]-]+-(hint|err|now)\b`).FindAllString(
 			strings.Join(regexp.MustCompile(`aria-describedby="[^"]*"`).FindAllString(a.body, -1), " "), -1) {
 			is.Has(t, a.body, ` id="`+id+`"`, "%s: the description %s is missing", path, id)
 		}
@@ -445,16 +446,20 @@ func TestEndpointActions(t *testing.T) {
 		{dst + "/rotate", "overlap_seconds=0", "POST", dst + "/rotate_secret", `{"overlap_seconds":0}`, true},
 		{dst + "/rotate", "overlap_seconds=0&algorithm=ed25519", "POST", dst + "/rotate_secret",
 			`{"algorithm":"ed25519","overlap_seconds":0}`, true},
-		{ep + "/destinations/new", "kind=kafka&url=&enabled=true&timeout_seconds=15&max_in_flight=64&kafka.topic=orders" +
+		{ep + "/destinations/new", "kind=kafka&url=&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard&kafka.topic=orders" +
 			"&kafka.brokers=a.example.com:9093%0D%0Ab.example.com:9093&kafka.compression=none", "POST",
 			ep + "/destinations", `{"kafka":{"brokers":["a.example.com:9093","b.example.com:9093"],` +
 				`"compression":"none","topic":"orders"}}`, true},
-		{ep + "/destinations/new", "kind=pull&url=&enabled=true&timeout_seconds=15&max_in_flight=64&pull.lease_seconds=",
+		{ep + "/destinations/new", "kind=pull&url=&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard&pull.lease_seconds=",
 			"POST", ep + "/destinations", `{"pull":{}}`, true},
-		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64&auth.type=" +
+		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard&auth.type=" +
 			"&ordering.by=body:$.id&ordering.when_failed=", "POST", ep + "/destinations",
 			`{"ordering":{"by":"body:$.id"},"url":"https://a.example.com"}`, true},
-		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64", "POST",
+		{ep + "/destinations/new", "url=https://a.example.com&enabled=true&timeout_seconds=15&max_in_flight=64" +
+			"&format=standard", "POST",
 			ep + "/destinations", `{"url":"https://a.example.com"}`, true},
 	} {
 		r := newEndpointRig(t)

@@ -275,6 +275,11 @@ func TestFormsSendOnlyWhatChanged(t *testing.T) {
 			`{"signing":{"algorithm":"ed25519"}}`},
 		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"signing.secret": {"whsec_x"}},
 			`{"signing":{"secret":"whsec_x"}}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1", url.Values{"format": {"raw"}}, `{"format":"raw"}`},
+		{destination, "/v1/endpoints/ep_1/destinations/dst_1",
+			url.Values{"signing.schemes[0].type": {""}, "signing.schemes[1].type": {"svix"},
+				"signing.schemes[2].value": {"v1={signature}"}},
+			`{"signing":{"schemes":[{"type":"svix"},{"value":"v1={signature}"}]}}`},
 	} {
 		r := newEndpointRig(t)
 		r.api.on("PATCH "+x.api, 200, sampleEndpoint)

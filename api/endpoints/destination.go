@@ -137,7 +137,9 @@ func (a *destinations) rotateSecret(w http.ResponseWriter, r *http.Request, key 
 					"newest two secrets sign", older.Last4, older.Until.UTC().Format(web.TimeFormat)))
 			}
 		}
-		in.setSecret(d, sign.New(sign.Algorithm(algorithm)))
+		next := sign.New(sign.Algorithm(algorithm))
+		checkKey(o, d, next)
+		in.setSecret(d, next)
 		d.Secrets[0].RotatedBy = frame.RotatedBy(r)
 		if before.Until = until; !until.IsZero() {
 			d.Secrets = append(d.Secrets, before)

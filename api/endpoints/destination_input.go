@@ -172,6 +172,7 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	x.Settings = shown.Clone()
 	o.Decode(&x)
 	d.Name, d.DestinationSettings = x.Name, x.DestinationSettings
+	x.Settings.Signing = schemes(o, x.Settings.Signing, opened.Signing)
 	u := in.destinationURL(o, d)
 	if _, ok := o.Raw("enabled"); ok {
 		d.StateReason = "" // the reason for which the service disabled it no longer applies
@@ -185,6 +186,7 @@ func (in *endpointInput) mergeDestination(o *frame.Object, d config.Destination)
 	in.rateLimit(o, &d)
 	in.ownRetries(o, &d)
 	in.ownTransformation(o, &d)
+	in.refuse(o, d.ValidateDelivery())
 	o.WarnMisplaced("it is a member of the endpoint, for all its destinations",
 		"dedup", "alerts", "response", "ingest_limit", "verification")
 	o.WarnUnknown()
@@ -261,10 +263,14 @@ func unmask(o *frame.Object, next, mask, text map[string]*seal.Secret) (kept []s
 
 // checkSettings validates settings with opened secrets.
 func (in *endpointInput) checkSettings(o *frame.Object, validate func(c kinds.Checks) error) {
-	err := validate(kinds.Checks{Opened: true, URL: func(text string) error {
+	in.refuse(o, validate(kinds.Checks{Opened: true, URL: func(text string) error {
 		_, err := in.endpoints.Egress.CheckURL(text)
 		return err
-	}})
+	}}))
+}
+
+// refuse records the error of a validation.
+func (in *endpointInput) refuse(o *frame.Object, err error) {
 	if fault := (*kinds.Fault)(nil); errors.As(err, &fault) {
 		o.Fail(fault.Path, "%s", fault.Message)
 	} else if err != nil && in.Err == nil {
@@ -421,6 +427,7 @@ func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 		in.Err = err
 		return
 	}
+	s.ReadOnly("schemes")
 	s.FixedValue("scheme", strconv.Quote(sign.Scheme))
 	s.ReadOnly("secret_last4", "secret_set", "public_key")
 	algorithm, text := string(old.Algorithm()), ""
@@ -441,8 +448,44 @@ func (in *endpointInput) signing(o *frame.Object, d *config.Destination) {
 	case algorithm != string(old.Algorithm()):
 		next = sign.New(sign.Algorithm(algorithm))
 	}
+	checkKey(s, d, next)
 	if in.Err == nil && next.Reveal() != old.Reveal() {
 		in.setSecret(d, next)
+	}
+}
+
+// schemes reads by what deliveries are signed, nil for the default. A scheme whose secret is the mask of that of the
+// present one with the same header keeps it.
+func schemes(o *frame.Object, shown, opened *kinds.Signing) *kinds.Signing {
+	s := o.Object("signing")
+	if s == nil {
+		return shown
+	}
+	var next kinds.Signing
+	if shown != nil {
+		next = *shown
+	}
+	s.Decode(&next)
+	if n := len(next.Schemes); n == 0 || n == 1 && next.Schemes[0].Type == kinds.StandardWebhooks {
+		return nil
+	}
+	for i := range next.Schemes {
+		x := &next.Schemes[i]
+		for j := 0; shown != nil && j < len(shown.Schemes); j++ {
+			if was := shown.Schemes[j]; strings.EqualFold(x.Header, was.Header) && x.Secret == was.Secret {
+				x.Secret = opened.Schemes[j].Secret
+			}
+		}
+	}
+	return &next
+}
+
+// checkKey refuses a private key for a scheme that signs with the text of the destination's secret.
+func checkKey(o *frame.Object, d *config.Destination, next sign.Secret) {
+	if next.Algorithm() != sign.HMAC && d.Signing != nil && slices.ContainsFunc(d.Signing.Schemes,
+		func(x kinds.SigningScheme) bool { return x.Type == kinds.Template && x.Secret == "" }) {
+		o.Fail("algorithm", "cannot be %s: a scheme of the type template needs a shared secret; give it one of its own",
+			sign.Ed25519)
 	}
 }
 

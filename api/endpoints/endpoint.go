@@ -18,6 +18,7 @@ import (
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
@@ -494,6 +495,10 @@ func (a *endpoints) destinationView(by frame.Viewer, e *config.Endpoint, d *conf
 		return v, fmt.Errorf("open settings of %s: %w", d.ID, err)
 	}
 	v.Settings = opened.Masked(frame.MaskText)
+	v.Signing.Schemes = []kinds.SigningScheme{{Type: kinds.StandardWebhooks}}
+	if v.Settings.Signing != nil {
+		v.Signing.Schemes = v.Settings.Signing.Schemes
+	}
 	for name, sealed := range d.Headers {
 		value, err := a.Keyring.OpenString(d.ID, seal.FieldHeader(name), sealed)
 		if err != nil {

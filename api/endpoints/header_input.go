@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventrelay/relay/api/frame"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/web"
 )
@@ -18,14 +19,6 @@ const (
 	maxHeaders    = 20
 	maxHeaderName = 128
 )
-
-// reservedHeader says why a destination cannot add that header, "" if it can.
-func reservedHeader(canonical string) string {
-	if canonical == "Idempotency-Key" || canonical == "X-Idempotency-Key" {
-		return "cannot be set: it would be the same on every delivery; receivers recognise repeats by webhook-id"
-	}
-	return web.ReservedHeader(canonical)
-}
 
 // headers merges header by header; null removes one, the mask of the current value keeps it. It returns the names of
 // the headers whose values are in the request.
@@ -42,7 +35,7 @@ func (in *endpointInput) headers(o *frame.Object, d *config.Destination) map[str
 	seen, given := map[string]bool{}, map[string]bool{}
 	for _, m := range h.Members {
 		canonical := http.CanonicalHeaderKey(m.Name)
-		why := reservedHeader(canonical)
+		why := kinds.ReservedHeader(canonical)
 		switch {
 		case !httpguts.ValidHeaderFieldName(m.Name) || len(m.Name) > maxHeaderName:
 			o.Fail(name, "must have header names of 1 to %d letters, digits and hyphens", maxHeaderName)

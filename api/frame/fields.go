@@ -548,12 +548,30 @@ func (o *Object) member(name string, f reflect.StructField, at, fallback reflect
 		}
 	case *web.Time:
 		o.time(name, wire.Has(f, "null"), to)
-	default: // a struct
-		if inner := o.Object(name); inner != nil {
+	default: // a struct, or a list of them
+		if at.Kind() == reflect.Slice {
+			o.objects(name, bound("maxItems"), at)
+		} else if inner := o.Object(name); inner != nil {
 			inner.Decode(to, fallback.Interface())
 			inner.WarnUnknown()
 		}
 	}
+}
+
+// objects reads an array of at most limit objects, which replaces the present one.
+func (o *Object) objects(name string, limit int, at reflect.Value) {
+	elements := o.Array(name, limit)
+	if elements == nil {
+		o.Fail(name, "must be %s", KindArray)
+		return
+	}
+	all := reflect.MakeSlice(at.Type(), len(elements), len(elements))
+	for i, raw := range elements {
+		inner := o.In.NewObject(o.Param(Indexed(name, i)), raw)
+		inner.Decode(all.Index(i).Addr().Interface())
+		inner.WarnUnknown()
+	}
+	at.Set(all)
 }
 
 // pointed reads a member into a copy of what at points to. null makes it nil, or empty if that says what to remove.

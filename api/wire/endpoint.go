@@ -51,6 +51,8 @@ type Signing struct {
 	// Only in the response that created it. Never for `ed25519`.
 	Secret      string `json:"secret,omitempty" in:"own"`
 	SecretLast4 string `json:"secret_last4"`
+	// How deliveries are signed: by all of these at once.
+	Schemes []kinds.SigningScheme `json:"schemes" in:"own" maxItems:"3"`
 }
 
 // Destination is where the events of an endpoint are delivered.
@@ -71,8 +73,8 @@ type Destination struct {
 	Filter      *filter.Filter `json:"filter" in:"own" inref:"FilterInput" ref:"Filter" nullable:"true"`
 	// In place of the endpoint's. `null`: as the endpoint. No operations: bodies are delivered as they are stored.
 	Transformation *Transformation `json:"transformation" in:"own" inref:"TransformationInput"`
-	Signing        Signing         `json:"signing" in:"own" inref:"SigningInput"`
 	kinds.Settings
+	Signing Signing `json:"signing" in:"own" inref:"SigningInput"`
 	// What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe;
 	// `paused`: they wait until the destination is unpaused; `disabled`: none are created.
 	State       string    `json:"state" enum:"active,disabled,paused,held"`

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/config/alerting"
+	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/notify"
 	"github.com/eventrelay/relay/pkg/secrets"
@@ -43,7 +44,7 @@ var (
 	}
 	requests = []any{
 		alerting.AlertRules{}, config.Dedup{}, config.IngestLimit{}, config.RateLimit{}, Endpoint{}, Destination{},
-		Verification{}, AlertSettings{}, Tenant{}, TenantKey{},
+		Verification{}, AlertSettings{}, Tenant{}, TenantKey{}, kinds.SigningScheme{},
 	}
 )
 

@@ -102,7 +102,7 @@ func destinationValues(d *model.Destination) url.Values {
 	maps.Copy(values, ruleFields.Values(d))
 	maps.Copy(values, rateFields.Values(d))
 	maps.Copy(values, retriesField.Values(d))
-	for _, g := range settingGroups {
+	for _, g := range slices.Concat(settingGroups, schemeGroups) {
 		maps.Copy(values, g.table().Values(d))
 	}
 	var lines []string
@@ -126,6 +126,7 @@ func destinationBody(f *ui.Form, stored url.Values, d *model.Destination) (map[s
 	setRateLimit(x)
 	x.Set(retriesField)
 	setSettings(x)
+	setSchemes(x)
 	if x.Changed("headers") {
 		headers, err := headersOf(x.Value("headers"), d.Headers)
 		if err != nil {

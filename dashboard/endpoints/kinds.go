@@ -1,11 +1,13 @@
 package endpoints
 
 import (
+	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
-	"cmp"
 	"github.com/eventrelay/relay/api/wire"
 	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config/kinds"
@@ -33,10 +35,48 @@ type settingField struct {
 // settingGroups are those of all kinds.
 var settingGroups = func() (all []settingGroup) {
 	for _, f := range wire.Members(reflect.TypeFor[kinds.Settings]()) {
-		all = append(all, newSettingGroup("", f))
+		if wire.Has(f, "") {
+			all = append(all, newSettingGroup("", f))
+		}
 	}
 	return all
 }()
+
+// schemeGroups are those of the signature schemes.
+var schemeGroups = func() (all []settingGroup) {
+	list := reflect.TypeFor[kinds.Signing]().Field(0)
+	most, _ := strconv.Atoi(list.Tag.Get("maxItems"))
+	for i := range most {
+		g := newSettingGroup("signing.", list)
+		name := fmt.Sprintf("%s[%d]", g.Name, i)
+		for j, f := range g.Fields {
+			g.Fields[j].Name = name + strings.TrimPrefix(f.Name, g.Name)
+		}
+		g.Name, g.Title = name, fmt.Sprintf("%s %d", g.Title, i+1)
+		all = append(all, g)
+	}
+	return all
+}()
+
+// setSchemes sets the list of schemes if a field of one has changed. One without any value is left out.
+func setSchemes(x *ui.Edit) {
+	changed, all := false, []any{}
+	for _, g := range schemeGroups {
+		scheme := map[string]any{}
+		for _, f := range g.Fields {
+			changed = changed || x.Changed(f.Name)
+			if text := strings.TrimSpace(x.Value(f.Name)); text != "" {
+				scheme[f.Name[len(g.Name)+1:]] = text
+			}
+		}
+		if len(scheme) > 0 {
+			all = append(all, scheme)
+		}
+	}
+	if changed {
+		x.Put("signing.schemes", all)
+	}
+}
 
 // sourceGroup is that of the source of an endpoint.
 var sourceGroup = newSettingGroup("source.", wire.Members(reflect.TypeFor[kinds.Source]())[0])
@@ -132,6 +172,9 @@ func (p *destinationPage) Groups() (all []settingGroup) {
 			all = append(all, g.in(p.Form, false))
 		}
 	}
+	for _, g := range schemeGroups {
+		all = append(all, g.in(p.Form, false))
+	}
 	return all
 }
 
@@ -155,7 +198,7 @@ func newSettingField(group string, f reflect.StructField) settingField {
 		Hint:    cmp.Or(f.Tag.Get("hint"), hintOf(f.Tag.Get("description"))),
 		Example: strings.Trim(f.Tag.Get("example"), `[]"`), kind: ui.OptionalText,
 		Optional: strings.HasSuffix(f.Tag.Get("json"), ",omitempty") ||
-			!slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
+			group != "" && !slices.Contains(kinds.Names(), group)} // of a group that may have no value at all
 	if strings.HasPrefix(x.Example, "*") { // the mask of a secret
 		x.Example = ""
 	}

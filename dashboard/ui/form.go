@@ -240,7 +240,7 @@ func (t FieldTable) Values(thing any) url.Values {
 	text, values := web.Encode(thing), url.Values{}
 	for _, row := range t {
 		for name := range strings.FieldsSeq(row.Names) {
-			shown := shownText(gjson.GetBytes(text, name), row.Between)
+			shown := shownText(gjson.GetBytes(text, elements.Replace(name)), row.Between)
 			if isSeconds(name) {
 				shown = eachWord(shown, shortDuration)
 			}
@@ -249,6 +249,9 @@ func (t FieldTable) Values(thing any) url.Values {
 	}
 	return values
 }
+
+// elements makes the path of an element of a list one of gjson.
+var elements = strings.NewReplacer("[", ".", "]", "")
 
 // shownText returns a JSON value as its field shows it. between separates the elements of a list.
 func shownText(value gjson.Result, between string) string {

@@ -6,14 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/web"
 )
 
@@ -258,11 +257,10 @@ func (b *Batch) Header(name string, work *event.Work, body []byte, target *Opene
 	for _, f := range target.Header {
 		h[safeName(f.Name)] = []string{f.Value}
 	}
-	for _, prefix := range []string{"", prefixRelay} {
-		h[prefix+headerWebhookID] = []string{name}
-		h[prefix+headerWebhookTimestamp] = []string{strconv.FormatInt(now.Unix(), 10)}
-		h[prefix+headerWebhookSignature] = []string{sign.Sign(target.SigningSecrets(now), name, now, body)}
+	if target.Format == config.FormatCloudEvents {
+		h[contentType] = []string{cloudEventsType}
 	}
+	target.sign(func(name, value string) { h[name] = []string{value} }, name, now, body, ownNames, standardNames)
 	return h
 }
 
@@ -291,8 +289,11 @@ type line struct {
 	BodyEncoded *[]byte           `json:"body_base64,omitempty"` // any other
 }
 
-// Line is the event in JSON, with those headers and a line break.
+// Line is the event in JSON, with those headers, or in the JSON format of CloudEvents. It ends with a line break.
 func Line(m Message, header http.Header) []byte {
+	if m.Content.Format == config.FormatCloudEvents {
+		return append(m.Content.Body, '\n')
+	}
 	ev := m.Work.Event
 	x := line{ID: ev.ID.Text(id.Event), Type: ev.Type, EndpointID: ev.Endpoint, ReceivedAt: web.Time(ev.ReceivedAt()),
 		Attempt: m.Work.Attempt, Headers: map[string]string{}}

@@ -49,6 +49,8 @@ type Runner interface{ Run(ctx context.Context) }
 
 // Target is an opened destination, for concurrent use.
 type Target interface {
+	// InFormat returns the message in the format of the destination; see [Opened].
+	InFormat(Message) Message
 	// Send makes one attempt and completes the message's attempt. It respects the time-out of the destination.
 	Send(context.Context, Message) Result
 }
@@ -80,6 +82,7 @@ type Content struct {
 	Header    []event.Field // beside those of the destination, which they replace
 	Path      string        // escaped; appended to that of the URL
 	Method    string        // empty: the usual one
+	Format    string        // of the destination, unless it is the standard one
 }
 
 // Stored is the body as it was received or sent.
@@ -159,7 +162,7 @@ func (s *Sender) Send(
 	}
 	defer s.slots.Release(1)
 	span := s.spans.Attempt(work, attempt.StartedAt)
-	result := target.Send(ctx, Message{attempt, work, content, retryOn, span, current})
+	result := target.Send(ctx, target.InFormat(Message{attempt, work, content, retryOn, span, current}))
 	if result.NotTaken || result.Outdated {
 		return attempt, result
 	}
@@ -246,8 +249,11 @@ type Opened struct {
 	Provider     *verify.Scheme
 	AllowHeaders []string
 	Timeout      time.Duration
+	Format       string // of the bodies; empty: the standard one
 	Header       []event.Field
 	Secrets      []LiveSecret
+	URL          string                // that stands for the destination
+	Schemes      []kinds.SigningScheme // with open secrets; none: Standard Webhooks
 }
 
 // LiveSecret signs until a time; zero means without end.
@@ -258,7 +264,8 @@ type LiveSecret struct {
 
 // Open decrypts the headers and signing secrets of the destination.
 func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, error) {
-	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second}
+	opened := Opened{KeepMethod: e.KeepMethod, Timeout: time.Duration(d.TimeoutSeconds) * time.Second, Format: d.Format,
+		URL: d.URL}
 	if v := e.Verification; v != nil && verify.ByName(v.Type).KnowsHeaders() {
 		opened.Provider = verify.ByName(v.Type)
 	}
@@ -282,6 +289,13 @@ func Open(k *seal.Keyring, e *config.Endpoint, d *config.Destination) (Opened, e
 			return Opened{}, fmt.Errorf("read signing secret of %s: %w", d.ID, err)
 		}
 		opened.Secrets = append(opened.Secrets, LiveSecret{secret, s.Until})
+	}
+	if d.Signing != nil {
+		settings, err := kinds.Settings{Signing: d.Signing}.Open(k, d.ID)
+		if err != nil {
+			return Opened{}, fmt.Errorf("open secret of a signing scheme: %w", err)
+		}
+		opened.Schemes = settings.Signing.Schemes
 	}
 	return opened, nil
 }

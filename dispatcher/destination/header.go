@@ -11,7 +11,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
-	"github.com/eventrelay/relay/pkg/sign"
 	"github.com/eventrelay/relay/pkg/verify"
 )
 
@@ -101,7 +100,7 @@ const (
 )
 
 // maxOwnHeaders is how many headers the relay adds to a request, at most.
-const maxOwnHeaders = 15
+const maxOwnHeaders = 21
 
 // Header builds the headers of one attempt: the received ones, then those of the destination, then the relay's
 // own. Nothing overrides these, except that a destination may set its User-Agent. The signature covers the body as it
@@ -131,13 +130,14 @@ func Header(
 			path = append(path, f.Value)
 		}
 		read := variableName(f.Name)
-		if content.Changed && (describesStoredBody(read) || f.Name == content.Signature) {
+		if content.isMade() && (describesStoredBody(read) || f.Name == content.Signature) ||
+			content.Format != "" && strings.HasPrefix(read, prefixCloudEvents) || target.setsSignature(read) {
 			continue
 		}
 		if forgesOwnHeader(f.Name, read) || received && (impersonates(f.Name, read) || !target.forwards(f.Name, read)) {
 			continue
 		}
-		signed = signed || !content.Changed && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
+		signed = signed || !content.isMade() && (f.Name == headerWebhookID || f.Name == headerWebhookSignature)
 		name := safeName(f.Name)
 		if before := h[name]; before != nil {
 			h[name] = append(before, f.Value)
@@ -153,16 +153,11 @@ func Header(
 		set(safeName(f.Name), f.Value)
 	}
 	eventID := ev.ID.Text(id.Event)
-	timestamp := strconv.FormatInt(now.Unix(), 10)
-	signature := sign.Sign(target.SigningSecrets(now), eventID, now, content.Body)
-	set(prefixRelay+headerWebhookID, eventID)
-	set(prefixRelay+headerWebhookTimestamp, timestamp)
-	set(prefixRelay+headerWebhookSignature, signature)
-	if !signed {
-		set(headerWebhookID, eventID)
-		set(headerWebhookTimestamp, timestamp)
-		set(headerWebhookSignature, signature)
+	names := [][3]string{ownNames, standardNames}
+	if signed {
+		names = names[:1]
 	}
+	target.sign(set, eventID, now, content.Body, names...)
 	set(headerEndpoint, ev.Endpoint)
 	set(headerDestination, work.Dest)
 	set(headerDelivery, id.DeliveryOf(ev.ID, work.Dest))

@@ -50,7 +50,9 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"destinations": []any{
 				map[string]any{"id": "dst_1", "name": "kept", "url": "https://a.example/h", "headers": map[string]any{
 					"X-Shop": "de", "X-Old": "1"}, "auth": map[string]any{
-					"type": "basic", "username": "a", "password": "****et-1"}},
+					"type": "basic", "username": "a", "password": "****et-1"},
+					"signing": map[string]any{"schemes": []any{map[string]any{"type": "template", "header": "X-Sig",
+						"algorithm": "sha256", "secret": "****et-1"}}}},
 				map[string]any{"id": "dst_2", "name": nil, "url": "https://b.example/capability"}}}
 	}
 	ofTenant := func(n int, name string) map[string]any {
@@ -210,6 +212,29 @@ func TestSettingsOfADestination(t *testing.T) {
 		if err != nil || !strings.Contains(out, want) || !strings.Contains(sent, `"password":"planted-`) {
 			t.Errorf("%s: %v %s %s", auth, err, out, s.calls)
 		}
+	}
+}
+
+// Of the schemes of a signature the file names some members. Their secrets are references, and never shown.
+func TestSigningSchemes(t *testing.T) {
+	scheme := "{type: template, header: X-Sig, secret: env:SECRET}"
+	for schemes, want := range map[string]string{
+		"[" + scheme + "]":                  `"unchanged","name":"e1"`,
+		"[{type: svix}, " + scheme + "]":    `"path":"destinations[kept].signing.schemes"`,
+		"[{type: template, header: X-New}]": `"path":"destinations[kept].signing.schemes"`,
+	} {
+		var s service
+		out, err := s.run(t, "endpoints:\n  - name: e1\n    destinations:\n      - {name: kept, signing: {schemes: "+
+			schemes+"}}\n", Options{})
+		if err != nil || !strings.Contains(out, want) || strings.Contains(out, "planted-secret") {
+			t.Errorf("%s: %v %s", schemes, err, out)
+		}
+	}
+	var s service
+	_, err := s.run(t, "endpoints:\n  - name: e1\n    destinations:\n      - {name: kept, signing: {schemes: "+
+		"[{type: template, header: X-Sig, secret: plain}]}}\n", Options{})
+	if err == nil || !strings.Contains(err.Error(), "schemes[0].secret is a secret and must be a reference") {
+		t.Error(err)
 	}
 }
 

@@ -54,6 +54,7 @@ type leaf struct {
 	value   any
 	from    string // the reference that stands in the file in place of the value; of several, the first one
 	removed bool
+	items   *shape // of a list of objects; nil: it is none
 }
 
 func (l *leaf) path() string { return strings.Join(l.keys, ".") }
@@ -191,6 +192,16 @@ func (r *reader) value(n *yaml.Node, s *shape, e *entry, path string, keys ...st
 		}
 		if l.value = out; len(below.leaves) > 0 {
 			l.from = below.leaves[0].from
+		}
+	case s.items != nil:
+		var out []any
+		below := &entry{} // whose leaves are the members of the items
+		for i, item := range r.items(n) {
+			out = append(out, r.value(item, s.items, below, path, fmt.Sprintf("%s[%d]", l.path(), i)))
+		}
+		l.value, l.items = out, s.items
+		for _, x := range below.leaves {
+			l.from = cmp.Or(l.from, x.from)
 		}
 	case s.kind == secret, s.kind == masked, s.kind == address, s.kind == header:
 		r.reference(n, l)

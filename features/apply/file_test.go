@@ -127,7 +127,11 @@ func TestFileKnowsEveryMember(t *testing.T) {
 		}
 		properties, _ := schema["properties"].(map[string]any)
 		if s.items != nil {
-			properties = schemas["DestinationInput"].(map[string]any)["properties"].(map[string]any)
+			of := "DestinationInput"
+			if strings.HasSuffix(path, "schemes") {
+				of = "SigningSchemeInput"
+			}
+			properties = schemas[of].(map[string]any)["properties"].(map[string]any)
 			s = s.items
 		}
 		if s.members == nil {

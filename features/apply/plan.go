@@ -225,7 +225,10 @@ func (l *leaf) find(have map[string]any) any {
 // differs compares a value of the file with what the service shows.
 func (l *leaf) differs(have any) bool {
 	want := l.value
-	if list, _ := want.([]any); l.kind == secrets {
+	if list, _ := want.([]any); l.items != nil {
+		other, _ := have.([]any)
+		return !slices.EqualFunc(list, other, l.items.sameMembers)
+	} else if l.kind == secrets {
 		if len(list) == 0 {
 			return false
 		}
@@ -237,6 +240,18 @@ func (l *leaf) differs(have any) bool {
 	shown, known := have.(string)
 	tail := maskOf(text)
 	return !known || tail != mask+shown && !strings.HasSuffix(text, shown) || shown == "" && tail != mask
+}
+
+// sameMembers compares an object of a list with one of the service, which has the defaults too.
+func (s *shape) sameMembers(want, have any) bool {
+	given, _ := want.(map[string]any)
+	shown, _ := have.(map[string]any)
+	for name, value := range given {
+		if !same(value, shown[name], s.members[name].kind) {
+			return false
+		}
+	}
+	return true
 }
 
 // before returns what the service shows for people: a URL without its path, nothing of what the file only refers to.
@@ -455,7 +470,7 @@ func shapeOfMember(name string, f reflect.StructField) *shape {
 	case "headers":
 		s.values.kind = header
 	case "secret":
-		s.kind = secret
+		s.kind = max(s.kind, secret) // or it is masked
 	case "secrets":
 		s.kind = secrets
 	}

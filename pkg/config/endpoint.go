@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"regexp"
 	"slices"
@@ -283,10 +284,13 @@ func (e *Endpoint) Conditions() *filter.Conditions {
 	return filter.NewConditions(filters)
 }
 
-// Upgrade sets the lists that earlier versions left out.
+// Upgrade sets the lists and formats that earlier versions left out.
 func (e *Endpoint) Upgrade() {
 	if e.AllowHeaders == nil {
 		e.AllowHeaders = []string{}
+	}
+	for i := range e.Destinations {
+		e.Destinations[i].Format = cmp.Or(e.Destinations[i].Format, FormatStandard)
 	}
 }
 

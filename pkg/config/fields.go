@@ -39,9 +39,23 @@ type DestinationSettings struct {
 	Paused  bool `json:"paused" in:"" preset:"false"`
 	// Time limit of one attempt, in seconds.
 	TimeoutSeconds int `json:"timeout_seconds" in:"" minimum:"1" maximum:"60" preset:"15" label:"Timeout" hint:"1s to 60s"`
+	// What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is
+	// its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in
+	// the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`:
+	// the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event
+	// has no headers of its own.
+	Format string `json:"format" in:"" enum:"standard,raw,cloudevents,cloudevents_binary" preset:"standard" label:"Format of the body" hint:"standard: as it is stored. raw: data of an event that was sent through the API, without its envelope. cloudevents: CloudEvents 1.0 as JSON. cloudevents_binary: its attributes in headers"`
 	// Maximum number of concurrent requests.
 	MaxInFlight int `json:"max_in_flight" in:"" minimum:"1" maximum:"1000" preset:"64" label:"Requests at the same time" hint:"1 to 1,000"`
 }
+
+// Values of DestinationSettings.Format.
+const (
+	FormatStandard          = "standard"
+	FormatRaw               = "raw"
+	FormatCloudEvents       = "cloudevents"
+	FormatCloudEventsBinary = "cloudevents_binary"
+)
 
 // NewEndpointSettings are those of a new endpoint with that provider.
 func NewEndpointSettings(provider string) EndpointSettings {

@@ -130,6 +130,27 @@ func (d *Destination) validateURL(checkURL func(string) error) error {
 	return nil
 }
 
+// ValidateDelivery validates what several members decide together. Objects and messages of s3 and sqs, and the elements
+// of a batch, have the headers of an event inside.
+func (d *Destination) ValidateDelivery() error {
+	inside := d.S3 != nil || d.SQS != nil
+	switch {
+	case d.Format == FormatCloudEventsBinary && (inside || d.HTTPBatch != nil):
+		return &kinds.Fault{Path: "format", Message: "cannot be cloudevents_binary with http_batch, s3 and sqs, where an " +
+			"event has no headers of its own; cloudevents can"}
+	case d.Signing == nil:
+		return nil
+	case inside:
+		return &kinds.Fault{Path: "signing.schemes", Message: "cannot be used with s3 and sqs, which get no signatures"}
+	}
+	for i, x := range d.Signing.Schemes {
+		if _, added := d.Headers[x.Header]; added || d.Auth != nil && x.Header == "Authorization" {
+			return &kinds.Fault{Path: fmt.Sprintf("signing.schemes[%d].header", i), Message: "is set by headers or auth"}
+		}
+	}
+	return nil
+}
+
 func (d *Destination) Validate(checkURL func(string) error) error {
 	if d.Headers == nil {
 		d.Headers = map[string]seal.Secret{}
@@ -146,7 +167,7 @@ func (d *Destination) Validate(checkURL func(string) error) error {
 			errs = append(errs, fmt.Errorf("%.100q is not a valid header name", name))
 		}
 	}
-	errs = append(errs, d.Settings.Validate(kinds.Checks{URL: checkURL}))
+	errs = append(errs, d.Settings.Validate(kinds.Checks{URL: checkURL}), d.ValidateDelivery())
 	if r := d.RateLimit; r != nil {
 		errs = append(errs, require.Bounds("rate_limit", r))
 	}

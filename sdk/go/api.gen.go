@@ -77,6 +77,30 @@ const (
 	DestinationObjectDestination DestinationObject = "destination"
 )
 
+// Defines values for DestinationCreateFormat.
+const (
+	DestinationCreateFormatCloudevents       DestinationCreateFormat = "cloudevents"
+	DestinationCreateFormatCloudeventsBinary DestinationCreateFormat = "cloudevents_binary"
+	DestinationCreateFormatRaw               DestinationCreateFormat = "raw"
+	DestinationCreateFormatStandard          DestinationCreateFormat = "standard"
+)
+
+// Defines values for DestinationEntryFormat.
+const (
+	DestinationEntryFormatCloudevents       DestinationEntryFormat = "cloudevents"
+	DestinationEntryFormatCloudeventsBinary DestinationEntryFormat = "cloudevents_binary"
+	DestinationEntryFormatRaw               DestinationEntryFormat = "raw"
+	DestinationEntryFormatStandard          DestinationEntryFormat = "standard"
+)
+
+// Defines values for DestinationInputFormat.
+const (
+	DestinationInputFormatCloudevents       DestinationInputFormat = "cloudevents"
+	DestinationInputFormatCloudeventsBinary DestinationInputFormat = "cloudevents_binary"
+	DestinationInputFormatRaw               DestinationInputFormat = "raw"
+	DestinationInputFormatStandard          DestinationInputFormat = "standard"
+)
+
 // Defines values for DetectionRuleInputCharset.
 const (
 	DetectionRuleInputCharsetAlnum   DetectionRuleInputCharset = "alnum"
@@ -727,6 +751,26 @@ const (
 // Defines values for SigningInputScheme.
 const (
 	SigningInputSchemeStandardWebhooks SigningInputScheme = "standard_webhooks"
+)
+
+// Defines values for SigningSchemeInputAlgorithm.
+const (
+	SigningSchemeInputAlgorithmSha1   SigningSchemeInputAlgorithm = "sha1"
+	SigningSchemeInputAlgorithmSha256 SigningSchemeInputAlgorithm = "sha256"
+	SigningSchemeInputAlgorithmSha512 SigningSchemeInputAlgorithm = "sha512"
+)
+
+// Defines values for SigningSchemeInputEncoding.
+const (
+	SigningSchemeInputEncodingBase64 SigningSchemeInputEncoding = "base64"
+	SigningSchemeInputEncodingHex    SigningSchemeInputEncoding = "hex"
+)
+
+// Defines values for SigningSchemeInputType.
+const (
+	SigningSchemeInputTypeStandardWebhooks SigningSchemeInputType = "standard_webhooks"
+	SigningSchemeInputTypeSvix             SigningSchemeInputType = "svix"
+	SigningSchemeInputTypeTemplate         SigningSchemeInputType = "template"
 )
 
 // Defines values for TenantObject.
@@ -1910,6 +1954,9 @@ type Destination struct {
 	Enabled bool    `json:"enabled"`
 	Filter  *Filter `json:"filter"`
 
+	// Format What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+	Format string `json:"format"`
+
 	// Headers Headers that are added to each delivery. Credentials are masked.
 	Headers   map[string]string `json:"headers"`
 	HTTPBatch *HTTPBatch        `json:"http_batch,omitempty"`
@@ -1934,8 +1981,8 @@ type Destination struct {
 	S3          *S3          `json:"s3,omitempty"`
 
 	// Signing Signing is how the deliveries to a destination are signed.
-	Signing Signing `json:"signing"`
-	Sqs     *SQS    `json:"sqs,omitempty"`
+	Signing SigningType2 `json:"signing"`
+	Sqs     *SQS         `json:"sqs,omitempty"`
 
 	// State What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created.
 	State       string  `json:"state"`
@@ -1958,8 +2005,11 @@ type DestinationCreate struct {
 	Auth *AuthInput `json:"auth,omitempty"`
 
 	// Enabled Default `true`.
-	Enabled *bool                    `json:"enabled,omitempty"`
-	Filter  *FilterInput             `json:"filter,omitempty"`
+	Enabled *bool        `json:"enabled,omitempty"`
+	Filter  *FilterInput `json:"filter,omitempty"`
+
+	// Format What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+	Format  *DestinationCreateFormat `json:"format,omitempty"`
 	Headers *DestinationHeadersInput `json:"headers,omitempty"`
 
 	// HTTPBatch Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
@@ -2004,14 +2054,20 @@ type DestinationCreate struct {
 	URL *DestinationURL `json:"url,omitempty"`
 }
 
+// DestinationCreateFormat What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+type DestinationCreateFormat string
+
 // DestinationEntry An entry of the full set. With the `id` of a current destination it is merged into that one and needs no `url`.
 type DestinationEntry struct {
 	// Auth How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it.
 	Auth *AuthInput `json:"auth,omitempty"`
 
 	// Enabled Default `true`.
-	Enabled *bool                    `json:"enabled,omitempty"`
-	Filter  *FilterInput             `json:"filter,omitempty"`
+	Enabled *bool        `json:"enabled,omitempty"`
+	Filter  *FilterInput `json:"filter,omitempty"`
+
+	// Format What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+	Format  *DestinationEntryFormat  `json:"format,omitempty"`
 	Headers *DestinationHeadersInput `json:"headers,omitempty"`
 
 	// HTTPBatch Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
@@ -2057,6 +2113,9 @@ type DestinationEntry struct {
 	URL *DestinationURL `json:"url,omitempty"`
 }
 
+// DestinationEntryFormat What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+type DestinationEntryFormat string
+
 // DestinationHeadersInput Headers that are added to each delivery. Merged header by header: `null` removes one, the mask of its value leaves it unchanged; another mask of a credential is refused. A `User-Agent` replaces the service's own. Headers of the HTTP transport, `webhook-*` and `relay-*` cannot be set.
 type DestinationHeadersInput map[string]*string
 
@@ -2080,8 +2139,11 @@ type DestinationInput struct {
 	Auth *AuthInput `json:"auth,omitempty"`
 
 	// Enabled Default `true`.
-	Enabled *bool                    `json:"enabled,omitempty"`
-	Filter  *FilterInput             `json:"filter,omitempty"`
+	Enabled *bool        `json:"enabled,omitempty"`
+	Filter  *FilterInput `json:"filter,omitempty"`
+
+	// Format What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+	Format  *DestinationInputFormat  `json:"format,omitempty"`
 	Headers *DestinationHeadersInput `json:"headers,omitempty"`
 
 	// HTTPBatch Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
@@ -2125,6 +2187,9 @@ type DestinationInput struct {
 	// back, the URL stays unchanged.
 	URL *DestinationURL `json:"url,omitempty"`
 }
+
+// DestinationInputFormat What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+type DestinationInputFormat string
 
 // DestinationRequests DestinationRequests are the requests of the last hour to one destination.
 type DestinationRequests struct {
@@ -5292,25 +5357,14 @@ type SignatureFinding struct {
 	Message string `json:"message"`
 }
 
-// Signing Signing is how the deliveries to a destination are signed.
-type Signing struct {
-	// Algorithm `ed25519`: the receiver verifies with `public_key` and has no secret.
-	Algorithm string `json:"algorithm"`
-
-	// PublicKey `whpk_` and the base64 of the public key; `null` for `hmac-sha256`.
-	PublicKey *string `json:"public_key"`
-	Scheme    string  `json:"scheme"`
-
-	// Secret Only in the response that created it. Never for `ed25519`.
-	Secret      *string `json:"secret,omitempty"`
-	SecretLast4 string  `json:"secret_last4"`
-}
-
 // SigningInput defines model for SigningInput.
 type SigningInput struct {
 	// Algorithm Default `hmac-sha256`. Another than the current one replaces the secret at once.
 	Algorithm *SigningInputAlgorithm `json:"algorithm,omitempty"`
 	Scheme    *SigningInputScheme    `json:"scheme,omitempty"`
+
+	// Schemes By what deliveries are signed: by all of these at once. Replaced as a whole; `null` and `[]` stand for `standard_webhooks` alone. Not for `s3` and `sqs`, which get no signatures.
+	Schemes *[]SigningSchemeInput `json:"schemes,omitempty"`
 
 	// Secret `whsec_` and the base64 of 24 to 64 bytes, or `whsk_` and the base64 of an Ed25519 key, for a secret from another relay. It replaces the current secret at once; `rotate_secret` keeps both for a while.
 	Secret *string `json:"secret,omitempty"`
@@ -5321,6 +5375,80 @@ type SigningInputAlgorithm string
 
 // SigningInputScheme defines model for SigningInput.Scheme.
 type SigningInputScheme string
+
+// SigningScheme defines model for SigningScheme.
+type SigningScheme struct {
+	// Algorithm For template: the hash of the HMAC. Default sha256.
+	Algorithm *string `json:"algorithm,omitempty"`
+
+	// Encoding For template: how the signature is written. Default hex.
+	Encoding *string `json:"encoding,omitempty"`
+
+	// Header For template: the header with the signature. Required there.
+	Header *string `json:"header,omitempty"`
+
+	// Secret For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged.
+	Secret *string `json:"secret,omitempty"`
+
+	// SignedContent For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}.
+	SignedContent *string `json:"signed_content,omitempty"`
+
+	// Type standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required.
+	Type string `json:"type"`
+
+	// Value For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}.
+	Value *string `json:"value,omitempty"`
+}
+
+// SigningSchemeInput defines model for SigningSchemeInput.
+type SigningSchemeInput struct {
+	// Algorithm For template: the hash of the HMAC. Default sha256.
+	Algorithm *SigningSchemeInputAlgorithm `json:"algorithm,omitempty"`
+
+	// Encoding For template: how the signature is written. Default hex.
+	Encoding *SigningSchemeInputEncoding `json:"encoding,omitempty"`
+
+	// Header For template: the header with the signature. Required there.
+	Header *string `json:"header,omitempty"`
+
+	// Secret For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged.
+	Secret *string `json:"secret,omitempty"`
+
+	// SignedContent For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}.
+	SignedContent *string `json:"signed_content,omitempty"`
+
+	// Type standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required.
+	Type *SigningSchemeInputType `json:"type,omitempty"`
+
+	// Value For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}.
+	Value *string `json:"value,omitempty"`
+}
+
+// SigningSchemeInputAlgorithm For template: the hash of the HMAC. Default sha256.
+type SigningSchemeInputAlgorithm string
+
+// SigningSchemeInputEncoding For template: how the signature is written. Default hex.
+type SigningSchemeInputEncoding string
+
+// SigningSchemeInputType standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required.
+type SigningSchemeInputType string
+
+// SigningType2 Signing is how the deliveries to a destination are signed.
+type SigningType2 struct {
+	// Algorithm `ed25519`: the receiver verifies with `public_key` and has no secret.
+	Algorithm string `json:"algorithm"`
+
+	// PublicKey `whpk_` and the base64 of the public key; `null` for `hmac-sha256`.
+	PublicKey *string `json:"public_key"`
+	Scheme    string  `json:"scheme"`
+
+	// Schemes How deliveries are signed: by all of these at once.
+	Schemes []SigningScheme `json:"schemes"`
+
+	// Secret Only in the response that created it. Never for `ed25519`.
+	Secret      *string `json:"secret,omitempty"`
+	SecretLast4 string  `json:"secret_last4"`
+}
 
 // Source defines model for Source.
 type Source struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,7 +202,7 @@ func (t *target) Send(ctx context.Context, m destination.Message) destination.Re
 	size := len(record.Key) + len(record.Value) + recordOverhead
 	for name, values := range header {
 		for _, value := range values {
-			record.Headers = append(record.Headers, kgo.RecordHeader{Key: strings.ToLower(name), Value: []byte(value)})
+			record.Headers = append(record.Headers, recordHeader(name, value, m.Content.Format))
 			size += len(name) + len(value) + 2*recordOverhead/64
 		}
 	}
@@ -220,6 +221,17 @@ func (t *target) Send(ctx context.Context, m destination.Message) destination.Re
 		return destination.Result{Lane: lane.Succeeded}
 	}
 	return destination.Failed(attempt, t.explain(err), t.Timeout)
+}
+
+// recordHeader is a header of a record. Those of the attributes of CloudEvents begin with ce_ there, and are UTF-8
+// (Kafka protocol binding, 3.2.3).
+func recordHeader(name, value, format string) kgo.RecordHeader {
+	key := strings.ToLower(name)
+	if attribute, is := strings.CutPrefix(key, "ce-"); is && format == config.FormatCloudEventsBinary {
+		key = "ce_" + attribute
+		value, _ = url.PathUnescape(value)
+	}
+	return kgo.RecordHeader{Key: key, Value: []byte(value)}
 }
 
 func (t *target) produce(ctx context.Context, record *kgo.Record) error {

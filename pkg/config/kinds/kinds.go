@@ -8,6 +8,7 @@ package kinds
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -25,6 +26,8 @@ type Settings struct {
 	HTTPBatch *HTTPBatch `json:"http_batch,omitempty" in:"null" description:"Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event." label:"Batches"`
 	// Ordering is of destinations of any kind.
 	Ordering *Ordering `json:"ordering,omitempty" in:"null" description:"One delivery at a time for each key, in the order in which its events were accepted. Merged member by member; null ends it." label:"Order"`
+	// Signing is of destinations of any kind that has headers. The API shows it in the member signing.
+	Signing *Signing `json:"signing,omitempty"`
 	// Each further member is a kind, whose destinations have no URL of their own.
 	Kafka *Kafka `json:"kafka,omitempty" in:"null" description:"A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member." label:"Kafka"`
 	S3    *S3    `json:"s3,omitempty" in:"null" description:"A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member." label:"S3"`
@@ -102,7 +105,7 @@ func (s *Settings) Validate(c Checks) (err error) {
 		switch {
 		case err != nil:
 			return
-		case of != "" && name != of && name != "ordering":
+		case of != "" && name != of && name != "ordering" && name != "signing":
 			err = &Fault{name, "cannot be used with " + of}
 			return
 		}
@@ -145,8 +148,17 @@ func eachSecret(v reflect.Value, path string, f func(string, *seal.Secret)) {
 			f(path+name, at.Addr().Interface().(*seal.Secret))
 		case at.Kind() == reflect.Pointer && at.Type().Elem().Kind() == reflect.Struct && !at.IsNil():
 			eachSecret(at.Elem(), path+name+".", f)
+		case isList(at):
+			for j := range at.Len() {
+				eachSecret(at.Index(j), fmt.Sprintf("%s%s[%d].", path, name, j), f)
+			}
 		}
 	}
+}
+
+// isList reports whether a member is a list of structs.
+func isList(v reflect.Value) bool {
+	return v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct
 }
 
 // Clone returns a copy whose structs are its own.
@@ -157,11 +169,14 @@ func (s Settings) Clone() Settings {
 
 func cloneStructs(v reflect.Value) {
 	for i := range v.NumField() {
-		if at := v.Field(i); at.Kind() == reflect.Pointer && at.Type().Elem().Kind() == reflect.Struct && !at.IsNil() {
+		switch at := v.Field(i); {
+		case at.Kind() == reflect.Pointer && at.Type().Elem().Kind() == reflect.Struct && !at.IsNil():
 			next := reflect.New(at.Type().Elem())
 			next.Elem().Set(at.Elem())
 			at.Set(next)
 			cloneStructs(next.Elem())
+		case isList(at):
+			at.Set(reflect.AppendSlice(reflect.MakeSlice(at.Type(), 0, at.Len()), at))
 		}
 	}
 }

@@ -59,6 +59,9 @@ func Bounds(name string, x any) error {
 			errs = append(errs, Range(member, at.Float(), bound("minimum"), bound("maximum")))
 		case reflect.Slice:
 			errs = append(errs, Range(member, at.Len(), int(bound("minItems")), int(bound("maxItems"))))
+			for i := 0; i < at.Len() && at.Type().Elem().Kind() == reflect.Struct; i++ {
+				errs = append(errs, Bounds(fmt.Sprintf("%s[%d]", member, i), at.Index(i).Addr().Interface()))
+			}
 			numbers, _ := at.Interface().([]int)
 			for _, n := range numbers {
 				errs = append(errs, Range(member, n, int(bound("items.minimum")), int(bound("items.maximum"))))

@@ -2085,6 +2085,7 @@ export interface components {
          *           "enabled": true,
          *           "paused": false,
          *           "timeout_seconds": 15,
+         *           "format": "standard",
          *           "max_in_flight": 64,
          *           "headers": {},
          *           "rate_limit": null,
@@ -2094,7 +2095,12 @@ export interface components {
          *             "scheme": "standard_webhooks",
          *             "algorithm": "hmac-sha256",
          *             "public_key": null,
-         *             "secret_last4": "Ti8="
+         *             "secret_last4": "Ti8=",
+         *             "schemes": [
+         *               {
+         *                 "type": "standard_webhooks"
+         *               }
+         *             ]
          *           },
          *           "state": "active",
          *           "state_reason": null
@@ -2180,6 +2186,7 @@ export interface components {
          *           "enabled": true,
          *           "paused": false,
          *           "timeout_seconds": 15,
+         *           "format": "standard",
          *           "max_in_flight": 64,
          *           "headers": {},
          *           "rate_limit": null,
@@ -2190,7 +2197,12 @@ export interface components {
          *             "algorithm": "hmac-sha256",
          *             "public_key": null,
          *             "secret": "whsec_igOEgWr/im9lkGSyuAXHXLzmt850iLb/BzlZyJUoTi8=",
-         *             "secret_last4": "Ti8="
+         *             "secret_last4": "Ti8=",
+         *             "schemes": [
+         *               {
+         *                 "type": "standard_webhooks"
+         *               }
+         *             ]
          *           },
          *           "state": "active",
          *           "state_reason": null
@@ -2519,6 +2531,7 @@ export interface components {
          *       "enabled": true,
          *       "paused": false,
          *       "timeout_seconds": 15,
+         *       "format": "standard",
          *       "max_in_flight": 64,
          *       "headers": {},
          *       "rate_limit": null,
@@ -2528,7 +2541,12 @@ export interface components {
          *         "scheme": "standard_webhooks",
          *         "algorithm": "hmac-sha256",
          *         "public_key": null,
-         *         "secret_last4": "Ti8="
+         *         "secret_last4": "Ti8=",
+         *         "schemes": [
+         *           {
+         *             "type": "standard_webhooks"
+         *           }
+         *         ]
          *       },
          *       "state": "active",
          *       "state_reason": null
@@ -2541,6 +2559,7 @@ export interface components {
          *       "enabled": true,
          *       "paused": false,
          *       "timeout_seconds": 15,
+         *       "format": "standard",
          *       "max_in_flight": 64,
          *       "headers": {},
          *       "rate_limit": null,
@@ -2551,7 +2570,12 @@ export interface components {
          *         "algorithm": "hmac-sha256",
          *         "public_key": null,
          *         "secret": "whsec_igOEgWr/im9lkGSyuAXHXLzmt850iLb/BzlZyJUoTi8=",
-         *         "secret_last4": "Ti8="
+         *         "secret_last4": "Ti8=",
+         *         "schemes": [
+         *           {
+         *             "type": "standard_webhooks"
+         *           }
+         *         ]
          *       },
          *       "state": "active",
          *       "state_reason": null
@@ -2570,6 +2594,8 @@ export interface components {
             paused: boolean;
             /** @description Time limit of one attempt, in seconds. Default `15`. */
             timeout_seconds: number;
+            /** @description What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`. */
+            format: string;
             /** @description Maximum number of concurrent requests. Default `64`. */
             max_in_flight: number;
             /** @description Headers that are added to each delivery. Credentials are masked. */
@@ -2580,7 +2606,6 @@ export interface components {
             /** @description In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint. */
             retry_policy: components["schemas"]["RetryPolicy"] | null;
             filter: components["schemas"]["Filter"] | null;
-            signing: components["schemas"]["Signing"];
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
             auth?: components["schemas"]["Auth"];
             /** @description Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event. */
@@ -2595,6 +2620,7 @@ export interface components {
             pull?: components["schemas"]["Pull"];
             /** @description A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member. */
             sqs?: components["schemas"]["SQS"];
+            signing: components["schemas"]["SigningType2"];
             /** @description What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created. */
             state: string;
             state_reason: string | null;
@@ -2672,6 +2698,8 @@ export interface components {
             algorithm?: "hmac-sha256" | "ed25519";
             /** @description `whsec_` and the base64 of 24 to 64 bytes, or `whsk_` and the base64 of an Ed25519 key, for a secret from another relay. It replaces the current secret at once; `rotate_secret` keeps both for a while. */
             secret?: string;
+            /** @description By what deliveries are signed: by all of these at once. Replaced as a whole; `null` and `[]` stand for `standard_webhooks` alone. Not for `s3` and `sqs`, which get no signatures. */
+            schemes?: components["schemas"]["SigningSchemeInput"][] | null;
         } | null;
         Filter: {
             types?: string[];
@@ -3889,6 +3917,11 @@ export interface components {
             paused?: boolean;
             /** @description Time limit of one attempt, in seconds. Default `15`. */
             timeout_seconds?: number;
+            /**
+             * @description What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+             * @enum {string}
+             */
+            format?: "standard" | "raw" | "cloudevents" | "cloudevents_binary";
             /** @description Maximum number of concurrent requests. Default `64`. */
             max_in_flight?: number;
             /** @description Headers that are added to each delivery. Credentials are masked. */
@@ -3897,7 +3930,6 @@ export interface components {
             /** @description In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint. */
             retry_policy?: components["schemas"]["RetryPolicyInput"] | null;
             filter?: components["schemas"]["FilterInput"];
-            signing?: components["schemas"]["SigningInput"];
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
             auth?: components["schemas"]["AuthInput"] | null;
             /** @description Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event. */
@@ -3912,6 +3944,7 @@ export interface components {
             pull?: components["schemas"]["PullInput"] | null;
             /** @description A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member. */
             sqs?: components["schemas"]["SQSInput"] | null;
+            signing?: components["schemas"]["SigningInput"];
         };
         /** @description DestinationRequests are the requests of the last hour to one destination. */
         DestinationRequests: {
@@ -5708,13 +5741,80 @@ export interface components {
             /** @description What is probably wrong and what to change, in one sentence. */
             message: string;
         };
+        SigningScheme: {
+            /** @description standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required. */
+            type: string;
+            /**
+             * @description For template: the header with the signature. Required there.
+             * @example Stripe-Signature
+             */
+            header?: string;
+            /** @description For template: the hash of the HMAC. Default sha256. */
+            algorithm?: string;
+            /** @description For template: how the signature is written. Default hex. */
+            encoding?: string;
+            /**
+             * @description For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}.
+             * @example {timestamp}.{body}
+             */
+            signed_content?: string;
+            /**
+             * @description For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}.
+             * @example t={timestamp},v1={signature}
+             */
+            value?: string;
+            /**
+             * @description For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged.
+             * @example ****4f2a
+             */
+            secret?: string;
+        };
+        SigningSchemeInput: {
+            /**
+             * @description standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required.
+             * @enum {string}
+             */
+            type?: "standard_webhooks" | "svix" | "template";
+            /**
+             * @description For template: the header with the signature. Required there.
+             * @example Stripe-Signature
+             */
+            header?: string | null;
+            /**
+             * @description For template: the hash of the HMAC. Default sha256.
+             * @enum {string|null}
+             */
+            algorithm?: "sha256" | "sha1" | "sha512" | null;
+            /**
+             * @description For template: how the signature is written. Default hex.
+             * @enum {string|null}
+             */
+            encoding?: "hex" | "base64" | null;
+            /**
+             * @description For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}.
+             * @example {timestamp}.{body}
+             */
+            signed_content?: string | null;
+            /**
+             * @description For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}.
+             * @example t={timestamp},v1={signature}
+             */
+            value?: string | null;
+            /**
+             * @description For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged.
+             * @example ****4f2a
+             */
+            secret?: string | null;
+        };
         /** @description Signing is how the deliveries to a destination are signed. */
-        Signing: {
-            scheme: string;
+        SigningType2: {
             /** @description `ed25519`: the receiver verifies with `public_key` and has no secret. */
             algorithm: string;
             /** @description `whpk_` and the base64 of the public key; `null` for `hmac-sha256`. */
             public_key: string | null;
+            scheme: string;
+            /** @description How deliveries are signed: by all of these at once. */
+            schemes: components["schemas"]["SigningScheme"][];
             /** @description Only in the response that created it. Never for `ed25519`. */
             secret?: string;
             secret_last4: string;

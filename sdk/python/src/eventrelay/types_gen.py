@@ -2272,7 +2272,69 @@ class SignatureFinding(TypedDict):
     """
 
 
-class Signing(TypedDict):
+class SigningScheme(TypedDict):
+    algorithm: NotRequired[str]
+    """
+    For template: the hash of the HMAC. Default sha256.
+    """
+    encoding: NotRequired[str]
+    """
+    For template: how the signature is written. Default hex.
+    """
+    header: NotRequired[str]
+    """
+    For template: the header with the signature. Required there.
+    """
+    secret: NotRequired[str]
+    """
+    For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged.
+    """
+    signed_content: NotRequired[str]
+    """
+    For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}.
+    """
+    type: str
+    """
+    standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required.
+    """
+    value: NotRequired[str]
+    """
+    For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}.
+    """
+
+
+class SigningSchemeInput(TypedDict):
+    algorithm: NotRequired[Literal["sha256", "sha1", "sha512"] | None]
+    """
+    For template: the hash of the HMAC. Default sha256.
+    """
+    encoding: NotRequired[Literal["hex", "base64"] | None]
+    """
+    For template: how the signature is written. Default hex.
+    """
+    header: NotRequired[str | None]
+    """
+    For template: the header with the signature. Required there.
+    """
+    secret: NotRequired[str | None]
+    """
+    For template: the bytes of the text are the key, which rotate_secret does not change. Default: the text of the destination's secret, whsec_ included. Masked in responses; its mask means unchanged.
+    """
+    signed_content: NotRequired[str | None]
+    """
+    For template: what is signed, with {body} once, and {id}, {timestamp} (Unix time in seconds) and {url}. Default {body}.
+    """
+    type: NotRequired[Literal["standard_webhooks", "svix", "template"]]
+    """
+    standard_webhooks: webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks 1.0.0). svix: svix-id, svix-timestamp and svix-signature beside these. template: an HMAC in a header of your choice. Required.
+    """
+    value: NotRequired[str | None]
+    """
+    For template: with {signature} or {signatures} once, and {id} and {timestamp}. {signature}: during the overlap of a rotation the part between commas is repeated for the older secret; without a comma only the newest secret signs. {signatures}: those of both secrets with a comma between them. Default {signature}.
+    """
+
+
+class SigningType2(TypedDict):
     """
     Signing is how the deliveries to a destination are signed.
     """
@@ -2286,23 +2348,15 @@ class Signing(TypedDict):
     `whpk_` and the base64 of the public key; `null` for `hmac-sha256`.
     """
     scheme: str
+    schemes: list[SigningScheme]
+    """
+    How deliveries are signed: by all of these at once.
+    """
     secret: NotRequired[str]
     """
     Only in the response that created it. Never for `ed25519`.
     """
     secret_last4: str
-
-
-class SigningInput(TypedDict):
-    algorithm: NotRequired[Literal["hmac-sha256", "ed25519"]]
-    """
-    Default `hmac-sha256`. Another than the current one replaces the secret at once.
-    """
-    scheme: NotRequired[Literal["standard_webhooks"]]
-    secret: NotRequired[str]
-    """
-    `whsec_` and the base64 of 24 to 64 bytes, or `whsk_` and the base64 of an Ed25519 key, for a secret from another relay. It replaces the current secret at once; `rotate_secret` keeps both for a while.
-    """
 
 
 class Source(TypedDict):
@@ -3282,6 +3336,10 @@ class Destination(TypedDict):
     Default `true`.
     """
     filter: Filter | None
+    format: str
+    """
+    What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+    """
     headers: dict[str, str]
     """
     Headers that are added to each delivery. Credentials are masked.
@@ -3310,7 +3368,7 @@ class Destination(TypedDict):
     In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
     """
     s3: NotRequired[S3]
-    signing: Signing
+    signing: SigningType2
     sqs: NotRequired[SQS]
     state: str
     """
@@ -3323,70 +3381,6 @@ class Destination(TypedDict):
     """
     url: str
     warnings: NotRequired[Warnings]
-
-
-class DestinationInput(TypedDict):
-    """
-    Destination is where the events of an endpoint are delivered.
-    """
-
-    auth: NotRequired[AuthInput | None]
-    """
-    How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it.
-    """
-    enabled: NotRequired[bool]
-    """
-    Default `true`.
-    """
-    filter: NotRequired[FilterInput | None]
-    headers: NotRequired[DestinationHeadersInput | None]
-    http_batch: NotRequired[HTTPBatchInput | None]
-    """
-    Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
-    """
-    kafka: NotRequired[KafkaInput | None]
-    """
-    A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member.
-    """
-    max_in_flight: NotRequired[int]
-    """
-    Maximum number of concurrent requests. Default `64`.
-    """
-    name: NotRequired[str | None]
-    """
-    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused.
-    """
-    ordering: NotRequired[OrderingInput | None]
-    """
-    One delivery at a time for each key, in the order in which its events were accepted. Merged member by member; null ends it.
-    """
-    paused: NotRequired[bool]
-    """
-    Default `false`.
-    """
-    pull: NotRequired[PullInput | None]
-    """
-    Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
-    """
-    rate_limit: NotRequired[RateLimitInput | None]
-    retry_policy: NotRequired[RetryPolicyInput | None]
-    """
-    In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
-    """
-    s3: NotRequired[S3Input | None]
-    """
-    A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
-    """
-    signing: NotRequired[SigningInput | None]
-    sqs: NotRequired[SQSInput | None]
-    """
-    A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member.
-    """
-    timeout_seconds: NotRequired[int]
-    """
-    Time limit of one attempt, in seconds. Default `15`.
-    """
-    url: NotRequired[DestinationURL]
 
 
 class DetectionSettings(TypedDict):
@@ -4654,6 +4648,22 @@ class SignatureExplanation(TypedDict):
     """
 
 
+class SigningInput(TypedDict):
+    algorithm: NotRequired[Literal["hmac-sha256", "ed25519"]]
+    """
+    Default `hmac-sha256`. Another than the current one replaces the secret at once.
+    """
+    scheme: NotRequired[Literal["standard_webhooks"]]
+    schemes: NotRequired[list[SigningSchemeInput] | None]
+    """
+    By what deliveries are signed: by all of these at once. Replaced as a whole; `null` and `[]` stand for `standard_webhooks` alone. Not for `s3` and `sqs`, which get no signatures.
+    """
+    secret: NotRequired[str]
+    """
+    `whsec_` and the base64 of 24 to 64 bytes, or `whsk_` and the base64 of an Ed25519 key, for a secret from another relay. It replaces the current secret at once; `rotate_secret` keeps both for a while.
+    """
+
+
 class SourceStatus(TypedDict):
     """
     SourceStatus is how far the source of an endpoint is read.
@@ -5130,16 +5140,72 @@ class CountedEvents(TypedDict):
     """
 
 
-class DestinationCreate(DestinationInput):
-    rate_limit: NotRequired[RateLimitCreate | None]
-
-
-class DestinationEntry(DestinationInput):
+class DestinationInput(TypedDict):
     """
-    An entry of the full set. With the `id` of a current destination it is merged into that one and needs no `url`.
+    Destination is where the events of an endpoint are delivered.
     """
 
-    id: NotRequired[DestinationId]
+    auth: NotRequired[AuthInput | None]
+    """
+    How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it.
+    """
+    enabled: NotRequired[bool]
+    """
+    Default `true`.
+    """
+    filter: NotRequired[FilterInput | None]
+    format: NotRequired[Literal["standard", "raw", "cloudevents", "cloudevents_binary"]]
+    """
+    What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+    """
+    headers: NotRequired[DestinationHeadersInput | None]
+    http_batch: NotRequired[HTTPBatchInput | None]
+    """
+    Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event.
+    """
+    kafka: NotRequired[KafkaInput | None]
+    """
+    A topic in your Kafka, in place of a url: each event is a record, acknowledged by all in-sync replicas. Merged member by member.
+    """
+    max_in_flight: NotRequired[int]
+    """
+    Maximum number of concurrent requests. Default `64`.
+    """
+    name: NotRequired[str | None]
+    """
+    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused.
+    """
+    ordering: NotRequired[OrderingInput | None]
+    """
+    One delivery at a time for each key, in the order in which its events were accepted. Merged member by member; null ends it.
+    """
+    paused: NotRequired[bool]
+    """
+    Default `false`.
+    """
+    pull: NotRequired[PullInput | None]
+    """
+    Consumers fetch the events themselves and acknowledge them, in place of a url: for applications that cannot be reached. Merged member by member.
+    """
+    rate_limit: NotRequired[RateLimitInput | None]
+    retry_policy: NotRequired[RetryPolicyInput | None]
+    """
+    In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+    """
+    s3: NotRequired[S3Input | None]
+    """
+    A bucket of an S3-compatible store, in place of a url: events gather in objects with one JSON object a line. Merged member by member.
+    """
+    signing: NotRequired[SigningInput | None]
+    sqs: NotRequired[SQSInput | None]
+    """
+    A queue of Amazon SQS or of a service with its API, in place of a url: each event is a message. Merged member by member.
+    """
+    timeout_seconds: NotRequired[int]
+    """
+    Time limit of one attempt, in seconds. Default `15`.
+    """
+    url: NotRequired[DestinationURL]
 
 
 class DestinationTraffic(TypedDict):
@@ -5164,134 +5230,6 @@ class DestinationTraffic(TypedDict):
     total: MeasuredRequests
 
 
-class EndpointCreate(TypedDict):
-    """
-    Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
-    """
-
-    alerts: NotRequired[EndpointAlertsInput | None]
-    """
-    Settings in which the endpoint differs from the account. `null` removes all of them.
-    """
-    allow_headers: NotRequired[list[AllowHeader] | None]
-    """
-    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
-    """
-    dedup: NotRequired[DedupInput | None]
-    """
-    Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
-    """
-    description: NotRequired[str | None]
-    destinations: NotRequired[list[DestinationURL | DestinationCreate]]
-    enabled: NotRequired[bool]
-    """
-    `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
-    """
-    ingest_limit: NotRequired[IngestLimitCreate | None]
-    keep_method: NotRequired[bool]
-    """
-    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
-    """
-    metadata: NotRequired[MetadataInput | None]
-    name: NotRequired[str]
-    """
-    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
-    """
-    paused: NotRequired[bool]
-    """
-    `true`: events are stored and held until the endpoint is unpaused. Default `false`.
-    """
-    provider: NotRequired[
-        Literal[
-            "generic",
-            "stripe",
-            "github",
-            "shopify",
-            "slack",
-            "twilio",
-            "standard_webhooks",
-            "hmac",
-            "adyen",
-            "airwallex",
-            "bitbucket",
-            "cal_com",
-            "calendly",
-            "chargebee",
-            "clerk",
-            "coinbase_commerce",
-            "discord",
-            "docusign",
-            "figma",
-            "gitlab",
-            "hubspot",
-            "intercom",
-            "jira",
-            "line",
-            "linear",
-            "liveblocks",
-            "mailgun",
-            "meta",
-            "mux",
-            "notion",
-            "openai",
-            "paddle",
-            "pagerduty",
-            "paypal",
-            "postmark",
-            "razorpay",
-            "replicate",
-            "resend",
-            "sendgrid",
-            "sentry",
-            "sns",
-            "square",
-            "supabase",
-            "svix",
-            "telnyx",
-            "twitch",
-            "typeform",
-            "vercel",
-            "woocommerce",
-            "workos",
-            "xero",
-            "zendesk",
-            "zoom",
-        ]
-    ]
-    """
-    Default `generic`.
-    """
-    reconcile: NotRequired[ReconcileInput | None]
-    """
-    How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it.
-    """
-    response: NotRequired[ResponseInput | None]
-    """
-    Response to the provider after an event was stored. `null` resets it to the default.
-    """
-    retry_policy: NotRequired[RetryPolicyInput | None]
-    """
-    When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null` resets the policy to its defaults.
-    """
-    scan_payloads: NotRequired[ScanPayloads]
-    source: NotRequired[SourceInput | None]
-    """
-    Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
-    """
-    tenant: NotRequired[str | None]
-    """
-    Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
-    """
-    transformation: NotRequired[TransformationInput | None]
-    type_source: NotRequired[str | None]
-    """
-    Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
-    """
-    url: NotRequired[DestinationURL]
-    validate: NotRequired[EventValidation]
-    verification: NotRequired[VerificationCreate | None]
-
-
 class EndpointTraffic(TypedDict):
     """
     EndpointTraffic is the response to GET /v1/endpoints/{endpoint}/traffic.
@@ -5303,133 +5241,6 @@ class EndpointTraffic(TypedDict):
     range: str
     step_seconds: int
     waiting: WaitingEvents
-
-
-class EndpointUpdate(TypedDict):
-    """
-    Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
-    """
-
-    alerts: NotRequired[EndpointAlertsInput | None]
-    """
-    Settings in which the endpoint differs from the account. `null` removes all of them.
-    """
-    allow_headers: NotRequired[list[AllowHeader] | None]
-    """
-    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
-    """
-    dedup: NotRequired[DedupInput | None]
-    """
-    Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
-    """
-    description: NotRequired[str | None]
-    destinations: NotRequired[list[DestinationURL | DestinationEntry]]
-    enabled: NotRequired[bool]
-    """
-    `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
-    """
-    ingest_limit: NotRequired[IngestLimitChange | None]
-    keep_method: NotRequired[bool]
-    """
-    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
-    """
-    metadata: NotRequired[MetadataInput | None]
-    name: NotRequired[str]
-    """
-    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
-    """
-    paused: NotRequired[bool]
-    """
-    `true`: events are stored and held until the endpoint is unpaused. Default `false`.
-    """
-    provider: NotRequired[
-        Literal[
-            "generic",
-            "stripe",
-            "github",
-            "shopify",
-            "slack",
-            "twilio",
-            "standard_webhooks",
-            "hmac",
-            "adyen",
-            "airwallex",
-            "bitbucket",
-            "cal_com",
-            "calendly",
-            "chargebee",
-            "clerk",
-            "coinbase_commerce",
-            "discord",
-            "docusign",
-            "figma",
-            "gitlab",
-            "hubspot",
-            "intercom",
-            "jira",
-            "line",
-            "linear",
-            "liveblocks",
-            "mailgun",
-            "meta",
-            "mux",
-            "notion",
-            "openai",
-            "paddle",
-            "pagerduty",
-            "paypal",
-            "postmark",
-            "razorpay",
-            "replicate",
-            "resend",
-            "sendgrid",
-            "sentry",
-            "sns",
-            "square",
-            "supabase",
-            "svix",
-            "telnyx",
-            "twitch",
-            "typeform",
-            "vercel",
-            "woocommerce",
-            "workos",
-            "xero",
-            "zendesk",
-            "zoom",
-        ]
-    ]
-    """
-    Default `generic`.
-    """
-    reconcile: NotRequired[ReconcileInput | None]
-    """
-    How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it.
-    """
-    response: NotRequired[ResponseInput | None]
-    """
-    Response to the provider after an event was stored. `null` resets it to the default.
-    """
-    retry_policy: NotRequired[RetryPolicyInput | None]
-    """
-    When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null` resets the policy to its defaults.
-    """
-    scan_payloads: NotRequired[ScanPayloads]
-    source: NotRequired[SourceInput | None]
-    """
-    Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
-    """
-    tenant: NotRequired[str | None]
-    """
-    Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
-    """
-    transformation: NotRequired[TransformationInput | None]
-    type_source: NotRequired[str | None]
-    """
-    Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
-    """
-    validate: NotRequired[EventValidation]
-    verification: NotRequired[VerificationChange | None]
 
 
 class Error(TypedDict):
@@ -5701,6 +5512,18 @@ class Transformation(TypedDict):
     ops: TransformationOps
 
 
+class DestinationCreate(DestinationInput):
+    rate_limit: NotRequired[RateLimitCreate | None]
+
+
+class DestinationEntry(DestinationInput):
+    """
+    An entry of the full set. With the `id` of a current destination it is merged into that one and needs no `url`.
+    """
+
+    id: NotRequired[DestinationId]
+
+
 class Endpoint(TypedDict):
     """
     Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
@@ -5794,9 +5617,264 @@ class Endpoint(TypedDict):
     warnings: NotRequired[Warnings]
 
 
+class EndpointCreate(TypedDict):
+    """
+    Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
+    """
+
+    alerts: NotRequired[EndpointAlertsInput | None]
+    """
+    Settings in which the endpoint differs from the account. `null` removes all of them.
+    """
+    allow_headers: NotRequired[list[AllowHeader] | None]
+    """
+    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+    """
+    dedup: NotRequired[DedupInput | None]
+    """
+    Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
+    """
+    description: NotRequired[str | None]
+    destinations: NotRequired[list[DestinationURL | DestinationCreate]]
+    enabled: NotRequired[bool]
+    """
+    `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
+    """
+    ingest_limit: NotRequired[IngestLimitCreate | None]
+    keep_method: NotRequired[bool]
+    """
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
+    """
+    metadata: NotRequired[MetadataInput | None]
+    name: NotRequired[str]
+    """
+    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
+    """
+    paused: NotRequired[bool]
+    """
+    `true`: events are stored and held until the endpoint is unpaused. Default `false`.
+    """
+    provider: NotRequired[
+        Literal[
+            "generic",
+            "stripe",
+            "github",
+            "shopify",
+            "slack",
+            "twilio",
+            "standard_webhooks",
+            "hmac",
+            "adyen",
+            "airwallex",
+            "bitbucket",
+            "cal_com",
+            "calendly",
+            "chargebee",
+            "clerk",
+            "coinbase_commerce",
+            "discord",
+            "docusign",
+            "figma",
+            "gitlab",
+            "hubspot",
+            "intercom",
+            "jira",
+            "line",
+            "linear",
+            "liveblocks",
+            "mailgun",
+            "meta",
+            "mux",
+            "notion",
+            "openai",
+            "paddle",
+            "pagerduty",
+            "paypal",
+            "postmark",
+            "razorpay",
+            "replicate",
+            "resend",
+            "sendgrid",
+            "sentry",
+            "sns",
+            "square",
+            "supabase",
+            "svix",
+            "telnyx",
+            "twitch",
+            "typeform",
+            "vercel",
+            "woocommerce",
+            "workos",
+            "xero",
+            "zendesk",
+            "zoom",
+        ]
+    ]
+    """
+    Default `generic`.
+    """
+    reconcile: NotRequired[ReconcileInput | None]
+    """
+    How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it.
+    """
+    response: NotRequired[ResponseInput | None]
+    """
+    Response to the provider after an event was stored. `null` resets it to the default.
+    """
+    retry_policy: NotRequired[RetryPolicyInput | None]
+    """
+    When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null` resets the policy to its defaults.
+    """
+    scan_payloads: NotRequired[ScanPayloads]
+    source: NotRequired[SourceInput | None]
+    """
+    Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
+    """
+    tenant: NotRequired[str | None]
+    """
+    Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+    """
+    transformation: NotRequired[TransformationInput | None]
+    type_source: NotRequired[str | None]
+    """
+    Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
+    """
+    url: NotRequired[DestinationURL]
+    validate: NotRequired[EventValidation]
+    verification: NotRequired[VerificationCreate | None]
+
+
 class EndpointList(TypedDict):
     data: list[Endpoint]
     next_cursor: NotRequired[NextCursor]
+
+
+class EndpointUpdate(TypedDict):
+    """
+    Endpoint receives the events of a provider or an application, and has the destinations to which they are delivered.
+    """
+
+    alerts: NotRequired[EndpointAlertsInput | None]
+    """
+    Settings in which the endpoint differs from the account. `null` removes all of them.
+    """
+    allow_headers: NotRequired[list[AllowHeader] | None]
+    """
+    Received headers to forward: names, or their beginnings, which end in a hyphen, such as `X-Shop-`. Where `verification` is that of a known provider, the headers that it sends are forwarded, and these. Otherwise all are but `Authorization`, `Cookie` and `X-Api-Key`, or only these if there are some. Headers of the content are always forwarded; those by which a sender could pose as someone else never are.
+    """
+    dedup: NotRequired[DedupInput | None]
+    """
+    Recognises repeated requests of the provider. A request with the key of an earlier one is stored as `skipped` (`duplicate`) and not delivered. In a cluster, keys are as durable as its Redis: when that starts empty, a repeated request is delivered again. A relay with its engines inside keeps them in a file. The default of a new endpoint depends on the provider, such as `header:X-GitHub-Delivery`; `null` for none.
+    """
+    description: NotRequired[str | None]
+    destinations: NotRequired[list[DestinationURL | DestinationEntry]]
+    enabled: NotRequired[bool]
+    """
+    `false`: the ingest URL gets 404 and sends are refused. Stored events stay, and deliveries that wait go on: `paused` holds them, and `enabled: false` of a destination ends them. Default `true`.
+    """
+    ingest_limit: NotRequired[IngestLimitChange | None]
+    keep_method: NotRequired[bool]
+    """
+    Deliver received events with the method they came with (`PUT`, `PATCH` or `DELETE`). Without it every delivery is a `POST`: no provider signs the method. Default `false`.
+    """
+    metadata: NotRequired[MetadataInput | None]
+    name: NotRequired[str]
+    """
+    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused. Default: the last eight characters of the id.
+    """
+    paused: NotRequired[bool]
+    """
+    `true`: events are stored and held until the endpoint is unpaused. Default `false`.
+    """
+    provider: NotRequired[
+        Literal[
+            "generic",
+            "stripe",
+            "github",
+            "shopify",
+            "slack",
+            "twilio",
+            "standard_webhooks",
+            "hmac",
+            "adyen",
+            "airwallex",
+            "bitbucket",
+            "cal_com",
+            "calendly",
+            "chargebee",
+            "clerk",
+            "coinbase_commerce",
+            "discord",
+            "docusign",
+            "figma",
+            "gitlab",
+            "hubspot",
+            "intercom",
+            "jira",
+            "line",
+            "linear",
+            "liveblocks",
+            "mailgun",
+            "meta",
+            "mux",
+            "notion",
+            "openai",
+            "paddle",
+            "pagerduty",
+            "paypal",
+            "postmark",
+            "razorpay",
+            "replicate",
+            "resend",
+            "sendgrid",
+            "sentry",
+            "sns",
+            "square",
+            "supabase",
+            "svix",
+            "telnyx",
+            "twitch",
+            "typeform",
+            "vercel",
+            "woocommerce",
+            "workos",
+            "xero",
+            "zendesk",
+            "zoom",
+        ]
+    ]
+    """
+    Default `generic`.
+    """
+    reconcile: NotRequired[ReconcileInput | None]
+    """
+    How events that the provider could not deliver are fetched from its API: for `stripe` and `github`. `null` ends it.
+    """
+    response: NotRequired[ResponseInput | None]
+    """
+    Response to the provider after an event was stored. `null` resets it to the default.
+    """
+    retry_policy: NotRequired[RetryPolicyInput | None]
+    """
+    When failed deliveries are tried again. Members of another strategy than the resulting one are ignored. `null` resets the policy to its defaults.
+    """
+    scan_payloads: NotRequired[ScanPayloads]
+    source: NotRequired[SourceInput | None]
+    """
+    Where the endpoint reads events from, beside `ingest_url`. `null` ends it.
+    """
+    tenant: NotRequired[str | None]
+    """
+    Tenant that the endpoint belongs to. It is set when the endpoint is created, and never changes.
+    """
+    transformation: NotRequired[TransformationInput | None]
+    type_source: NotRequired[str | None]
+    """
+    Where the type of a received event comes from: `body:$.type`, `header:X-GitHub-Event` or `const:order.created`. Up to four alternatives, separated by `|`; the first one that yields a type is used. Values of more than 128 bytes, or with spaces or invisible characters, are not types. The default depends on the provider.
+    """
+    validate: NotRequired[EventValidation]
+    verification: NotRequired[VerificationChange | None]
 
 
 class KeptTransformationVersion(TypedDict):
