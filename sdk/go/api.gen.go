@@ -1989,8 +1989,11 @@ type Destination struct {
 	StateReason *string `json:"state_reason"`
 
 	// TimeoutSeconds Time limit of one attempt, in seconds. Default `15`.
-	TimeoutSeconds int    `json:"timeout_seconds"`
-	URL            string `json:"url"`
+	TimeoutSeconds int `json:"timeout_seconds"`
+
+	// Transformation In place of the endpoint's. `null`: as the endpoint. No operations: bodies are delivered as they are stored.
+	Transformation *Transformation `json:"transformation"`
+	URL            string          `json:"url"`
 
 	// Warnings Present only if there are warnings.
 	Warnings *Warnings `json:"warnings,omitempty"`
@@ -2045,7 +2048,8 @@ type DestinationCreate struct {
 	Sqs *SQSInput `json:"sqs,omitempty"`
 
 	// TimeoutSeconds Time limit of one attempt, in seconds. Default `15`.
-	TimeoutSeconds *int `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int                 `json:"timeout_seconds,omitempty"`
+	Transformation *TransformationInput `json:"transformation,omitempty"`
 
 	// URL An https URL without user information and fragment. The host is a public name, the port 443 or 1024 to 65535.
 	// Read-only keys and agent keys see query values, and path segments of 16 or more characters that are not plain
@@ -2104,7 +2108,8 @@ type DestinationEntry struct {
 	Sqs *SQSInput `json:"sqs,omitempty"`
 
 	// TimeoutSeconds Time limit of one attempt, in seconds. Default `15`.
-	TimeoutSeconds *int `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int                 `json:"timeout_seconds,omitempty"`
+	Transformation *TransformationInput `json:"transformation,omitempty"`
 
 	// URL An https URL without user information and fragment. The host is a public name, the port 443 or 1024 to 65535.
 	// Read-only keys and agent keys see query values, and path segments of 16 or more characters that are not plain
@@ -2179,7 +2184,8 @@ type DestinationInput struct {
 	Sqs *SQSInput `json:"sqs,omitempty"`
 
 	// TimeoutSeconds Time limit of one attempt, in seconds. Default `15`.
-	TimeoutSeconds *int `json:"timeout_seconds,omitempty"`
+	TimeoutSeconds *int                 `json:"timeout_seconds,omitempty"`
+	Transformation *TransformationInput `json:"transformation,omitempty"`
 
 	// URL An https URL without user information and fragment. The host is a public name, the port 443 or 1024 to 65535.
 	// Read-only keys and agent keys see query values, and path segments of 16 or more characters that are not plain
@@ -3272,6 +3278,21 @@ type FilterInput struct {
 	When *string `json:"when,omitempty"`
 }
 
+// FilterPreview FilterPreview says which of the newest events pass a filter.
+type FilterPreview struct {
+	// Data Newest first. Erased events are left out, and older ones if their bodies are too large or take too long to read.
+	Data []FilteredEvent `json:"data"`
+
+	// Failed How many have an `error`.
+	Failed int `json:"failed"`
+
+	// Passed How many pass.
+	Passed int `json:"passed"`
+
+	// Warnings Present only if there are warnings.
+	Warnings *Warnings `json:"warnings,omitempty"`
+}
+
 // FilterTime RFC 3339 with any offset, or a time to the minute. Without a zone it is UTC; a date alone is midnight UTC. Or how long ago: `15m`, `24h`, `7d`; `now`, `today` and `yesterday`, which begin at midnight UTC. An empty value counts as absent. A time that is told by how long ago it was moves on from page to page of a list.
 type FilterTime = string
 
@@ -3280,6 +3301,16 @@ type FilterTypes = []string
 
 // FilterValues defines model for FilterValues.
 type FilterValues = []string
+
+// FilteredEvent FilteredEvent says whether an event passes a filter.
+type FilteredEvent struct {
+	// Error Why the conditions have no value for it: its delivery would end `failed`, `transform_failed`.
+	Error      *string `json:"error"`
+	EventID    EventID `json:"event_id"`
+	Passes     bool    `json:"passes"`
+	ReceivedAt Time    `json:"received_at"`
+	Type       *string `json:"type"`
+}
 
 // Finding Finding is a leaked secret, an exposed file or a used tripwire, with where it was seen.
 type Finding struct {
@@ -3984,6 +4015,9 @@ type KeptTransformationVersion struct {
 
 	// CreatedBy AuditActor is who made a change.
 	CreatedBy AuditActor `json:"created_by"`
+
+	// Inherits `true`: the destination has that of the endpoint again.
+	Inherits *bool `json:"inherits,omitempty"`
 
 	// Operations How many it has; 0 ended the transformation.
 	Operations int `json:"operations"`
@@ -5715,7 +5749,8 @@ type TransformFailure struct {
 type Transformation struct {
 	// Ops Operations on the stored body, one after the other, with at most 64 KiB of JSON together. For sent events the
 	// stored body is the envelope `{id, type, timestamp, data}`. Filters see it before, the signature covers the
-	// result. Order of members, text of numbers and of strings stay as they are; white space is left out.
+	// result. Order of members, text of numbers and of strings stay as they are; white space is left out. A body that
+	// only `header`, `path`, `method` and `cancel` look at is delivered as it is stored, JSON or not.
 	//
 	// If the body is not JSON, or an operation fails, the delivery ends `failed`, `transform_failed`, without a
 	// request. So it does for what parsers read differently: duplicate members, invalid UTF-8, half of a surrogate
@@ -5723,9 +5758,9 @@ type Transformation struct {
 	Ops TransformationOps `json:"ops"`
 }
 
-// TransformationInput Changes the bodies of deliveries. `null` or no operations: bodies are delivered as they are stored. The array
-// alone is a short form. It replaces the operations as a whole, and each change makes a new version. Deliveries
-// that are already queued, retries and replays use the newest one.
+// TransformationInput Changes deliveries. `null` or no operations: bodies are delivered as they are stored. Of a destination, `null`
+// means as the endpoint. The array alone is a short form. It replaces the operations as a whole, and each change
+// makes a new version. Deliveries that are already queued, retries and replays use the newest one.
 type TransformationInput struct {
 	Ops interface{} `json:"ops,omitempty"`
 }
@@ -5736,16 +5771,33 @@ type TransformationInput struct {
 //   - `drop` removes what `paths` match.
 //   - `wrap` puts the document, or what is `at` a path, into a new object as its member `key`.
 //   - `add` puts `value`, or what `from` names, at `path`.
+//   - `set` puts the value of `expr` at `path`, in place of what is there. Without `path` it is the body.
+//   - `header` adds the header `name` with the value of `expr`: a string, number or bool, printable ASCII of at most
+//     1,024 bytes; `null` adds none. It replaces one of the destination. Names as in `headers` of a destination, and
+//     none of `Authorization`, `Proxy-Authorization`, `Cookie`.
+//   - `path` appends the value of `expr` to the path of the URL: names between slashes, each escaped, at most 1,024
+//     bytes, none empty, `.` or `..`.
+//   - `method` sends the request with the value of `expr`: POST, PUT, PATCH or DELETE.
+//   - `cancel` ends the delivery `skipped`, `cancelled_by_rule`, if `when` is true. Nothing is sent.
+//
+// `path` and `method` have no effect on batches and on destinations that are no webhooks; one that has its own
+// transformation refuses them.
 type TransformationOp struct {
 	// At With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
 	// array; in an object it is the member `*`. At the end of the path of `add` or of `to`, `-` is the place
 	// after the last element. In `rename`, both paths have as many `*`.
 	At *TransformationPath `json:"at,omitempty"`
 
+	// Expr An expression as in `filter.when`, with any value, over the event as it is stored, whatever the operations
+	// before have changed. If it reads what the event does not have, nothing is done. The value of `set` may have
+	// 4 KiB more than the body.
+	Expr *string `json:"expr,omitempty"`
+
 	// From For `rename` a path; for `add` one of `event.id`, `event.type` (null if there is none), `event.received_at`,
 	// `endpoint.id`, `attempt.number` (that of `relay-attempt`).
 	From *string `json:"from,omitempty"`
 	Key  *string `json:"key,omitempty"`
+	Name *string `json:"name,omitempty"`
 
 	// OnConflict If there is something at the target of `rename` or `add`. Default `error`.
 	OnConflict *string `json:"on_conflict,omitempty"`
@@ -5757,7 +5809,8 @@ type TransformationOp struct {
 	Path  *TransformationPath   `json:"path,omitempty"`
 	Paths *[]TransformationPath `json:"paths,omitempty"`
 
-	// Required `true`: it is an error if there is nothing at a source. Default: such a source is passed over.
+	// Required `true`: it is an error if there is nothing at a source, or where `expr` reads. Default: the operation is
+	// passed over.
 	Required *bool `json:"required,omitempty"`
 
 	// To With a leading `/` a JSON Pointer, otherwise dotted: `data.items.0.sku`. A step `*` matches each element of an
@@ -5767,6 +5820,9 @@ type TransformationOp struct {
 
 	// Value Any JSON of at most 4 KiB.
 	Value interface{} `json:"value,omitempty"`
+
+	// When A condition as `filter.when`.
+	When *string `json:"when,omitempty"`
 }
 
 // TransformationOpInput The operations that a request may have. A later version may have more, which answers then have too.
@@ -5776,7 +5832,8 @@ type TransformationOpInput struct {
 
 // TransformationOps Operations on the stored body, one after the other, with at most 64 KiB of JSON together. For sent events the
 // stored body is the envelope `{id, type, timestamp, data}`. Filters see it before, the signature covers the
-// result. Order of members, text of numbers and of strings stay as they are; white space is left out.
+// result. Order of members, text of numbers and of strings stay as they are; white space is left out. A body that
+// only `header`, `path`, `method` and `cancel` look at is delivered as it is stored, JSON or not.
 //
 // If the body is not JSON, or an operation fails, the delivery ends `failed`, `transform_failed`, without a
 // request. So it does for what parsers read differently: duplicate members, invalid UTF-8, half of a surrogate
@@ -5793,18 +5850,28 @@ type TransformationPreview struct {
 	BytesIn  int `json:"bytes_in"`
 	BytesOut int `json:"bytes_out"`
 
+	// Cancelled Nothing would be sent: the delivery would end `skipped`, `cancelled_by_rule`.
+	Cancelled *bool `json:"cancelled,omitempty"`
+
 	// Error Failure says which operation failed and where; index is null if the sample or the result is at fault.
 	Error *Failure `json:"error,omitempty"`
 
+	// Headers Headers that operations set.
+	Headers *map[string]string `json:"headers,omitempty"`
+
 	// Masked How many credentials in the body of an event were masked before.
-	Masked int  `json:"masked"`
-	Ok     bool `json:"ok"`
+	Masked int     `json:"masked"`
+	Method *string `json:"method,omitempty"`
+	Ok     bool    `json:"ok"`
 
 	// Output The result; `null` if the operations fail, or if it has a number that JSON parsers cannot read, such as 1e400.
 	Output interface{} `json:"output"`
 
 	// OutputText The bytes that a destination would get. They keep numbers that your JSON parser may change.
 	OutputText *string `json:"output_text"`
+
+	// Path What an operation appends to the path of the URL, escaped.
+	Path *string `json:"path,omitempty"`
 
 	// Steps What each operation did, up to one that failed.
 	Steps []TransformationStep `json:"steps"`
@@ -5820,7 +5887,7 @@ type TransformationStep struct {
 	Index        int      `json:"index"`
 	Op           string   `json:"op"`
 
-	// Warnings Paths that the document does not have.
+	// Warnings What the event does not have.
 	Warnings []string `json:"warnings"`
 }
 
@@ -5830,6 +5897,9 @@ type TransformationVersion struct {
 
 	// CreatedBy AuditActor is who made a change.
 	CreatedBy AuditActor `json:"created_by"`
+
+	// Inherits `true`: the destination has that of the endpoint again.
+	Inherits *bool `json:"inherits,omitempty"`
 
 	// Operations How many it has; 0 ended the transformation.
 	Operations int `json:"operations"`
@@ -6382,6 +6452,13 @@ type SendEventParamsIdempotencyUnavailable string
 // SendEventsParamsIdempotencyUnavailable defines parameters for SendEvents.
 type SendEventsParamsIdempotencyUnavailable string
 
+// PreviewFilterJSONBody defines parameters for PreviewFilter.
+type PreviewFilterJSONBody struct {
+	// DestinationID The filter changes that of this destination, as a PATCH would.
+	DestinationID *string      `json:"destination_id,omitempty"`
+	Filter        *FilterInput `json:"filter,omitempty"`
+}
+
 // RotateTokenJSONBody defines parameters for RotateToken.
 type RotateTokenJSONBody struct {
 	// OverlapSeconds How long the previous URL also accepts events, in seconds. Default `86400`; 0 ends it at once.
@@ -6398,7 +6475,10 @@ type ReadTrafficParamsRange string
 
 // PreviewTransformationJSONBody defines parameters for PreviewTransformation.
 type PreviewTransformationJSONBody struct {
-	// Ops Default: the saved operations of the endpoint.
+	// DestinationID Without `ops`, takes those that this destination has.
+	DestinationID *string `json:"destination_id,omitempty"`
+
+	// Ops Default: the saved operations of the endpoint, or of the destination.
 	Ops *struct {
 		Ops interface{} `json:"ops,omitempty"`
 	} `json:"ops,omitempty"`
@@ -6408,6 +6488,12 @@ type PreviewTransformationJSONBody struct {
 
 	// SampleText Instead of `sample`: the text of a body, as it would be received. It need not be JSON.
 	SampleText *string `json:"sample_text,omitempty"`
+}
+
+// ListTransformationVersionsParams defines parameters for ListTransformationVersions.
+type ListTransformationVersionsParams struct {
+	// DestinationID That of this destination.
+	DestinationID *string `form:"destination_id,omitempty" json:"destination_id,omitempty"`
 }
 
 // ListEventTypesParams defines parameters for ListEventTypes.
@@ -6818,6 +6904,9 @@ type SendEventJSONRequestBody = EventSend
 
 // SendEventsJSONRequestBody defines body for SendEvents for application/json ContentType.
 type SendEventsJSONRequestBody = EventBatch
+
+// PreviewFilterJSONRequestBody defines body for PreviewFilter for application/json ContentType.
+type PreviewFilterJSONRequestBody PreviewFilterJSONBody
 
 // RotateTokenJSONRequestBody defines body for RotateToken for application/json ContentType.
 type RotateTokenJSONRequestBody RotateTokenJSONBody
@@ -7374,6 +7463,11 @@ func (c *Client) SendEvents(ctx context.Context, endpointID EndpointID, body Sen
 	return call[EventBatchResult](ctx, c, keyed, "POST", pathOf("/v1/endpoints/%s/events/batch", endpointID), nil, body, options)
 }
 
+// PreviewFilter: Preview a filter (POST /v1/endpoints/{endpoint_id}/filter/preview).
+func (c *Client) PreviewFilter(ctx context.Context, endpointID EndpointID, body PreviewFilterJSONRequestBody, options ...Option) (*FilterPreview, error) {
+	return call[FilterPreview](ctx, c, keyless, "POST", pathOf("/v1/endpoints/%s/filter/preview", endpointID), nil, body, options)
+}
+
 // GetReconciliation: Read what was fetched from the provider (GET /v1/endpoints/{endpoint_id}/reconciliation).
 func (c *Client) GetReconciliation(ctx context.Context, endpointID EndpointID, options ...Option) (*Reconciliation, error) {
 	return call[Reconciliation](ctx, c, keyless, "GET", pathOf("/v1/endpoints/%s/reconciliation", endpointID), nil, nil, options)
@@ -7400,8 +7494,8 @@ func (c *Client) PreviewTransformation(ctx context.Context, endpointID EndpointI
 }
 
 // ListTransformationVersions: List the versions of a transformation (GET /v1/endpoints/{endpoint_id}/transformation/versions).
-func (c *Client) ListTransformationVersions(ctx context.Context, endpointID EndpointID, options ...Option) (*TransformationVersions, error) {
-	return call[TransformationVersions](ctx, c, keyless, "GET", pathOf("/v1/endpoints/%s/transformation/versions", endpointID), nil, nil, options)
+func (c *Client) ListTransformationVersions(ctx context.Context, endpointID EndpointID, params *ListTransformationVersionsParams, options ...Option) (*TransformationVersions, error) {
+	return call[TransformationVersions](ctx, c, keyless, "GET", pathOf("/v1/endpoints/%s/transformation/versions", endpointID), params, nil, options)
 }
 
 // ValidateEndpointChange: Validate a change of an endpoint (POST /v1/endpoints/{endpoint_id}/validate).

@@ -118,6 +118,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/endpoints/{endpoint_id}/filter/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview a filter
+         * @description Says which of the newest events of the endpoint, up to 100, pass a filter, with credentials in them masked. It stores
+         *     nothing and remembers no `Idempotency-Key`; a read-only key may use it, 20 times a second.
+         */
+        post: operations["previewFilter"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/endpoints/{endpoint_id}/transformation/versions": {
         parameters: {
             query?: never;
@@ -127,9 +148,10 @@ export interface paths {
         };
         /**
          * List the versions of a transformation
-         * @description The newest 50 versions with their operations, newest first, on one page. To restore one, send its
-         *     `transformation` back in a PATCH of the endpoint: that makes a new version. Operations of earlier versions are
-         *     kept up to 64 KiB together; older versions only say when and by whom they were made.
+         * @description The newest 50 versions of the endpoint's transformation, or of that of a destination, with their operations, newest
+         *     first, on one page. To restore one, send its `transformation` back in a PATCH: that makes a new version. An
+         *     endpoint and its destinations keep 200 versions together, and operations of earlier ones up to 64 KiB; older
+         *     versions only say when and by whom they were made.
          */
         get: operations["listTransformationVersions"];
         put?: never;
@@ -2430,9 +2452,9 @@ export interface components {
             bytes_per_second: number;
         };
         /**
-         * @description Changes the bodies of deliveries. `null` or no operations: bodies are delivered as they are stored. The array
-         *     alone is a short form. It replaces the operations as a whole, and each change makes a new version. Deliveries
-         *     that are already queued, retries and replays use the newest one.
+         * @description Changes deliveries. `null` or no operations: bodies are delivered as they are stored. Of a destination, `null`
+         *     means as the endpoint. The array alone is a short form. It replaces the operations as a whole, and each change
+         *     makes a new version. Deliveries that are already queued, retries and replays use the newest one.
          */
         TransformationInput: {
             ops?: unknown;
@@ -2440,12 +2462,13 @@ export interface components {
         /** @description The operations that a request may have. A later version may have more, which answers then have too. */
         TransformationOpInput: {
             /** @enum {unknown} */
-            op?: "rename" | "pick" | "drop" | "wrap" | "add";
+            op?: "rename" | "pick" | "drop" | "wrap" | "add" | "set" | "header" | "path" | "method" | "cancel";
         };
         /**
          * @description Operations on the stored body, one after the other, with at most 64 KiB of JSON together. For sent events the
          *     stored body is the envelope `{id, type, timestamp, data}`. Filters see it before, the signature covers the
-         *     result. Order of members, text of numbers and of strings stay as they are; white space is left out.
+         *     result. Order of members, text of numbers and of strings stay as they are; white space is left out. A body that
+         *     only `header`, `path`, `method` and `cancel` look at is delivered as it is stored, JSON or not.
          *
          *     If the body is not JSON, or an operation fails, the delivery ends `failed`, `transform_failed`, without a
          *     request. So it does for what parsers read differently: duplicate members, invalid UTF-8, half of a surrogate
@@ -2459,6 +2482,17 @@ export interface components {
          *     - `drop` removes what `paths` match.
          *     - `wrap` puts the document, or what is `at` a path, into a new object as its member `key`.
          *     - `add` puts `value`, or what `from` names, at `path`.
+         *     - `set` puts the value of `expr` at `path`, in place of what is there. Without `path` it is the body.
+         *     - `header` adds the header `name` with the value of `expr`: a string, number or bool, printable ASCII of at most
+         *       1,024 bytes; `null` adds none. It replaces one of the destination. Names as in `headers` of a destination, and
+         *       none of `Authorization`, `Proxy-Authorization`, `Cookie`.
+         *     - `path` appends the value of `expr` to the path of the URL: names between slashes, each escaped, at most 1,024
+         *       bytes, none empty, `.` or `..`.
+         *     - `method` sends the request with the value of `expr`: POST, PUT, PATCH or DELETE.
+         *     - `cancel` ends the delivery `skipped`, `cancelled_by_rule`, if `when` is true. Nothing is sent.
+         *
+         *     `path` and `method` have no effect on batches and on destinations that are no webhooks; one that has its own
+         *     transformation refuses them.
          */
         TransformationOp: {
             op: string;
@@ -2474,9 +2508,21 @@ export interface components {
             path?: components["schemas"]["TransformationPath"];
             /** @description Any JSON of at most 4 KiB. */
             value?: unknown;
+            /**
+             * @description An expression as in `filter.when`, with any value, over the event as it is stored, whatever the operations
+             *     before have changed. If it reads what the event does not have, nothing is done. The value of `set` may have
+             *     4 KiB more than the body.
+             */
+            expr?: string;
+            name?: string;
+            /** @description A condition as `filter.when`. */
+            when?: string;
             /** @description If there is something at the target of `rename` or `add`. Default `error`. */
             on_conflict?: string;
-            /** @description `true`: it is an error if there is nothing at a source. Default: such a source is passed over. */
+            /**
+             * @description `true`: it is an error if there is nothing at a source, or where `expr` reads. Default: the operation is
+             *     passed over.
+             */
             required?: boolean;
         };
         /**
@@ -2606,6 +2652,8 @@ export interface components {
             /** @description In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint. */
             retry_policy: components["schemas"]["RetryPolicy"] | null;
             filter: components["schemas"]["Filter"] | null;
+            /** @description In place of the endpoint's. `null`: as the endpoint. No operations: bodies are delivered as they are stored. */
+            transformation: components["schemas"]["Transformation"] | null;
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
             auth?: components["schemas"]["Auth"];
             /** @description Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event. */
@@ -3930,6 +3978,8 @@ export interface components {
             /** @description In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint. */
             retry_policy?: components["schemas"]["RetryPolicyInput"] | null;
             filter?: components["schemas"]["FilterInput"];
+            /** @description In place of the endpoint's. `null`: as the endpoint. No operations: bodies are delivered as they are stored. */
+            transformation?: components["schemas"]["TransformationInput"];
             /** @description How requests to the URL are authenticated, beside headers and signature. Merged member by member; null ends it. */
             auth?: components["schemas"]["AuthInput"] | null;
             /** @description Events gather and go to the URL as one JSON array in one request. Merged member by member; null sends a request for each event. */
@@ -4438,6 +4488,25 @@ export interface components {
             pointer: string;
             message: string;
         };
+        /** @description FilterPreview says which of the newest events pass a filter. */
+        FilterPreview: {
+            /** @description Newest first. Erased events are left out, and older ones if their bodies are too large or take too long to read. */
+            data: components["schemas"]["FilteredEvent"][];
+            /** @description How many pass. */
+            passed: number;
+            /** @description How many have an `error`. */
+            failed: number;
+            warnings?: components["schemas"]["Warnings"];
+        };
+        /** @description FilteredEvent says whether an event passes a filter. */
+        FilteredEvent: {
+            event_id: components["schemas"]["EventId"];
+            type: string | null;
+            received_at: components["schemas"]["Time"];
+            passes: boolean;
+            /** @description Why the conditions have no value for it: its delivery would end `failed`, `transform_failed`. */
+            error: string | null;
+        };
         /** @description Finding is a leaked secret, an exposed file or a used tripwire, with where it was seen. */
         Finding: {
             id: components["schemas"]["FindingId"];
@@ -4912,6 +4981,8 @@ export interface components {
             created_by: components["schemas"]["AuditActor"];
             /** @description How many it has; 0 ended the transformation. */
             operations: number;
+            /** @description `true`: the destination has that of the endpoint again. */
+            inherits?: boolean;
             /** @description `null`: it had no operations, or they are not kept any more. */
             transformation: components["schemas"]["Transformation"] | null;
             /** @description `false`: its operations are not kept any more. */
@@ -6000,6 +6071,15 @@ export interface components {
             output: unknown;
             /** @description The bytes that a destination would get. They keep numbers that your JSON parser may change. */
             output_text: string | null;
+            /** @description Headers that operations set. */
+            headers?: {
+                [key: string]: string;
+            };
+            /** @description What an operation appends to the path of the URL, escaped. */
+            path?: string;
+            method?: string;
+            /** @description Nothing would be sent: the delivery would end `skipped`, `cancelled_by_rule`. */
+            cancelled?: boolean;
             /** @description What each operation did, up to one that failed. */
             steps: components["schemas"]["TransformationStep"][];
             error?: components["schemas"]["Failure"];
@@ -6015,7 +6095,7 @@ export interface components {
             op: string;
             changed: components["schemas"]["Change"][];
             changed_total: number;
-            /** @description Paths that the document does not have. */
+            /** @description What the event does not have. */
             warnings: string[];
         };
         /** @description TransformationVersion says when and by whom a version was made. */
@@ -6025,6 +6105,8 @@ export interface components {
             created_by: components["schemas"]["AuditActor"];
             /** @description How many it has; 0 ended the transformation. */
             operations: number;
+            /** @description `true`: the destination has that of the endpoint again. */
+            inherits?: boolean;
         };
         /** @description Tripwire is a honeytoken: a fake key, URL or file. Counts are null while the event store is unavailable. */
         Tripwire: {
@@ -6777,7 +6859,9 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": {
-                    /** @description Default: the saved operations of the endpoint. */
+                    /** @description Without `ops`, takes those that this destination has. */
+                    destination_id?: string;
+                    /** @description Default: the saved operations of the endpoint, or of the destination. */
                     ops?: {
                         ops?: unknown;
                     } & (null | components["schemas"]["Transformation"] | components["schemas"]["TransformationOps"]);
@@ -6812,9 +6896,55 @@ export interface operations {
             504: components["responses"]["Timeout"];
         };
     };
-    listTransformationVersions: {
+    previewFilter: {
         parameters: {
             query?: never;
+            header?: never;
+            path: {
+                endpoint_id: components["schemas"]["EndpointId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description As that of a destination. */
+                    filter?: components["schemas"]["FilterInput"];
+                    /** @description The filter changes that of this destination, as a PATCH would. */
+                    destination_id?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Which events pass. */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "X-RateLimit-Limit": components["headers"]["X-RateLimit-Limit"];
+                    "X-RateLimit-Remaining": components["headers"]["X-RateLimit-Remaining"];
+                    "X-RateLimit-Reset": components["headers"]["X-RateLimit-Reset"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilterPreview"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalError"];
+            503: components["responses"]["Unavailable"];
+            504: components["responses"]["Timeout"];
+        };
+    };
+    listTransformationVersions: {
+        parameters: {
+            query?: {
+                /** @description That of this destination. */
+                destination_id?: string;
+            };
             header?: never;
             path: {
                 endpoint_id: components["schemas"]["EndpointId"];

@@ -60,6 +60,10 @@ class ReadTrafficQuery(TypedDict, total=False):
     range: str
 
 
+class ListTransformationVersionsQuery(TypedDict, total=False):
+    destination_id: str
+
+
 class ListEventTypesQuery(TypedDict, total=False):
     limit: int
     cursor: str
@@ -522,6 +526,13 @@ class Calls(Base):
             ),
         )
 
+    def preview_filter(self, endpoint_id: str, body: dict[str, Any]) -> types.FilterPreview:
+        """Preview a filter (POST /v1/endpoints/{endpoint_id}/filter/preview)."""
+        return cast(
+            "types.FilterPreview",
+            self.call("POST", f"/v1/endpoints/{self._quote(endpoint_id)}/filter/preview", body=body),
+        )
+
     def get_reconciliation(self, endpoint_id: str) -> types.Reconciliation:
         """Read what was fetched from the provider (GET /v1/endpoints/{endpoint_id}/reconciliation)."""
         return cast(
@@ -569,11 +580,13 @@ class Calls(Base):
             self.call("POST", f"/v1/endpoints/{self._quote(endpoint_id)}/transformation/preview", body=body),
         )
 
-    def list_transformation_versions(self, endpoint_id: str) -> types.TransformationVersions:
+    def list_transformation_versions(
+        self, endpoint_id: str, **query: Unpack[ListTransformationVersionsQuery]
+    ) -> types.TransformationVersions:
         """List the versions of a transformation (GET /v1/endpoints/{endpoint_id}/transformation/versions)."""
         return cast(
             "types.TransformationVersions",
-            self.call("GET", f"/v1/endpoints/{self._quote(endpoint_id)}/transformation/versions"),
+            self.call("GET", f"/v1/endpoints/{self._quote(endpoint_id)}/transformation/versions", query=query),
         )
 
     def validate_endpoint_change(

@@ -2530,9 +2530,9 @@ class TransformFailure(TypedDict):
 
 class TransformationInput(TypedDict):
     """
-    Changes the bodies of deliveries. `null` or no operations: bodies are delivered as they are stored. The array
-    alone is a short form. It replaces the operations as a whole, and each change makes a new version. Deliveries
-    that are already queued, retries and replays use the newest one.
+    Changes deliveries. `null` or no operations: bodies are delivered as they are stored. Of a destination, `null`
+    means as the endpoint. The array alone is a short form. It replaces the operations as a whole, and each change
+    makes a new version. Deliveries that are already queued, retries and replays use the newest one.
 
     """
 
@@ -2544,7 +2544,7 @@ class TransformationOpInput(TypedDict):
     The operations that a request may have. A later version may have more, which answers then have too.
     """
 
-    op: NotRequired[Literal["rename", "pick", "drop", "wrap", "add"]]
+    op: NotRequired[Literal["rename", "pick", "drop", "wrap", "add", "set", "header", "path", "method", "cancel"]]
 
 
 TransformationPath: TypeAlias = str
@@ -2567,7 +2567,7 @@ class TransformationStep(TypedDict):
     op: str
     warnings: list[str]
     """
-    Paths that the document does not have.
+    What the event does not have.
     """
 
 
@@ -2578,6 +2578,10 @@ class TransformationVersion(TypedDict):
 
     created_at: Time
     created_by: AuditActor
+    inherits: NotRequired[bool]
+    """
+    `true`: the destination has that of the endpoint again.
+    """
     operations: int
     """
     How many it has; 0 ended the transformation.
@@ -3325,64 +3329,6 @@ class DeliveryState(TypedDict):
     status: str
 
 
-class Destination(TypedDict):
-    """
-    Destination is where the events of an endpoint are delivered.
-    """
-
-    auth: NotRequired[Auth]
-    enabled: bool
-    """
-    Default `true`.
-    """
-    filter: Filter | None
-    format: str
-    """
-    What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
-    """
-    headers: dict[str, str]
-    """
-    Headers that are added to each delivery. Credentials are masked.
-    """
-    http_batch: NotRequired[HTTPBatch]
-    id: DestinationId
-    kafka: NotRequired[Kafka]
-    max_in_flight: int
-    """
-    Maximum number of concurrent requests. Default `64`.
-    """
-    name: str | None
-    """
-    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused.
-    """
-    object: Literal["destination"]
-    ordering: NotRequired[Ordering]
-    paused: bool
-    """
-    Default `false`.
-    """
-    pull: NotRequired[Pull]
-    rate_limit: RateLimit | None
-    retry_policy: RetryPolicy | None
-    """
-    In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
-    """
-    s3: NotRequired[S3]
-    signing: SigningType2
-    sqs: NotRequired[SQS]
-    state: str
-    """
-    What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created.
-    """
-    state_reason: str | None
-    timeout_seconds: int
-    """
-    Time limit of one attempt, in seconds. Default `15`.
-    """
-    url: str
-    warnings: NotRequired[Warnings]
-
-
 class DetectionSettings(TypedDict):
     """
     DetectionSettings are the account's own rules for secrets.
@@ -3697,6 +3643,21 @@ class EventTypeVersion(TypedDict):
     example: AnyJSON
     schema: EventSchema
     version: int
+
+
+class FilteredEvent(TypedDict):
+    """
+    FilteredEvent says whether an event passes a filter.
+    """
+
+    error: str | None
+    """
+    Why the conditions have no value for it: its delivery would end `failed`, `transform_failed`.
+    """
+    event_id: EventId
+    passes: bool
+    received_at: Time
+    type: str | None
 
 
 class FindingLocation(TypedDict):
@@ -4814,8 +4775,10 @@ TransformationOp = TypedDict(
     "TransformationOp",
     {
         "at": NotRequired[TransformationPath],
+        "expr": NotRequired[str],
         "from": NotRequired[str],
         "key": NotRequired[str],
+        "name": NotRequired[str],
         "on_conflict": NotRequired[str],
         "op": str,
         "path": NotRequired[TransformationPath],
@@ -4823,6 +4786,7 @@ TransformationOp = TypedDict(
         "required": NotRequired[bool],
         "to": NotRequired[TransformationPath],
         "value": NotRequired[Any],
+        "when": NotRequired[str],
     },
 )
 
@@ -4831,7 +4795,8 @@ TransformationOps: TypeAlias = list[TransformationOp]
 """
 Operations on the stored body, one after the other, with at most 64 KiB of JSON together. For sent events the
 stored body is the envelope `{id, type, timestamp, data}`. Filters see it before, the signature covers the
-result. Order of members, text of numbers and of strings stay as they are; white space is left out.
+result. Order of members, text of numbers and of strings stay as they are; white space is left out. A body that
+only `header`, `path`, `method` and `cancel` look at is delivered as it is stored, JSON or not.
 
 If the body is not JSON, or an operation fails, the delivery ends `failed`, `transform_failed`, without a
 request. So it does for what parsers read differently: duplicate members, invalid UTF-8, half of a surrogate
@@ -4847,11 +4812,20 @@ class TransformationPreview(TypedDict):
 
     bytes_in: int
     bytes_out: int
+    cancelled: NotRequired[bool]
+    """
+    Nothing would be sent: the delivery would end `skipped`, `cancelled_by_rule`.
+    """
     error: NotRequired[Failure]
+    headers: NotRequired[dict[str, str]]
+    """
+    Headers that operations set.
+    """
     masked: int
     """
     How many credentials in the body of an event were masked before.
     """
+    method: NotRequired[str]
     ok: bool
     output: Any
     """
@@ -4860,6 +4834,10 @@ class TransformationPreview(TypedDict):
     output_text: str | None
     """
     The bytes that a destination would get. They keep numbers that your JSON parser may change.
+    """
+    path: NotRequired[str]
+    """
+    What an operation appends to the path of the URL, escaped.
     """
     steps: list[TransformationStep]
     """
@@ -5205,6 +5183,7 @@ class DestinationInput(TypedDict):
     """
     Time limit of one attempt, in seconds. Default `15`.
     """
+    transformation: NotRequired[TransformationInput | None]
     url: NotRequired[DestinationURL]
 
 
@@ -5383,6 +5362,26 @@ class EventTypeList(TypedDict):
     next_cursor: NotRequired[NextCursor]
 
 
+class FilterPreview(TypedDict):
+    """
+    FilterPreview says which of the newest events pass a filter.
+    """
+
+    data: list[FilteredEvent]
+    """
+    Newest first. Erased events are left out, and older ones if their bodies are too large or take too long to read.
+    """
+    failed: int
+    """
+    How many have an `error`.
+    """
+    passed: int
+    """
+    How many pass.
+    """
+    warnings: NotRequired[Warnings]
+
+
 class Finding(TypedDict):
     """
     Finding is a leaked secret, an exposed file or a used tripwire, with where it was seen.
@@ -5510,6 +5509,68 @@ class Transformation(TypedDict):
     """
 
     ops: TransformationOps
+
+
+class Destination(TypedDict):
+    """
+    Destination is where the events of an endpoint are delivered.
+    """
+
+    auth: NotRequired[Auth]
+    enabled: bool
+    """
+    Default `true`.
+    """
+    filter: Filter | None
+    format: str
+    """
+    What a delivery has as its body. `standard`: the stored body, which for an event that was sent through the API is its envelope. `raw`: of such an event `data` alone; another one as `standard`. `cloudevents`: CloudEvents 1.0 in the structured mode, `application/cloudevents+json`; a body that is not JSON is `data_base64`. `cloudevents_binary`: the body as with `raw`, and the attributes in headers `ce-*`; not for `http_batch`, `s3` and `sqs`, where an event has no headers of its own. Default `standard`.
+    """
+    headers: dict[str, str]
+    """
+    Headers that are added to each delivery. Credentials are masked.
+    """
+    http_batch: NotRequired[HTTPBatch]
+    id: DestinationId
+    kafka: NotRequired[Kafka]
+    max_in_flight: int
+    """
+    Maximum number of concurrent requests. Default `64`.
+    """
+    name: str | None
+    """
+    Printable characters: no line breaks, tabs, direction marks or other invisible characters. The pattern allows more; what it allows beyond that is refused.
+    """
+    object: Literal["destination"]
+    ordering: NotRequired[Ordering]
+    paused: bool
+    """
+    Default `false`.
+    """
+    pull: NotRequired[Pull]
+    rate_limit: RateLimit | None
+    retry_policy: RetryPolicy | None
+    """
+    In place of the endpoint's. Merged member by member; what is left out in a new one is as in the endpoint. `null`: as the endpoint.
+    """
+    s3: NotRequired[S3]
+    signing: SigningType2
+    sqs: NotRequired[SQS]
+    state: str
+    """
+    What happens to new deliveries. `active`: they are sent; `held`: they wait for the circuit breaker's next probe; `paused`: they wait until the destination is unpaused; `disabled`: none are created.
+    """
+    state_reason: str | None
+    timeout_seconds: int
+    """
+    Time limit of one attempt, in seconds. Default `15`.
+    """
+    transformation: Transformation | None
+    """
+    In place of the endpoint's. `null`: as the endpoint. No operations: bodies are delivered as they are stored.
+    """
+    url: str
+    warnings: NotRequired[Warnings]
 
 
 class DestinationCreate(DestinationInput):
@@ -5884,6 +5945,10 @@ class KeptTransformationVersion(TypedDict):
 
     created_at: Time
     created_by: AuditActor
+    inherits: NotRequired[bool]
+    """
+    `true`: the destination has that of the endpoint again.
+    """
     operations: int
     """
     How many it has; 0 ended the transformation.
