@@ -1,0 +1,203 @@
+package imports
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventrelay/relay/test/is"
+	"github.com/eventrelay/relay/test/must"
+)
+
+var update = flag.Bool("update", false, "write the files that imports must write")
+
+// one is a system with the flags that it needs, a world with one of everything, and a world of n objects.
+type one struct {
+	system string
+	args   []string
+	small  func() world
+	large  func(n int) world
+	list   string // path of a list with more than one page in the small world
+	count  string // of the report of the large world
+}
+
+var all = []one{outpostWorlds}
+
+// eachSystem runs a test for each system.
+func eachSystem(t *testing.T, f func(t *testing.T, x one)) {
+	for _, x := range all {
+		t.Run(x.system, func(t *testing.T) { f(t, x) })
+	}
+}
+
+// What a system has becomes these files, or is listed. testdata/<system>.* has the files; -update writes them.
+func TestImport(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		golden := must.Get(filepath.Abs("testdata"))(t)
+		api := newFake(t, x.system, x.small())
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+		files := map[string]string{x.system + ".report": strings.ReplaceAll(c.run(0), api.URL, "URL")}
+		maps.Copy(files, c.files())
+		var secrets []string
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if strings.HasPrefix(name, x.system+".secrets/") {
+				secrets = append(secrets, name+": "+files[name])
+				delete(files, name)
+			}
+		}
+		files[x.system+".secrets"] = strings.Join(secrets, "\n") + "\n"
+		for name, got := range files {
+			path := filepath.Join(golden, name)
+			if *update {
+				must.Do(t, os.WriteFile(path, []byte(got), 0o600))
+			}
+			is.Equal(t, got, string(must.Get(os.ReadFile(path))(t)), name)
+		}
+		is.Lacks(t, files[x.system+".yaml"], "planted", "a secret is in the file")
+	})
+}
+
+func TestWrongToken(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.small())
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+		c.env[tokenEnv] = "another"
+		out := c.run(1)
+		is.Has(t, out, "the token is refused: 401")
+		is.Equal(t, len(api.requests), 1, "requests with a wrong token")
+		c.env = nil
+		is.Has(t, c.run(2), "RELAY_IMPORT_TOKEN: is required")
+	})
+}
+
+// An overloaded API says how long to wait. It is asked again after that, and the result is as if nothing had been.
+func TestRetryAfter(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.small())
+		api.fault = func(w http.ResponseWriter, n int, _ *http.Request) bool {
+			if n%3 != 0 {
+				return false
+			}
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"message":"slow down"}`)
+			return true
+		}
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+		is.Has(t, c.run(0), "429")
+		is.Equal(t, len(c.pauses) > 0 && c.pauses[0] == 7*time.Second, true, "pauses %v", c.pauses)
+	})
+}
+
+// An import that ended in the middle goes on where it was, and writes what an uninterrupted one writes.
+func TestResume(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.small())
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+		c.run(0)
+		whole, want := len(api.requests), c.files()
+		for stop := 1; stop < whole; stop++ {
+			api.requests = nil
+			broken := true
+			api.fault = func(w http.ResponseWriter, n int, _ *http.Request) bool {
+				if broken && n > stop {
+					w.WriteHeader(http.StatusBadGateway)
+				}
+				return broken && n > stop
+			}
+			c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+			is.Has(t, c.run(1), fmt.Sprintf("%d answers are kept in %s.yaml.state", stop, x.system))
+			is.Equal(t, len(c.pauses), maxTries-1)
+			appendTo(t, filepath.Join(c.dir, x.system+".yaml.state"), `{"path":"/cut off`)
+			broken, api.requests = false, nil
+			is.Has(t, c.run(0), fmt.Sprintf("%d answers of an earlier run", stop))
+			is.Equal(t, len(api.requests), whole-stop, "requests of the second run after %d of the first", stop)
+			is.Same(t, c.files(), want)
+		}
+	})
+}
+
+func appendTo(t *testing.T, name, text string) {
+	t.Helper()
+	f := must.Get(os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0o600))(t)
+	must.Get(f.WriteString(text))(t)
+	must.Do(t, f.Close())
+}
+
+// A list that leads back to an earlier page ends, and nothing is written.
+func TestRepeatedPage(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.large(7))
+		api.fault = func(w http.ResponseWriter, _ int, r *http.Request) bool {
+			again := strings.HasSuffix(r.URL.RawQuery, "=c2") || strings.Contains(r.URL.RawQuery, "=c2&")
+			if again { // the first page, which leads to the second one
+				query := r.URL.Query()
+				for name := range query {
+					if strings.HasPrefix(query.Get(name), "c") {
+						query.Del(name)
+					}
+				}
+				r.URL.RawQuery = query.Encode()
+			}
+			return false
+		}
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+		is.Has(t, c.run(1), "page 2 comes again")
+		_, written := c.files()[x.system+".yaml"]
+		is.Equal(t, written, false, "a file is written")
+	})
+}
+
+// Thousands of objects go to more than one file, each of which relay apply can read.
+func TestThousands(t *testing.T) {
+	const n = 6000
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.large(n))
+		api.perPage = 100
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, x.args...)
+		is.Has(t, c.run(0), fmt.Sprintf(x.count, n))
+		parts := 0
+		for name, text := range c.files() {
+			if strings.HasSuffix(name, ".yaml") {
+				parts += strings.Count(text, "url: ")
+				is.Equal(t, len(text) <= maxFile, true, "%s has %d bytes", name, len(text))
+			}
+		}
+		is.Equal(t, parts, n, "destinations in all files")
+	})
+}
+
+// The state of an import is an export of it, and so is a directory with the answers.
+func TestExport(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.small())
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, append(x.args, "--timeout", "1ns")...)
+		c.run(1) // leaves a state without answers
+		is.Has(t, strings.Join(slices.Collect(maps.Keys(c.files())), " "), ".state")
+		c.args = c.args[:len(c.args)-2]
+		c.run(0)
+		want := c.files()
+
+		dir := t.TempDir()
+		api.requests = nil
+		api.perPage = 1000
+		for path, answer := range api.world {
+			name := filepath.Join(dir, strings.TrimPrefix(path, api.shape.Prefix)+".json")
+			must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+			raw := api.raw(path, answer)
+			must.Do(t, os.WriteFile(name, raw, 0o600))
+		}
+		e := newCommand(t, x.system, "")
+		e.args = append([]string{x.system, "--export", dir}, x.args...)
+		e.run(0)
+		is.Equal(t, len(api.requests), 0, "requests for an export")
+		is.Same(t, e.files(), want)
+	})
+}

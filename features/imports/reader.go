@@ -1,0 +1,230 @@
+package imports
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/eventrelay/relay/command/cli"
+	"github.com/eventrelay/relay/pkg/egress"
+	"github.com/eventrelay/relay/pkg/wait"
+)
+
+// Bounds of what another system may answer.
+const (
+	requestTime = 30 * time.Second
+	maxAnswer   = 8 << 20   // bytes of one answer
+	maxAnswers  = 256 << 20 // bytes of all of them, which are in memory
+	maxPages    = 10_000    // of one list
+	maxObjects  = 100_000
+	maxTries    = 6
+	maxPause    = 5 * time.Minute // that the other system may ask for
+	maxShown    = 200             // bytes of an answer that an error shows
+)
+
+// backoff spaces tries when the other system does not say how long to wait.
+var backoff = wait.Backoff{First: 500 * time.Millisecond, Longest: 10 * time.Second}
+
+// errAbsent is the error of what the other system, or an export of it, does not have.
+var errAbsent = errors.New("is not there")
+
+// source is the API of another system, or an export of it.
+type source struct {
+	http    *http.Client // nil: an export, from which everything is kept
+	base    string
+	token   string
+	kept    *state
+	pause   func(context.Context, time.Duration) error
+	tell    func(text string) // tells a person who waits
+	read    int               // answers from the API in this run
+	objects int
+}
+
+// newSource returns the API at a URL. It goes to an address that the operator of this program named.
+func newSource(base, token string, kept *state, getenv func(string) string) (*source, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, errors.New("--api-url must be http:// or https:// with a host, without a user name")
+	}
+	dialer, err := egress.NewOperatorDialer(getenv("RELAY_EGRESS_CA_FILE"), getenv("RELAY_DNS_SERVER"))
+	if err != nil {
+		return nil, err
+	}
+	return &source{http: dialer.Client(requestTime, maxAnswer), base: strings.TrimSuffix(base, "/"), token: token,
+		kept: kept}, nil
+}
+
+// get reads the answer at a path, or a page of it, from 1, into a value. Answers of an earlier run are not asked for
+// again.
+func (s *source) get(ctx context.Context, path string, query url.Values, page int, into any) error {
+	raw, found, err := s.kept.find(path, page)
+	if err != nil {
+		return err
+	}
+	if !found && s.http != nil {
+		if raw, err = s.ask(ctx, path, query); err != nil {
+			return err
+		}
+		s.read++
+		if err := s.kept.add(path, page, raw); err != nil {
+			return err
+		}
+	}
+	if len(raw) == 0 {
+		return fmt.Errorf("%s %w", cli.Printable(path), errAbsent)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("%s: the answer does not have the form of the API: %w", cli.Printable(path), err)
+	}
+	return nil
+}
+
+// ask sends a request, and again while the other system is overloaded or unavailable. It returns nothing for what is
+// not there.
+func (s *source) ask(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	for try := 0; ; try++ {
+		raw, pause, err := s.try(ctx, path, query)
+		if err == nil || pause < 0 || try == maxTries-1 || ctx.Err() != nil {
+			return raw, err
+		}
+		pause = min(cmp.Or(pause, backoff.After(try)), maxPause)
+		if s.tell != nil && pause > 5*time.Second {
+			s.tell(fmt.Sprintf("%v; the next try is in %v", err, pause.Round(time.Second)))
+		}
+		if err := s.pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// try sends a request once. On an error it returns how long to wait before the next try: 0 = as long as the client
+// likes, less than 0 = another try is of no use.
+func (s *source) try(ctx context.Context, path string, query url.Values) (_ []byte, pause time.Duration, err error) {
+	const never = -1
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return nil, never, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	req.Header.Set("Accept", "application/json")
+	resp, err := s.http.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, never, fmt.Errorf("GET %s: the answer has more than %d bytes", path, maxAnswer)
+	}
+	switch status := resp.StatusCode; {
+	case err != nil:
+		return nil, 0, err
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return nil, never, fmt.Errorf("GET %s: the token is refused: %d %.*q", path, status, maxShown, raw)
+	case status == http.StatusNotFound:
+		return nil, never, nil
+	case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError &&
+		status != http.StatusNotImplemented:
+		return nil, retryAfter(resp.Header), fmt.Errorf("GET %s: %d %.*q", path, status, maxShown, raw)
+	case status != http.StatusOK:
+		return nil, never, fmt.Errorf("GET %s: %d %.*q", path, status, maxShown, raw)
+	case !json.Valid(raw):
+		return nil, never, fmt.Errorf("GET %s: the answer is not JSON; is this the address of the API? %.*q", path,
+			maxShown, raw)
+	}
+	return raw, 0, nil
+}
+
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, int(maxPause/time.Second))) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+// list says how a system pages a list.
+type list struct {
+	path   string
+	query  url.Values
+	cursor string // parameter with the cursor of the next page
+	id     string // member of an object that tells it from others
+	// split returns the objects of an answer, and the cursor of the next page; "" = it is the last one.
+	split func(raw json.RawMessage) (objects []json.RawMessage, next string, err error)
+}
+
+// each calls f with each object of a list, page by page. An object that comes twice, because the list has changed
+// meanwhile, counts once. A page that comes again ends the list with an error.
+func (s *source) each(ctx context.Context, l list, f func(raw json.RawMessage) error) error {
+	query := url.Values{}
+	for name, values := range l.query {
+		query[name] = values
+	}
+	seen, cursors := map[string]bool{}, map[string]bool{}
+	for page := 1; ; page++ {
+		var raw json.RawMessage
+		if err := s.get(ctx, l.path, query, page, &raw); err != nil {
+			return err
+		}
+		objects, next, err := l.split(raw)
+		if err != nil {
+			return fmt.Errorf("%s: the answer does not have the form of the API: %w", cli.Printable(l.path), err)
+		}
+		for _, object := range objects {
+			id, err := textOf(object, l.id)
+			if err != nil || id == "" {
+				return fmt.Errorf("%s: an object has no member %s", cli.Printable(l.path), l.id)
+			}
+			if seen[id] {
+				continue
+			}
+			if s.objects++; s.objects > maxObjects {
+				return fmt.Errorf("there are more than %d objects", maxObjects)
+			}
+			seen[id] = true
+			if err := f(object); err != nil {
+				return err
+			}
+		}
+		switch {
+		case next == "":
+			return nil
+		case cursors[next]:
+			return fmt.Errorf("%s: page %d comes again: the API returns the cursor %.*q twice", cli.Printable(l.path), page,
+				maxShown, next)
+		case page == maxPages:
+			return fmt.Errorf("%s has more than %d pages", cli.Printable(l.path), maxPages)
+		}
+		cursors[next] = true
+		query.Set(l.cursor, next)
+	}
+}
+
+// textOf returns a member of an object that is a text.
+func textOf(object json.RawMessage, name string) (string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return "", err
+	}
+	var text string
+	return text, json.Unmarshal(members[name], &text)
+}
+
+// decode reads JSON and keeps the digits of numbers.
+func decode(raw []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	return decoder.Decode(into)
+}
