@@ -170,6 +170,15 @@ func (f *fake) page(query url.Values, all []any) []byte {
 	return must.Get(json.Marshal(answer))(f.t)
 }
 
+// object is an object of a system, from names and values.
+func object(members ...any) map[string]any {
+	o := map[string]any{}
+	for i := 0; i < len(members); i += 2 {
+		o[members[i].(string)] = members[i+1]
+	}
+	return o
+}
+
 // command is a run of relay import in a directory of its own.
 type command struct {
 	t    *testing.T

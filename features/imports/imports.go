@@ -45,7 +45,11 @@ type system struct {
 func systems(f importFlags) []system {
 	none := func(string) string { return "" }
 	return []system{
+		{"svix", "applications, endpoints and event types of Svix", svixURL, svix{}.read},
+		{"convoy", "sources, endpoints, subscriptions and event types of a project of Convoy", none,
+			convoy{project: f.project}.read},
 		{"outpost", "tenants, destinations and topics of Outpost", none, outpost{f.mode == modeStandard}.read},
+		{"hookdeck", "sources and connections of Hookdeck", func(string) string { return hookdeckAPI }, hookdeck{}.read},
 	}
 }
 
@@ -124,6 +128,8 @@ func (f *importFlags) check(arguments []string) (*system, error) {
 			strings.Join(names, ", "))
 	case f.mode != "default" && f.mode != modeStandard:
 		return nil, errors.New("--webhook-mode must be default or standard")
+	case arguments[0] == "convoy" && f.project == "":
+		return nil, errors.New("--project is required: the id of the project of Convoy")
 	case f.timeout <= 0:
 		return nil, errors.New("--timeout must be more than 0")
 	case f.export != "" && f.url+f.tokenFile+f.state != "":

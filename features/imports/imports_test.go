@@ -28,7 +28,7 @@ type one struct {
 	count  string // of the report of the large world
 }
 
-var all = []one{outpostWorlds}
+var all = []one{svixWorlds, convoyWorlds, outpostWorlds, hookdeckWorlds}
 
 // eachSystem runs a test for each system.
 func eachSystem(t *testing.T, f func(t *testing.T, x one)) {

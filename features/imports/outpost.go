@@ -39,19 +39,16 @@ const (
 
 func (o outpost) read(ctx context.Context, s *source, p *plan) error {
 	var topics []string
-	switch err := s.get(ctx, "/topics", nil, 1, &topics); {
-	case err != nil && !errors.Is(err, errAbsent):
+	if err := s.getIfThere(ctx, "/topics", nil, &topics); err != nil {
 		return err
-	case err != nil:
-		p.general = append(p.general, "topics are not given, so that no event types are written")
 	}
 	for _, topic := range topics {
 		if topic != "*" {
 			p.addType(outpostTopic, eventType{name: topic})
 		}
 	}
-	p.general = append(p.general, "headers x-outpost-event-id, -timestamp and -topic are not sent; webhook-id, "+
-		"webhook-timestamp and relay-event-type are")
+	p.general = append(p.general, "headers x-outpost-event-id, -timestamp and -topic are not sent; "+
+		"webhook-id and webhook-timestamp are")
 	return s.each(ctx, list{path: "/tenants", query: url.Values{"limit": {"100"}}, cursor: "next", id: "id",
 		split: splitModels}, func(raw json.RawMessage) error {
 		var tenant struct {

@@ -1,6 +1,9 @@
 package imports
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 const at = "2026-02-15T10:00:00Z"
 
@@ -9,9 +12,7 @@ var outpostWorlds = one{system: "outpost", count: "destination: %d read = %[1]d 
 		destination := func(id, kind string, topics any, config, credentials map[string]any, more ...any) map[string]any {
 			d := map[string]any{"id": id, "type": kind, "topics": topics, "config": config, "credentials": credentials,
 				"created_at": at, "updated_at": at, "disabled_at": nil}
-			for i := 0; i < len(more); i += 2 {
-				d[more[i].(string)] = more[i+1]
-			}
+			maps.Copy(d, object(more...))
 			return d
 		}
 		hook := func(id string, topics any, more ...any) map[string]any {

@@ -82,8 +82,16 @@ func (s *source) get(ctx context.Context, path string, query url.Values, page in
 	if len(raw) == 0 {
 		return fmt.Errorf("%s %w", cli.Printable(path), errAbsent)
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
+	if err := decode(raw, into); err != nil {
 		return fmt.Errorf("%s: the answer does not have the form of the API: %w", cli.Printable(path), err)
+	}
+	return nil
+}
+
+// getIfThere is get for what older versions of a system, or some of its objects, do not have: the value stays as it is.
+func (s *source) getIfThere(ctx context.Context, path string, query url.Values, into any) error {
+	if err := s.get(ctx, path, query, 1, into); !errors.Is(err, errAbsent) {
+		return err
 	}
 	return nil
 }
