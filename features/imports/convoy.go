@@ -3,7 +3,7 @@ package imports
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -15,373 +15,250 @@ import (
 // docs/start/move-from-convoy.md.
 type convoy struct {
 	project   string
-	signature convoySignature
-	retries   convoyRetries
+	config    doc                  // of the project
 	sources   map[string]*endpoint // by uid
-	groups    map[string]*endpoint // of owners and of endpoints without an owner
-	endpoints map[string]convoyEndpoint
-	used      map[string]bool // endpoints with a subscription
+	groups    map[string]*endpoint // of owners, and of endpoints without an owner
+	endpoints map[string]doc
+	used      map[string]bool // endpoints with a subscription that is written
 }
 
-type convoySignature struct {
-	Header   string
-	Versions []struct{ Hash, Encoding string }
-}
-
-type convoyRetries struct {
-	Type     string
-	Duration float64 // seconds
-	Count    int     `json:"retry_count"`
-}
-
-type convoyEndpoint struct {
-	UID, Name, URL, Status, Description string
-	Owner                               string `json:"owner_id"`
-	Secrets                             []struct {
-		Value   string
-		Expires *string `json:"expires_at"`
-	}
-	Advanced       bool    `json:"advanced_signatures"`
-	Timeout        float64 `json:"http_timeout"`
-	Rate           float64 `json:"rate_limit"`
-	RateSeconds    float64 `json:"rate_limit_duration"`
-	Slack          string  `json:"slack_webhook_url"`
-	Email          string  `json:"support_email"`
-	ClientCert     any     `json:"mtls_client_cert"`
-	ContentType    string  `json:"content_type"`
-	Authentication *struct {
-		Type   string
-		APIKey struct {
-			Name  string `json:"header_name"`
-			Value string `json:"header_value"`
-		} `json:"api_key"`
-		Basic struct{ Username, Password string } `json:"basic_auth"`
-	}
-}
-
-type convoySubscription struct {
-	UID, Name, Type, Function string
-	Endpoint                  *struct{ UID string }              `json:"endpoint_metadata"`
-	Source                    *struct{ UID string }              `json:"source_metadata"`
-	Retry                     *convoyRetries                     `json:"retry_config"`
-	Rate                      *struct{ Count, Duration float64 } `json:"rate_limit_config"`
-	Filter                    struct {
-		Types  []string `json:"event_types"`
-		Filter convoyFilter
-	} `json:"filter_config"`
-}
-
-// convoyFilter is the filter of a subscription, or of one of its event types.
-type convoyFilter struct {
-	Type                       string  `json:"event_type"`
-	Enabled                    *string `json:"enabled_at"`
-	Headers, Body, Query, Path map[string]any
-}
-
-const (
-	convoySource = "source"
-	convoyDest   = "endpoint"
-	convoySub    = "subscription"
-	convoyType   = "event type"
-)
-
-func (c *convoy) list(path string) list {
-	return list{path: "/api/v1/projects/" + url.PathEscape(c.project) + path, id: "uid", cursor: "next_page_cursor",
-		query: url.Values{"perPage": {"100"}, "direction": {"next"}},
-		split: func(raw json.RawMessage) ([]json.RawMessage, string, error) {
-			var page struct {
-				Data struct {
-					Content    []json.RawMessage
-					Pagination struct {
-						More bool   `json:"has_next_page"`
-						Next string `json:"next_page_cursor"`
-					}
-				}
-			}
-			err := json.Unmarshal(raw, &page)
-			if !page.Data.Pagination.More { // the last page has a cursor too
-				page.Data.Pagination.Next = ""
-			}
-			return page.Data.Content, page.Data.Pagination.Next, err
-		}}
+// list is a list of the project. The last page has a cursor too.
+func (c convoy) list(path string) list {
+	return list{path: "/api/v1/projects/" + url.PathEscape(c.project) + path, id: "uid", items: "data.content",
+		query: url.Values{"perPage": {"100"}, "direction": {"next"}}, cursor: "next_page_cursor",
+		next: "data.pagination.next_page_cursor", more: "data.pagination.has_next_page"}
 }
 
 func (c convoy) read(ctx context.Context, s *source, p *plan) error {
-	c.sources, c.groups, c.endpoints = map[string]*endpoint{}, map[string]*endpoint{}, map[string]convoyEndpoint{}
+	c.sources, c.groups, c.endpoints = map[string]*endpoint{}, map[string]*endpoint{}, map[string]doc{}
 	c.used = map[string]bool{}
-	var project struct {
-		Data struct {
-			Config struct {
-				Signature convoySignature
-				Strategy  convoyRetries
-			}
-		}
-	}
+	var project, types doc
 	if err := s.get(ctx, c.list("").path, nil, 1, &project); err != nil {
 		return err
-	}
-	c.signature, c.retries = project.Data.Config.Signature, project.Data.Config.Strategy
-	var types struct {
-		Data []struct {
-			Name, Description, Category string
-			Deprecated                  *string `json:"deprecated_at"`
-		}
 	}
 	if err := s.getIfThere(ctx, c.list("/event-types").path, nil, &types); err != nil {
 		return err
 	}
-	for _, t := range types.Data {
-		if t.Name != "*" {
-			p.addType(convoyType, eventType{t.Name, t.Description, t.Category, t.Deprecated != nil, nil})
+	c.config = project.doc("data.config")
+	for _, t := range types.list("data") {
+		if name := t.text("name"); name != "*" {
+			p.addType("event type", eventType{name, t.text("description"), t.text("category"), t.at("deprecated_at") != nil, nil})
 		}
 	}
-	if err := s.each(ctx, c.list("/sources"), func(raw json.RawMessage) error { return c.source(p, raw) }); err != nil {
-		return err
-	}
 	var order []string
-	err := s.each(ctx, c.list("/endpoints"), func(raw json.RawMessage) error {
-		var from convoyEndpoint
-		err := decode(raw, &from)
-		p.count(convoyDest).Read++
-		c.endpoints[from.UID], order = from, append(order, from.UID)
-		return err
+	err := s.each(ctx, c.list("/sources"), func(from doc) error {
+		c.source(p, from)
+		return nil
 	})
 	if err == nil {
-		err = s.each(ctx, c.list("/subscriptions"), func(raw json.RawMessage) error {
-			return c.subscription(ctx, s, p, raw)
+		err = s.each(ctx, c.list("/endpoints"), func(from doc) error {
+			p.count("endpoint").Read++
+			c.endpoints[from.text("uid")], order = from, append(order, from.text("uid"))
+			return nil
 		})
+	}
+	if err == nil {
+		err = s.each(ctx, c.list("/subscriptions"), func(from doc) error { return c.subscription(ctx, s, p, from) })
 	}
 	for _, uid := range order {
 		if c.used[uid] {
-			p.count(convoyDest).Written++
+			p.count("endpoint").Written++
 		} else {
-			p.list(convoyDest, uid, "%s has no subscription that is written, so that it gets no events", c.endpoints[uid].Name)
+			p.list("endpoint", uid, "%s has no subscription that is written, so that it gets no events",
+				c.endpoints[uid].text("name"))
 		}
 	}
 	return err
 }
 
 // source writes a source as an endpoint with its verification.
-func (c *convoy) source(p *plan, raw json.RawMessage) error {
-	var from struct {
-		UID, Name, Type, Provider string
-		Disabled                  bool `json:"is_disabled"`
-		Verifier                  struct {
-			Type string
-			HMAC struct{ Header, Hash, Secret, Encoding string }
-		}
+func (c convoy) source(p *plan, from doc) {
+	id, provider, verifier := from.text("uid"), from.text("provider"), from.text("verifier.type")
+	p.count("source").Read++
+	if from.text("type") != "http" {
+		p.list("source", id, "%s of the type %s: the relay reads other sources in its own way", from.text("name"),
+			from.text("type"))
+		return
 	}
-	if err := decode(raw, &from); err != nil {
-		return err
-	}
-	p.count(convoySource).Read++
-	if from.Type != "http" {
-		p.list(convoySource, from.UID, "%s of the type %s: the relay reads other sources in its own way", from.Name, from.Type)
-		return nil
-	}
-	e := p.add(&endpoint{Name: from.Name}, from.UID)
-	if from.Disabled {
+	e := p.add(&endpoint{Name: from.text("name")}, id)
+	p.count("source").Written++
+	c.sources[id] = e
+	if from.flag("is_disabled") {
 		e.Enabled = off
 	}
-	switch hmac := from.Verifier.HMAC; {
-	case from.Provider != "" && slices.Contains(verify.Providers(), from.Provider) && hmac.Secret != "":
-		e.Provider = from.Provider
-		e.Verification = map[string]any{"type": from.Provider, "secret": p.secret(from.UID, "secret", hmac.Secret)}
-	case from.Verifier.Type == "hmac" && hmac.Secret != "":
-		e.Provider = verify.HMAC
-		e.Verification = map[string]any{"type": verify.HMAC, "header": hmac.Header, "algorithm": strings.ToLower(hmac.Hash),
-			"encoding": hmac.Encoding, "secret": p.secret(from.UID, "secret", hmac.Secret)}
-	case from.Verifier.Type != "" && from.Verifier.Type != "noop":
-		e.Enabled = off
-		e.note("verifier %s: it has no counterpart, or its secret is not given: disabled until you have set verification",
-			from.Verifier.Type)
+	hmac := from.doc("verifier.hmac")
+	switch secret := hmac.text("secret"); {
+	case provider != "" && slices.Contains(verify.Providers(), provider) && secret != "":
+		e.verify(provider, p.secret(id, "secret", secret))
+	case verifier == "hmac" && secret != "":
+		e.verify(verify.HMAC, p.secret(id, "secret", secret))
+		e.hmac(hmac.text("header"), strings.ToLower(hmac.text("hash")), hmac.text("encoding"))
+	case verifier != "" && verifier != "noop":
+		e.disable("verifier %s", verifier)
 	}
-	c.sources[from.UID] = e
-	p.count(convoySource).Written++
-	return nil
 }
 
 // subscription writes a subscription with its endpoint as a destination.
-func (c *convoy) subscription(ctx context.Context, s *source, p *plan, raw json.RawMessage) error {
-	var from convoySubscription
-	if err := decode(raw, &from); err != nil {
-		return err
-	}
-	p.count(convoySub).Read++
-	if from.Type == "cli" || from.Endpoint == nil {
-		p.list(convoySub, from.UID, "%s has no endpoint; relay listen takes the place of convoy listen", from.Name)
+func (c convoy) subscription(ctx context.Context, s *source, p *plan, from doc) error {
+	const kind = "subscription"
+	id, endpoint := from.text("uid"), from.text("endpoint_metadata.uid")
+	to := c.endpoints[endpoint]
+	p.count(kind).Read++
+	switch {
+	case from.text("type") == "cli" || endpoint == "":
+		p.list(kind, id, "%s has no endpoint; relay listen takes the place of convoy listen", from.text("name"))
+		return nil
+	case to == nil:
+		p.list(kind, id, "its endpoint %s is not in the list of endpoints", endpoint)
 		return nil
 	}
-	to, known := c.endpoints[from.Endpoint.UID]
-	if !known {
-		p.list(convoySub, from.UID, "its endpoint %s is not in the list of endpoints", from.Endpoint.UID)
-		return nil
-	}
-	var filters struct{ Data []convoyFilter }
-	at := c.list("/subscriptions/" + url.PathEscape(from.UID) + "/filters").path
-	if err := s.getIfThere(ctx, at, nil, &filters); err != nil {
+	var filters doc
+	if err := s.getIfThere(ctx, c.list("/subscriptions/"+url.PathEscape(id)+"/filters").path, nil, &filters); err != nil {
 		return err
 	}
 	e, received := c.endpointOf(p, from, to)
 	d := c.destination(p, from, to)
-	if received {
-		d.Format = ""
-	}
-	types := from.Filter.Types
-	if slices.Contains(types, "*") {
-		types = nil
-	}
-	if pattern, ok := convoyPattern(append(filters.Data, from.Filter.Filter), received); ok {
-		d.match(types, pattern)
-	} else {
-		d.match(types, nil)
+	d.Format = c.formatOf(received)
+	types := from.texts("filter_config.event_types")
+	pattern, ok := convoyPattern(append(filters.list("data"), from.doc("filter_config.filter")), received)
+	if !ok {
 		d.disable("its filters ask for a path, or for elements of arrays")
+		pattern = nil
 	}
-	if from.Function != "" {
+	d.match(types, pattern)
+	if from.text("function") != "" {
 		d.disable("its function in JavaScript: write it as operations")
 	}
-	before := p.count(convoySub).Written
-	p.place(e, d, convoySub, from.UID)
-	c.used[to.UID] = c.used[to.UID] || p.count(convoySub).Written > before
+	before := p.count(kind).Written
+	p.place(e, d, kind, id)
+	c.used[endpoint] = c.used[endpoint] || p.count(kind).Written > before
 	return nil
 }
 
 // endpointOf returns the endpoint of a subscription: that of its source, of the owner of its endpoint, who becomes a
 // tenant, or one of its own.
-func (c *convoy) endpointOf(p *plan, from convoySubscription, to convoyEndpoint) (e *endpoint, received bool) {
-	if from.Source != nil && c.sources[from.Source.UID] != nil {
-		return c.sources[from.Source.UID], true
+func (c convoy) endpointOf(p *plan, from, to doc) (e *endpoint, received bool) {
+	if e := c.sources[from.text("source_metadata.uid")]; e != nil {
+		return e, true
 	}
-	group := cmp.Or(to.Owner, to.UID)
-	if c.groups[group] == nil {
-		if to.Owner != "" {
-			c.groups[group] = p.tenant(to.Owner, "", nil)
-		} else {
-			c.groups[group] = p.add(&endpoint{Name: to.Name}, to.UID)
-		}
+	owner := to.text("owner_id")
+	group := cmp.Or(owner, to.text("uid"))
+	switch {
+	case c.groups[group] != nil:
+	case owner != "":
+		c.groups[group] = p.tenant(owner, "", nil)
+	default:
+		c.groups[group] = p.add(&endpoint{Name: to.text("name")}, to.text("uid"))
 	}
 	return c.groups[group], false
 }
 
-func (c *convoy) destination(p *plan, from convoySubscription, to convoyEndpoint) *destination {
-	d := &destination{Name: cmp.Or(from.Name, to.Name), URL: to.URL, Format: c.formatOf(),
-		TimeoutSeconds: int(min(max(to.Timeout, 0), maxTimeout))}
-	switch to.Status {
-	case "paused":
-		d.Paused = true
-	case "inactive", "pending":
+func (c convoy) destination(p *plan, from, to doc) *destination {
+	id := to.text("uid")
+	d := &destination{Name: cmp.Or(from.text("name"), to.text("name")), URL: to.text("url"),
+		TimeoutSeconds: int(min(max(to.number("http_timeout"), 0), maxTimeout)), Paused: to.text("status") == "paused"}
+	if status := to.text("status"); status == "inactive" || status == "pending" {
 		d.Enabled = off
 	}
 	d.Signing = c.signingOf(p, d, to)
-	d.limit(to.Rate, to.RateSeconds)
-	if from.Rate != nil {
-		d.limit(from.Rate.Count, from.Rate.Duration)
+	d.limit(to.number("rate_limit"), to.number("rate_limit_duration"))
+	d.limit(from.number("rate_limit_config.count"), from.number("rate_limit_config.duration"))
+	retries := from.doc("retry_config")
+	if retries.text("type") == "" {
+		retries = c.config.doc("strategy")
 	}
-	retries := c.retries
-	if from.Retry != nil && from.Retry.Type != "" {
-		retries = *from.Retry
+	if kind := retries.text("type"); kind != "" {
+		d.retry(kind, int(retries.number("retry_count")), retries.number("duration"))
 	}
-	if retries.Type != "" {
-		d.retry(retries.Type, retries.Count, retries.Duration)
-	}
-	switch auth := to.Authentication; {
-	case auth == nil || auth.Type == "":
-	case auth.Type == "api_key" && auth.APIKey.Value != "":
-		p.header(d, to.UID, auth.APIKey.Name, auth.APIKey.Value)
-	case auth.Type == "basic_auth" && auth.Basic.Password != "":
-		d.Auth = map[string]any{"type": "basic", "username": auth.Basic.Username,
-			"password": p.secret(to.UID, "password", auth.Basic.Password)}
+	auth := to.doc("authentication")
+	switch kind := auth.text("type"); {
+	case kind == "":
+	case kind == "api_key" && auth.text("api_key.header_value") != "":
+		p.header(d, id, auth.text("api_key.header_name"), auth.text("api_key.header_value"))
+	case kind == "basic_auth" && auth.text("basic_auth.password") != "":
+		d.Auth = map[string]any{"type": "basic", "username": auth.text("basic_auth.username"),
+			"password": p.secret(id, "password", auth.text("basic_auth.password"))}
 	default:
-		d.disable("authentication %s: set auth of the destination", auth.Type)
+		d.disable("authentication %s: set auth of the destination", kind)
 	}
-	if to.ClientCert != nil {
+	if to.at("mtls_client_cert") != nil {
 		d.disable("mtls_client_cert: set auth of the type mtls")
 	}
-	if to.ContentType != "" && to.ContentType != "application/json" {
-		d.disable("content type %s: the relay sends JSON", to.ContentType)
+	if kind := cmp.Or(to.text("content_type"), "application/json"); kind != "application/json" {
+		d.disable("content type %s: the relay sends JSON", kind)
 	}
-	for name, text := range map[string]string{"slack_webhook_url": to.Slack, "support_email": to.Email} {
-		if text != "" {
+	for _, name := range []string{"slack_webhook_url", "support_email"} {
+		if to.text(name) != "" {
 			d.note("%s: alerts belong to the account, or to the portal", name)
 		}
 	}
-	slices.Sort(d.notes)
 	return d
 }
 
-// formatOf returns the body that a receiver of Convoy knows: the data of the event alone.
-func (c *convoy) formatOf() string { return "raw" }
+// formatOf returns the body that a receiver of Convoy knows: the data of the event alone, or what a source received,
+// which is the default.
+func (c convoy) formatOf(received bool) string { return map[bool]string{false: "raw"}[received] }
 
-// signingOf returns the signature that a receiver of Convoy verifies: a simple one of the body, or an advanced one with
-// the time, which has a part for each version.
-func (c *convoy) signingOf(p *plan, d *destination, to convoyEndpoint) map[string]any {
+// signingOf returns the signature that a receiver of Convoy verifies: a simple one of the body by the last version of
+// the project, or an advanced one with the time, which has a part for each version.
+func (c convoy) signingOf(p *plan, d *destination, to doc) map[string]any {
 	secret := ""
-	for _, x := range to.Secrets {
-		if x.Expires != nil && *x.Expires != "" {
-			d.note("a secret that ends at %s: move when it has ended", *x.Expires)
+	for _, x := range to.list("secrets") {
+		if end := x.text("expires_at"); end != "" {
+			d.note("a secret that ends at %s: move when it has ended", end)
 		} else {
-			secret = x.Value
+			secret = x.text("value")
 		}
 	}
-	versions := c.signature.Versions
+	versions := c.config.list("signature.versions")
 	if secret == "" || len(versions) == 0 {
 		d.disable("the API does not give its signing secret, or the project has no version of signatures")
 		return nil
 	}
-	t := template{header: cmp.Or(c.signature.Header, "X-Convoy-Signature"), content: "{body}", value: "{signature}"}
-	version := versions[len(versions)-1]
-	if to.Advanced {
-		version = versions[0]
-		t.content, t.value = "{timestamp},{body}", "t={timestamp},v1={signature}"
+	version, content, value := versions[len(versions)-1], "{body}", "{signature}"
+	if to.flag("advanced_signatures") {
+		version, content, value = versions[0], "{timestamp},{body}", "t={timestamp},v1={signature}"
 		if len(versions) > 1 {
 			d.note("%d versions of advanced signatures: only v1 is sent", len(versions))
 		}
 	}
-	t.algorithm, t.encoding = strings.ToLower(version.Hash), version.Encoding
-	t.secret = p.secret(to.UID, "secret", secret)
-	return map[string]any{"schemes": []any{t.scheme()}}
+	return template{cmp.Or(c.config.text("signature.header"), "X-Convoy-Signature"), strings.ToLower(version.text("hash")),
+		version.text("encoding"), content, value, p.secret(to.text("uid"), "secret", secret)}.signing()
 }
 
 // convoyPattern returns the pattern of filters: each counts for its event type, that of * for all types without one.
 // ok is false if one of them has no counterpart.
-func convoyPattern(all []convoyFilter, received bool) (_ map[string]any, ok bool) {
-	var alternatives []any
-	var types []any
-	var rest map[string]any
-	ok = true
+func convoyPattern(all []doc, received bool) (_ map[string]any, ok bool) {
+	var alternatives, types []any
+	rest := map[string]any{}
 	for _, f := range all {
 		pattern := map[string]any{}
-		for name, part := range map[string]map[string]any{"body": f.Body, "headers": f.Headers, "query": f.Query,
-			"path": f.Path} {
-			nested := map[string]any{}
+		for _, name := range []string{"body", "headers", "query", "path"} {
+			part, nested := f.doc(name), map[string]any{}
 			switch {
 			case len(part) == 0:
-			case !nest(nested, part) || name == "path":
-				ok = false
-			case name == "body" && !received:
+				continue
+			case name == "path" || !nest(nested, part):
+				return nil, false
+			}
+			if pattern[name] = nested; name == "body" && !received {
 				pattern[name] = map[string]any{"data": nested}
-			default:
-				pattern[name] = nested
 			}
 		}
-		switch {
+		switch kind := f.text("event_type"); {
 		case len(pattern) == 0:
-		case f.Type == "" || f.Type == "*":
-			rest = pattern
+		case kind == "" || kind == "*":
+			maps.Copy(rest, pattern)
 		default:
-			types = append(types, f.Type)
-			pattern["type"] = f.Type
+			types, pattern["type"] = append(types, kind), kind
 			alternatives = append(alternatives, pattern)
 		}
 	}
-	if len(alternatives) == 0 {
-		return rest, ok
+	if len(alternatives) > 0 {
+		rest["type"] = map[string]any{"$nin": types}
+		rest = map[string]any{"$or": append(alternatives, rest)}
 	}
-	others := map[string]any{"type": map[string]any{"$nin": types}}
-	for name, part := range rest {
-		others[name] = part
-	}
-	return map[string]any{"$or": append(alternatives, others)}, ok
+	return rest, true
 }
 
 // nest adds the members of a filter to an object, in which a.b is the member b of the member a. It returns false if a

@@ -76,34 +76,44 @@ func secretsOf(out string) string { return base(out) + ".secrets" }
 
 // files returns the endpoints as documents for relay apply. The first one begins with all that is listed.
 func (p *plan) files() (texts [][]byte, err error) {
-	var text bytes.Buffer
-	begin := func() {
+	var tenants, endpoints bytes.Buffer
+	end := func() {
+		var text bytes.Buffer
 		fmt.Fprintf(&text, "# Endpoints of %s, for relay apply.\n", p.system)
+		if texts == nil {
+			comment(&text, "Listed, and not written:", p.listed)
+			comment(&text, "To know:", p.general)
+		}
+		for _, part := range []struct {
+			name string
+			list *bytes.Buffer
+		}{{"tenants", &tenants}, {"endpoints", &endpoints}} {
+			if part.list.Len() > 0 {
+				fmt.Fprintf(&text, "%s:\n%s", part.name, part.list)
+			} else if part.list == &endpoints {
+				text.WriteString("endpoints: []\n")
+			}
+			part.list.Reset()
+		}
+		texts = append(texts, text.Bytes())
 	}
-	begin()
-	comment(&text, "Listed, and not written:", p.listed)
-	comment(&text, "To know:", p.general)
-	head := text.Len()
 	for _, e := range p.endpoints {
-		raw, err := e.yaml()
+		var of []byte
+		raw, err := item(e, e.comment)
+		if err == nil && e.of != nil {
+			of, err = item(e.of, func(*yaml.Node) {})
+		}
 		if err != nil {
 			return nil, fmt.Errorf("write endpoint %s: %w", e.Name, err)
 		}
-		if text.Len() > head && text.Len()+len(raw) > maxFile {
-			texts = append(texts, bytes.Clone(text.Bytes()))
-			text.Reset()
-			begin()
-			head = text.Len()
+		if endpoints.Len() > 0 && tenants.Len()+endpoints.Len()+len(raw)+len(of) > maxFile {
+			end()
 		}
-		if text.Len() == head {
-			text.WriteString("endpoints:\n")
-		}
-		text.Write(raw)
+		tenants.Write(of)
+		endpoints.Write(raw)
 	}
-	if len(p.endpoints) == 0 {
-		text.WriteString("endpoints: []\n")
-	}
-	return append(texts, text.Bytes()), nil
+	end()
+	return texts, nil
 }
 
 func comment(w io.Writer, title string, lines []string) {
@@ -112,9 +122,9 @@ func comment(w io.Writer, title string, lines []string) {
 	}
 }
 
-// yaml returns an endpoint as the only item of a list, with its notes as comments.
-func (e *endpoint) yaml() ([]byte, error) {
-	raw, err := json.Marshal(e)
+// item returns an object as the only item of a list in YAML.
+func item(of any, comment func(*yaml.Node)) ([]byte, error) {
+	raw, err := json.Marshal(of)
 	if err != nil {
 		return nil, err
 	}
@@ -122,22 +132,25 @@ func (e *endpoint) yaml() ([]byte, error) {
 	if err := yaml.Unmarshal(raw, &document); err != nil { // YAML has all of JSON
 		return nil, err
 	}
-	node := document.Content[0]
-	plain(node)
-	node.HeadComment = notes(e.notes)
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value != "destinations" {
-			continue
-		}
-		for j, item := range node.Content[i+1].Content {
-			item.HeadComment = notes(e.Destinations[j].notes)
-		}
-	}
+	plain(&document)
+	comment(document.Content[0])
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	err = encoder.Encode(&yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{node}})
+	err = encoder.Encode(&yaml.Node{Kind: yaml.SequenceNode, Content: document.Content})
 	return out.Bytes(), errors.Join(err, encoder.Close())
+}
+
+// comment adds the notes of an endpoint and its destinations.
+func (e *endpoint) comment(node *yaml.Node) {
+	node.HeadComment = notes(e.notes)
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == "destinations" {
+			for j, item := range node.Content[i+1].Content {
+				item.HeadComment = notes(e.Destinations[j].notes)
+			}
+		}
+	}
 }
 
 func notes(all []string) string {

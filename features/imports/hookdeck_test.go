@@ -59,6 +59,7 @@ var hookdeckWorlds = one{system: "hookdeck", count: "connection: %d read = %[1]d
 					"headers", object("x-kind", "a"), "path", nil, "query", true)}),
 			connect("web_2", stripe, to("des_2", "auth_type", "BEARER_TOKEN", "rate_limit", 3, "rate_limit_period",
 				"concurrent"), "rules", []any{object("type", "retry", "strategy", "linear", "interval", 500, "count", 3),
+				object("type", "filter", "body", object("a", 1)), object("type", "filter", "query", object("b", "2")),
 				object("type", "transform", "transformation_id", "trs_1"), object("type", "delay", "delay", 1000),
 				object("type", "deduplicate", "window", 60000)}),
 			connect("web_3", plain, to("des_3", "auth_type", "BASIC_AUTH"), "disabled_at", at),

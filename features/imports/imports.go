@@ -84,7 +84,7 @@ Exit codes: 0 done, 1 the API refused or failed, 2 wrong usage.`,
 type importFlags struct {
 	url, tokenFile, export, project, mode, out, state string
 	timeout                                           time.Duration
-	asJSON                                            bool
+	asJSON, paused                                    bool
 	pause                                             func(context.Context, time.Duration) error
 }
 
@@ -101,6 +101,7 @@ func importWith(ctx context.Context, c cli.Call, pause func(context.Context, tim
 	flags.StringVar(&f.out, "out", "", "`file` to write; default: the name of the system and .yaml")
 	flags.StringVar(&f.state, "state", "", "`file` with the answers so far; default: that of --out and .state")
 	flags.DurationVar(&f.timeout, "timeout", time.Hour, "how long to read at most")
+	flags.BoolVar(&f.paused, "paused", false, "write all destinations as paused, to run beside the other system")
 	flags.BoolVar(&f.asJSON, "json", false, "print the report as JSON")
 	var words []cli.Word
 	for _, s := range systems(f) {
@@ -152,6 +153,7 @@ func run(ctx context.Context, c cli.Call, f importFlags, arguments []string) err
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	p := newPlan(chosen.name, f.out)
+	p.paused = f.paused
 	err = chosen.read(ctx, s, p)
 	var files []string
 	if err == nil {

@@ -3,6 +3,7 @@ package imports
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -155,9 +156,9 @@ func TestRepeatedPage(t *testing.T) {
 	})
 }
 
-// Thousands of objects go to more than one file, each of which relay apply can read.
+// Thousands of objects are read and written, none twice.
 func TestThousands(t *testing.T) {
-	const n = 6000
+	const n = 2000
 	eachSystem(t, func(t *testing.T, x one) {
 		api := newFake(t, x.system, x.large(n))
 		api.perPage = 100
@@ -167,7 +168,6 @@ func TestThousands(t *testing.T) {
 		for name, text := range c.files() {
 			if strings.HasSuffix(name, ".yaml") {
 				parts += strings.Count(text, "url: ")
-				is.Equal(t, len(text) <= maxFile, true, "%s has %d bytes", name, len(text))
 			}
 		}
 		is.Equal(t, parts, n, "destinations in all files")
@@ -199,5 +199,63 @@ func TestExport(t *testing.T) {
 		e.run(0)
 		is.Equal(t, len(api.requests), 0, "requests for an export")
 		is.Same(t, e.files(), want)
+	})
+}
+
+// A file that relay apply would not read is split. Endpoints stay whole.
+func TestLargeFilesAreSplit(t *testing.T) {
+	t.Chdir(t.TempDir())
+	p := newPlan("svix", "large.yaml")
+	const n = 10_000
+	for i := range n {
+		p.add(&endpoint{Name: fmt.Sprint("shop-", i), Description: strings.Repeat("x", 700)}, "")
+	}
+	files := must.Get(p.write("large.yaml"))(t)
+	is.List(t, files, []string{"large.yaml", "large-2.yaml", "large-3.yaml"})
+	endpoints := 0
+	for _, name := range files {
+		text := string(must.Get(os.ReadFile(name))(t))
+		is.Equal(t, len(text) <= maxFile, true, "%s has %d bytes", name, len(text))
+		endpoints += strings.Count(text, "\n- name: ")
+	}
+	is.Equal(t, endpoints, n)
+	_, err := p.write("large.yaml")
+	is.ErrorIs(t, err, fs.ErrExist)
+}
+
+// The end of a token of Svix names the region, as its libraries read it.
+func TestSvixRegion(t *testing.T) {
+	for token, url := range map[string]string{"testsk_a.eu": "https://api.eu.svix.com", "sk_a": "https://api.svix.com",
+		"sk_a.other": "https://api.svix.com", "": "https://api.svix.com"} {
+		is.Equal(t, svixURL(token), url, token)
+	}
+}
+
+// What the command line cannot mean is refused before anything is read.
+func TestMisuse(t *testing.T) {
+	for _, x := range []struct{ args, want string }{
+		{"", "give one system: svix, convoy, outpost, hookdeck"},
+		{"svxi", "did you mean svix"},
+		{"convoy --api-url http://127.0.0.1:1", "--project is required"},
+		{"outpost", "--api-url is required"},
+		{"outpost --api-url ftp://a", "must be http:// or https://"},
+		{"outpost --api-url http://127.0.0.1:1 --webhook-mode x", "--webhook-mode must be"},
+		{"outpost --export . --state x", "--export takes the place"},
+		{"outpost --export nothing", "no such file"},
+	} {
+		c := newCommand(t, "", "")
+		c.args = strings.Fields(x.args)
+		is.Has(t, c.run(2), x.want)
+	}
+}
+
+// With --paused nothing is delivered until somebody decides so.
+func TestPaused(t *testing.T) {
+	eachSystem(t, func(t *testing.T, x one) {
+		api := newFake(t, x.system, x.small())
+		c := newCommand(t, x.system, api.URL+api.shape.Prefix, append(x.args, "--paused")...)
+		c.run(0)
+		text := c.files()[x.system+".yaml"]
+		is.Equal(t, strings.Count(text, " paused: true\n"), strings.Count(text, " url: "), "paused destinations")
 	})
 }

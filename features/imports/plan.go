@@ -31,6 +31,7 @@ type plan struct {
 	listed    []string
 	general   []string // notes on no single object
 	secrets   []secret
+	paused    bool               // whether destinations are written paused, to run beside the other system
 	dir       string             // of the files with secrets, as the file for relay apply names them
 	names     map[[2]string]bool // tenants and names of the endpoints
 }
@@ -51,17 +52,24 @@ type secret struct{ file, text string }
 
 // endpoint and destination have the members of a file for relay apply, in the order of the file.
 type endpoint struct {
-	Name         string            `json:"name"`
-	Tenant       string            `json:"tenant,omitempty"`
-	Description  string            `json:"description,omitempty"`
-	Provider     string            `json:"provider,omitempty"`
-	Verification map[string]any    `json:"verification,omitempty"`
-	Enabled      *bool             `json:"enabled,omitempty"`
-	Metadata     map[string]string `json:"metadata,omitempty"`
-	Destinations []*destination    `json:"destinations"`
+	Name         string         `json:"name"`
+	Tenant       string         `json:"tenant,omitempty"`
+	Description  string         `json:"description,omitempty"`
+	Provider     string         `json:"provider,omitempty"`
+	Verification map[string]any `json:"verification,omitempty"`
+	Enabled      *bool          `json:"enabled,omitempty"`
+	Destinations []*destination `json:"destinations"`
 
 	notes []string
 	names map[string]bool // of the destinations
+	of    *tenant         // whose name it has; nil: of none, or not the first one
+}
+
+type tenant struct {
+	Tenant   string             `json:"tenant"`
+	Name     string             `json:"name,omitempty"`
+	Metadata map[string]string  `json:"metadata,omitempty"`
+	Limits   map[string]float64 `json:"limits,omitempty"`
 }
 
 type destination struct {
@@ -133,6 +141,35 @@ func (d *destination) disable(format string, args ...any) {
 	d.Enabled = off
 }
 
+// noteMetadata lists the metadata of a destination: an endpoint alone has some.
+func (d *destination) noteMetadata(from doc) {
+	if len(from.doc("metadata")) > 0 {
+		d.note("metadata %v: destinations have none", slices.Sorted(maps.Keys(from.doc("metadata"))))
+	}
+}
+
+// tell says once what is about no single object.
+func (p *plan) tell(text string) {
+	if !slices.Contains(p.general, text) {
+		p.general = append(p.general, cli.Printable(text))
+	}
+}
+
+// verify sets the provider of an endpoint; hmac says how its signatures are made.
+func (e *endpoint) verify(provider, secret string) {
+	e.Provider, e.Verification = provider, map[string]any{"type": provider, "secret": secret}
+}
+
+func (e *endpoint) hmac(header, algorithm, encoding string) {
+	maps.Copy(e.Verification, map[string]any{"header": header, "algorithm": algorithm, "encoding": encoding})
+}
+
+// disable says that requests to an endpoint would not be verified as before.
+func (e *endpoint) disable(format string, args ...any) {
+	e.note(format+": it has no counterpart, or its secret is not given: disabled until you have set verification", args...)
+	e.Enabled = off
+}
+
 func (e *endpoint) note(format string, args ...any) {
 	e.notes = append(e.notes, cli.Printable(fmt.Sprintf(format, args...)))
 }
@@ -159,28 +196,29 @@ func (p *plan) add(e *endpoint, id string) *endpoint {
 		e.Name = cleanName(id, id)
 	}
 	p.names[[2]string{e.Tenant, e.Name}] = true
-	for name := range e.Metadata {
-		if len(e.Metadata) > maxMetadata || len(name) > maxMetadataName || len(e.Metadata[name]) > maxMetadataValue {
-			e.note("metadata %.200v: an endpoint has %d entries at most, of %d and %d bytes", slices.Sorted(maps.Keys(e.Metadata)),
-				maxMetadata, maxMetadataName, maxMetadataValue)
-			e.Metadata = nil
-			break
-		}
-	}
 	e.names, e.Destinations = map[string]bool{}, []*destination{}
 	p.endpoints = append(p.endpoints, e)
 	return e
 }
 
-// tenant adds the endpoint to which events of a tenant go: it has the name of the tenant.
-func (p *plan) tenant(id, description string, metadata map[string]string) *endpoint {
-	e := &endpoint{Tenant: id, Description: cli.Printable(description), Metadata: metadata}
+// tenant adds a tenant and the endpoint to which its events go: it has the name of the tenant.
+func (p *plan) tenant(id, name string, metadata map[string]string) *endpoint {
+	of := &tenant{Tenant: id, Name: cleanName(name, ""), Metadata: metadata}
+	e := &endpoint{of: of}
 	if !tenantForm.MatchString(id) {
 		sum := sha256.Sum256([]byte(id))
-		e.Tenant = fmt.Sprintf("%.50s-%x", regexp.MustCompile(`[^A-Za-z0-9._:-]`).ReplaceAllString(id, "-"), sum[:4])
+		of.Tenant = fmt.Sprintf("%.50s-%x", regexp.MustCompile(`[^A-Za-z0-9._:-]`).ReplaceAllString(id, "-"), sum[:4])
 		e.note("the tenant was %.200q, which is no name of a tenant", id)
 	}
-	e.Name = e.Tenant
+	for name, value := range metadata {
+		if len(metadata) > maxMetadata || len(name) > maxMetadataName || len(value) > maxMetadataValue {
+			e.note("metadata %.200v: a tenant has %d entries at most, of %d and %d bytes", slices.Sorted(maps.Keys(metadata)),
+				maxMetadata, maxMetadataName, maxMetadataValue)
+			of.Metadata = nil
+			break
+		}
+	}
+	e.Tenant, e.Name = of.Tenant, of.Tenant
 	return p.add(e, id)
 }
 
@@ -194,6 +232,10 @@ func (p *plan) place(e *endpoint, d *destination, kind, id string) {
 	if d.Name = cleanName(d.Name, id); e.names[d.Name] {
 		d.Name = cleanName(id, id)
 	}
+	if p.paused && d.Paused {
+		d.note("it was paused before: leave it so")
+	}
+	d.Paused = d.Paused || p.paused
 	e.names[d.Name] = true
 	e.Destinations = append(e.Destinations, d)
 	p.count(kind).Written++
@@ -206,9 +248,12 @@ func (p *plan) addType(kind string, t eventType) {
 		p.list(kind, t.name, "is not a name of an event type: %s", event.TypeRule)
 		return
 	}
-	if len(t.schema) > 0 && string(t.schema) != "null" {
+	if string(t.schema) == "null" {
+		t.schema = nil
+	}
+	if len(t.schema) > 0 {
 		if _, err := schema.Compile(t.schema); err != nil {
-			p.general = append(p.general, cli.Printable(fmt.Sprintf("%s %s: its schema is left out: %v", kind, t.name, err)))
+			p.tell(fmt.Sprintf("%s %s: its schema is left out: %v", kind, t.name, err))
 			t.schema = nil
 		}
 	}
@@ -238,9 +283,9 @@ func signingSecret(text string) string {
 // template is the scheme of a signature that is not one of Standard Webhooks, for receivers that know the other system.
 type template struct{ header, algorithm, encoding, content, value, secret string }
 
-func (t template) scheme() map[string]any {
-	return map[string]any{"type": "template", "header": t.header, "algorithm": t.algorithm, "encoding": t.encoding,
-		"signed_content": t.content, "value": t.value, "secret": t.secret}
+func (t template) signing() map[string]any {
+	return map[string]any{"schemes": []any{map[string]any{"type": "template", "header": t.header, "algorithm": t.algorithm,
+		"encoding": t.encoding, "signed_content": t.content, "value": t.value, "secret": t.secret}}}
 }
 
 // reservedHeaders are those that a destination cannot set, beside webhook-* and relay-*.
@@ -312,10 +357,13 @@ func (d *destination) retry(strategy string, retries int, seconds float64) {
 
 // match sets the conditions of a destination, beside the types.
 func (d *destination) match(types []string, pattern map[string]any) {
-	if len(types) == 0 && len(pattern) == 0 {
-		return
+	if slices.Contains(types, "*") {
+		types = nil
 	}
 	f := &filter.Filter{Types: types}
+	if d.Filter != nil && len(d.Filter.Match) > 0 { // of an earlier rule
+		pattern = map[string]any{"$and": []any{d.Filter.Match, pattern}}
+	}
 	if len(pattern) > 0 {
 		f.Match, _ = json.Marshal(pattern)
 		if err := f.ValidateRules(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -163,37 +164,41 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// list says how a system pages a list.
+// list says how a system pages a list. Paths lead to members of an answer, with dots; "" is the answer itself.
 type list struct {
 	path   string
 	query  url.Values
-	cursor string // parameter with the cursor of the next page
 	id     string // member of an object that tells it from others
-	// split returns the objects of an answer, and the cursor of the next page; "" = it is the last one.
-	split func(raw json.RawMessage) (objects []json.RawMessage, next string, err error)
+	items  string // path of the objects
+	next   string // path of the cursor of the next page
+	more   string // path of what says that there is one; "" = the cursor does
+	last   string // path of what says that there is none
+	cursor string // parameter with the cursor
 }
 
 // each calls f with each object of a list, page by page. An object that comes twice, because the list has changed
 // meanwhile, counts once. A page that comes again ends the list with an error.
-func (s *source) each(ctx context.Context, l list, f func(raw json.RawMessage) error) error {
+func (s *source) each(ctx context.Context, l list, f func(doc) error) error {
 	query := url.Values{}
-	for name, values := range l.query {
-		query[name] = values
-	}
+	maps.Copy(query, l.query)
 	seen, cursors := map[string]bool{}, map[string]bool{}
-	for page := 1; ; page++ {
-		var raw json.RawMessage
-		if err := s.get(ctx, l.path, query, page, &raw); err != nil {
+	shown := cli.Printable(l.path)
+	for number := 1; ; number++ {
+		var answer any
+		if err := s.get(ctx, l.path, query, number, &answer); err != nil {
 			return err
 		}
-		objects, next, err := l.split(raw)
-		if err != nil {
-			return fmt.Errorf("%s: the answer does not have the form of the API: %w", cli.Printable(l.path), err)
+		page := doc{"": answer}
+		items, isList := page.at(l.items).([]any)
+		if !isList && (page.at(l.items) != nil || !page.has(l.items)) {
+			return fmt.Errorf("%s: the answer does not have the form of the API: it has no list %s", shown, l.items)
 		}
-		for _, object := range objects {
-			id, err := textOf(object, l.id)
-			if err != nil || id == "" {
-				return fmt.Errorf("%s: an object has no member %s", cli.Printable(l.path), l.id)
+		for _, item := range items {
+			members, _ := item.(map[string]any)
+			object := doc(members)
+			id := object.text(l.id)
+			if id == "" {
+				return fmt.Errorf("%s: an object has no member %s", shown, l.id)
 			}
 			if seen[id] {
 				continue
@@ -206,28 +211,18 @@ func (s *source) each(ctx context.Context, l list, f func(raw json.RawMessage) e
 				return err
 			}
 		}
+		next := page.text(l.next)
 		switch {
-		case next == "":
+		case l.next == "", next == "", l.more != "" && !page.flag(l.more), l.last != "" && page.flag(l.last):
 			return nil
 		case cursors[next]:
-			return fmt.Errorf("%s: page %d comes again: the API returns the cursor %.*q twice", cli.Printable(l.path), page,
-				maxShown, next)
-		case page == maxPages:
-			return fmt.Errorf("%s has more than %d pages", cli.Printable(l.path), maxPages)
+			return fmt.Errorf("%s: page %d comes again: the API returns the cursor %.*q twice", shown, number, maxShown, next)
+		case number == maxPages:
+			return fmt.Errorf("%s has more than %d pages", shown, maxPages)
 		}
 		cursors[next] = true
 		query.Set(l.cursor, next)
 	}
-}
-
-// textOf returns a member of an object that is a text.
-func textOf(object json.RawMessage, name string) (string, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(object, &members); err != nil {
-		return "", err
-	}
-	var text string
-	return text, json.Unmarshal(members[name], &text)
 }
 
 // decode reads JSON and keeps the digits of numbers.
@@ -235,4 +230,73 @@ func decode(raw []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
 	return decoder.Decode(into)
+}
+
+// doc is an object of another system. A member that it does not have is empty. The member "" is an answer as a whole.
+type doc map[string]any
+
+func (d doc) find(path string) (v any, found bool) {
+	if whole, isAnswer := d[""]; isAnswer {
+		if path == "" {
+			return whole, true
+		}
+		d, _ = whole.(map[string]any)
+	}
+	name, rest, deeper := strings.Cut(path, ".")
+	v, found = d[name]
+	if below, isObject := v.(map[string]any); deeper && isObject {
+		return doc(below).find(rest)
+	}
+	return v, found && !deeper
+}
+
+func (d doc) at(path string) any { v, _ := d.find(path); return v }
+
+func (d doc) has(path string) bool { _, found := d.find(path); return found }
+
+func (d doc) text(path string) string {
+	if v := d.at(path); v != nil {
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// number returns a number, or the seconds of a text such as 10s.
+func (d doc) number(path string) float64 {
+	text := d.text(path)
+	if lasts, err := time.ParseDuration(text); err == nil {
+		return lasts.Seconds()
+	}
+	n, _ := strconv.ParseFloat(text, 64)
+	return n
+}
+
+func (d doc) flag(path string) bool { return d.at(path) == true }
+
+func (d doc) doc(path string) doc { below, _ := d.at(path).(map[string]any); return below }
+
+func (d doc) list(path string) (all []doc) {
+	items, _ := d.at(path).([]any)
+	for _, item := range items {
+		members, _ := item.(map[string]any)
+		all = append(all, members)
+	}
+	return all
+}
+
+func (d doc) texts(path string) (all []string) {
+	items, _ := d.at(path).([]any)
+	for _, item := range items {
+		all = append(all, fmt.Sprint(item))
+	}
+	return all
+}
+
+// pairs returns an object of texts, such as metadata.
+func (d doc) pairs(path string) map[string]string {
+	all := map[string]string{}
+	for name, v := range d.doc(path) {
+		all[name] = fmt.Sprint(v)
+	}
+	return all
 }

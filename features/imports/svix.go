@@ -4,30 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"maps"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-)
-
-// svix reads Svix: applications, their endpoints, and event types. See docs/start/move-from-svix.md.
-type svix struct{}
-
-type svixEndpoint struct {
-	ID, UID, URL, Description string
-	Disabled                  bool
-	FilterTypes, Channels     []string
-	RateLimit                 float64
-	Metadata                  map[string]string
-}
-
-const (
-	svixApp      = "application"
-	svixDest     = "endpoint"
-	svixType     = "event type"
-	svixPageSize = "250"
 )
 
 // svixURL returns the address of Svix itself: the end of a token names the region.
@@ -38,103 +17,77 @@ func svixURL(token string) string {
 	return "https://api.svix.com"
 }
 
-func svixList(path string) list {
-	return list{path: path, query: url.Values{"limit": {svixPageSize}}, cursor: "iterator", id: "id",
-		split: func(raw json.RawMessage) ([]json.RawMessage, string, error) {
-			var page struct {
-				Data     []json.RawMessage
-				Iterator string
-				Done     bool
-			}
-			err := json.Unmarshal(raw, &page)
-			switch {
-			case err == nil && page.Data == nil:
-				err = errors.New("it has no member data")
-			case page.Done: // the iterator of the last page is for later calls
-				page.Iterator = ""
-			}
-			return page.Data, page.Iterator, err
-		}}
+// svix reads Svix: applications, their endpoints, and event types. See docs/start/move-from-svix.md.
+type svix struct{}
+
+// list is a list of Svix. The last page has a cursor too, for later calls.
+func (svix) list(path string) list {
+	return list{path: path, query: url.Values{"limit": {"250"}}, id: "id", items: "data", next: "iterator", last: "done",
+		cursor: "iterator"}
 }
 
 func (x svix) read(ctx context.Context, s *source, p *plan) error {
-	types := svixList("/api/v1/event-type")
+	types := x.list("/api/v1/event-type")
 	types.query.Set("with_content", "true")
 	types.id = "name"
-	if err := s.each(ctx, types, func(raw json.RawMessage) error { return svixEventType(p, raw) }); err != nil {
+	if err := s.each(ctx, types, func(from doc) error { return x.eventType(p, from) }); err != nil {
 		return err
 	}
-	return s.each(ctx, svixList("/api/v1/app"), func(raw json.RawMessage) error {
-		var app struct {
-			ID, UID, Name string
-			RateLimit     float64
-			Metadata      map[string]string
-		}
-		if err := json.Unmarshal(raw, &app); err != nil {
-			return err
-		}
-		id := cmp.Or(app.UID, app.ID)
+	return s.each(ctx, x.list("/api/v1/app"), func(app doc) error {
+		id := cmp.Or(app.text("uid"), app.text("id"))
 		if !tenantForm.MatchString(id) {
-			id = app.ID
+			id = app.text("id")
 		}
-		p.count(svixApp).Read++
-		e := p.tenant(id, app.Name, app.Metadata)
-		if app.UID != "" && app.UID != id {
-			e.note("its uid %.200s is no name of a tenant", app.UID)
+		p.count("application").Read++
+		e := p.tenant(id, app.text("name"), app.pairs("metadata"))
+		p.count("application").Written++
+		if uid := app.text("uid"); uid != "" && uid != id {
+			e.note("its uid %.200s is no name of a tenant", uid)
 		}
-		if app.RateLimit > 0 {
-			e.note("rate limit of %g a second: set limits.events_per_second of the tenant", app.RateLimit)
+		if rate := app.number("rateLimit"); rate > 0 {
+			e.of.Limits = map[string]float64{"events_per_second": rate}
 		}
-		p.count(svixApp).Written++
-		at := "/api/v1/app/" + url.PathEscape(app.ID) + "/endpoint"
-		return s.each(ctx, svixList(at), func(raw json.RawMessage) error {
-			var from svixEndpoint
-			if err := decode(raw, &from); err != nil {
-				return err
-			}
-			p.count(svixDest).Read++
-			return x.endpoint(ctx, s, p, e, from, at+"/"+url.PathEscape(from.ID))
+		at := "/api/v1/app/" + url.PathEscape(app.text("id")) + "/endpoint"
+		return s.each(ctx, x.list(at), func(from doc) error {
+			return x.endpoint(ctx, s, p, e, from, at+"/"+url.PathEscape(from.text("id")))
 		})
 	})
 }
 
 // endpoint writes an endpoint of Svix as a destination.
-func (x svix) endpoint(ctx context.Context, s *source, p *plan, e *endpoint, from svixEndpoint, at string) error {
-	var key struct{ Key string }
-	var headers struct {
-		Headers   map[string]string
-		Sensitive []string
-	}
-	var transformation struct{ Enabled bool }
-	for path, into := range map[string]any{"/secret": &key, "/headers": &headers, "/transformation": &transformation} {
-		if err := s.getIfThere(ctx, at+path, nil, into); err != nil {
+func (x svix) endpoint(ctx context.Context, s *source, p *plan, e *endpoint, from doc, at string) error {
+	more := map[string]doc{"/secret": {}, "/headers": {}, "/transformation": {}}
+	for path := range more {
+		into := doc{}
+		if err := s.getIfThere(ctx, at+path, nil, &into); err != nil {
 			return err
 		}
+		more[path] = into
 	}
-	d := &destination{Name: cmp.Or(from.UID, from.ID), URL: from.URL, Format: x.formatOf()}
-	if from.Disabled {
+	id := from.text("id")
+	p.count("endpoint").Read++
+	d := &destination{Name: cmp.Or(from.text("uid"), id), URL: from.text("url"), Format: x.formatOf()}
+	if from.flag("disabled") {
 		d.Enabled = off
 	}
-	if from.Description != "" {
-		d.note("description: %.500s", from.Description)
+	if text := from.text("description"); text != "" {
+		d.note("description: %.500s", text)
 	}
-	d.Signing = x.signingOf(p, d, from.ID, key.Key)
-	p.headers(d, from.ID, headers.Headers)
-	for _, name := range headers.Sensitive {
+	d.Signing = x.signingOf(p, d, id, more["/secret"].text("key"))
+	p.headers(d, id, more["/headers"].pairs("headers"))
+	for _, name := range more["/headers"].texts("sensitive") {
 		d.disable("the API does not give the value of header %s: add it", name)
 	}
-	d.limit(from.RateLimit, 1)
-	d.match(from.FilterTypes, nil)
-	if len(from.Channels) > 0 {
-		d.disable("channels %v: the relay has none; put them into the data of events and set filter.match", from.Channels)
+	d.limit(from.number("rateLimit"), 1)
+	d.match(from.texts("filterTypes"), nil)
+	if channels := from.texts("channels"); len(channels) > 0 {
+		d.disable("channels %v: the relay has none; put them into the data of events and set filter.match", channels)
 	}
-	if transformation.Enabled {
+	if more["/transformation"].flag("enabled") {
 		d.disable("its transformation in JavaScript: write it as operations")
 	}
-	if len(from.Metadata) > 0 {
-		d.note("metadata %v: destinations have none", slices.Sorted(maps.Keys(from.Metadata)))
-	}
-	p.place(e, d, svixDest, from.ID)
+	d.noteMetadata(from)
+	p.place(e, d, "endpoint", id)
 	return nil
 }
 
@@ -152,23 +105,16 @@ func (svix) signingOf(p *plan, d *destination, id, key string) map[string]any {
 		"schemes": []any{map[string]any{"type": "standard_webhooks"}, map[string]any{"type": "svix"}}}
 }
 
-// svixEventType writes an event type with the newest of its schemas.
-func svixEventType(p *plan, raw json.RawMessage) error {
-	var from struct {
-		Name, Description, GroupName string
-		Deprecated, Archived         bool
-		Schemas                      map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(raw, &from); err != nil {
-		return err
-	}
+// eventType writes an event type with the newest of its schemas.
+func (svix) eventType(p *plan, from doc) error {
 	newest := -1
-	for version := range from.Schemas {
+	for version := range from.doc("schemas") {
 		if n, err := strconv.Atoi(version); err == nil {
 			newest = max(newest, n)
 		}
 	}
-	p.addType(svixType, eventType{from.Name, from.Description, from.GroupName, from.Deprecated || from.Archived,
-		from.Schemas[strconv.Itoa(newest)]})
-	return nil
+	schema, err := json.Marshal(from.doc("schemas")[strconv.Itoa(newest)])
+	p.addType("event type", eventType{from.text("name"), from.text("description"), from.text("groupName"),
+		from.flag("deprecated") || from.flag("archived"), schema})
+	return err
 }

@@ -3,6 +3,7 @@ package imports
 import (
 	"fmt"
 	"maps"
+	"strings"
 )
 
 func svixApplication(id string, more ...any) map[string]any {
@@ -47,7 +48,7 @@ var svixWorlds = one{system: "svix", count: "endpoint: %d read = %[1]d written +
 			one + "/ep_1/secret":         object("key", "whsec_cGxhbnRlZC1zZWNyZXQtb2YtdGhlLWVuZHBvaW50"),
 			one + "/ep_2/secret":         object("key", "cGxhbnRlZC1zZWNyZXQtb2YtYW5vdGhlci1lbmRwb2ludA=="),
 			one + "/ep_3/secret":         object("key", "whsec_cGxhbnRlZC1zZWNyZXQtb2YtdGhlLXRoaXJk"),
-			two + "/ep_4/secret":         object("key", "whsec_dG9vLXNob3J0dG9vLXNob3J0dG8h0000"),
+			two + "/ep_4/secret":         object("key", "whsec_"+strings.Repeat("A", 96)),
 			one + "/ep_1/headers":        object("headers", object("X-Shop", "de", "X-Api-Key", "planted"), "sensitive", []any{}),
 			one + "/ep_2/headers":        none,
 			one + "/ep_3/headers":        object("headers", object(), "sensitive", []any{"Authorization"}),
