@@ -105,7 +105,8 @@ func (s *service) run(t *testing.T, text string, o Options) (string, error) {
 	return string(raw), err
 }
 
-// Tenants that are missing are created before their endpoints, which cannot be validated before; others stay as they are.
+// Tenants that are missing are created before their endpoints, which cannot be validated before; others stay as they
+// are.
 func TestMissingTenantsAreCreated(t *testing.T) {
 	const text = `tenants:
   - {tenant: acme, name: other}

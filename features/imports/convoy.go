@@ -42,7 +42,8 @@ func (c convoy) read(ctx context.Context, s *source, p *plan) error {
 	c.config = project.doc("data.config")
 	for _, t := range types.list("data") {
 		if name := t.text("name"); name != "*" {
-			p.addType("event type", eventType{name, t.text("description"), t.text("category"), t.at("deprecated_at") != nil, nil})
+			p.addType("event type", eventType{name: name, description: t.text("description"), group: t.text("category"),
+				deprecated: t.at("deprecated_at") != nil})
 		}
 	}
 	var order []string
@@ -80,7 +81,7 @@ func (c convoy) source(p *plan, from doc) {
 			from.text("type"))
 		return
 	}
-	e := p.add(&endpoint{Name: from.text("name")}, id)
+	e := p.add(&endpoint{Name: from.text("name"), kind: "source"}, id)
 	p.count("source").Written++
 	c.sources[id] = e
 	if from.flag("is_disabled") {

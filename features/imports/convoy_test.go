@@ -8,17 +8,19 @@ import (
 const convoyProject = "/api/v1/projects/prj_1"
 
 func convoyHook(id string, more ...any) map[string]any {
-	e := object("uid", id, "name", "hook "+id, "url", "https://receiver.example.com/"+id, "owner_id", "", "status", "active",
+	e := object("uid", id, "name", "hook "+id, "url", "https://receiver.example.com/"+id, "owner_id", "",
+		"status", "active",
 		"secrets", []any{object("uid", "sec", "value", "planted-secret-of-"+id, "expires_at", nil)}, "rate_limit", 0,
 		"rate_limit_duration", 0, "http_timeout", 30, "authentication", nil, "created_at", at, "updated_at", at)
 	maps.Copy(e, object(more...))
 	return e
 }
 
-// convoySub is a subscription; "" for no source.
+// convoySubOf is a subscription; "" for no source.
 func convoySubOf(id, endpoint, source string, more ...any) map[string]any {
-	s := object("uid", id, "name", "sub "+id, "type", "api", "endpoint_metadata", object("uid", endpoint, "name", "x", "url",
-		"x"), "source_metadata", nil, "filter_config", object("event_types", []any{"*"}, "filter", object()))
+	s := object("uid", id, "name", "sub "+id, "type", "api", "endpoint_metadata", object("uid", endpoint,
+		"name", "x", "url", "x"), "source_metadata", nil, "filter_config",
+		object("event_types", []any{"*"}, "filter", object()))
 	if source != "" {
 		s["source_metadata"] = object("uid", source)
 	}
@@ -59,8 +61,8 @@ var convoyWorlds = one{system: "convoy", args: []string{"--project", "prj_1"},
 				"api_key", object("header_name", "X-Api-Key", "header_value", "planted-key"))),
 			convoyHook("ep_3", "status", "inactive", "authentication", object("type", "basic_auth", "basic_auth",
 				object("username", "relay", "password", "planted-password")), "http_timeout", 90),
-			convoyHook("ep_4", "mtls_client_cert", object("client_cert", "x"), "content_type", "application/x-www-form-urlencoded",
-				"authentication", object("type", "oauth2", "oauth2", object("url", "x"))),
+			convoyHook("ep_4", "mtls_client_cert", object("client_cert", "x"), "content_type",
+				"application/x-www-form-urlencoded", "authentication", object("type", "oauth2", "oauth2", object("url", "x"))),
 			convoyHook("ep_5", "secrets", []any{object("uid", "sec", "value", "planted-old", "expires_at", at)}),
 			convoyHook("ep_6"),
 		}, []any{

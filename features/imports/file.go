@@ -40,10 +40,8 @@ func (p *plan) write(out string) (files []string, err error) {
 		}
 		files = append(files, name)
 	}
-	for _, name := range append([]string{secretsOf(out)}, files...) {
-		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s exists: remove it, or name another file with --out: %w", name, cmp.Or(err, fs.ErrExist))
-		}
+	if err := absent(append(files, secretsOf(out))...); err != nil {
+		return nil, err
 	}
 	if len(p.secrets) > 0 {
 		if err := os.Mkdir(secretsOf(out), 0o700); err != nil {
@@ -67,6 +65,16 @@ func (p *plan) write(out string) (files []string, err error) {
 		}
 	}
 	return files, nil
+}
+
+// absent returns an error if one of the files is there.
+func absent(names ...string) error {
+	for _, name := range names {
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s: %w; remove it, or name another file with --out", name, cmp.Or(err, fs.ErrExist))
+		}
+	}
+	return nil
 }
 
 func base(out string) string { return strings.TrimSuffix(out, filepath.Ext(out)) }
@@ -98,10 +106,17 @@ func (p *plan) files() (texts [][]byte, err error) {
 		texts = append(texts, text.Bytes())
 	}
 	for _, e := range p.endpoints {
-		var of []byte
-		raw, err := item(e, e.comment)
+		var raw, of []byte
+		var err error
+		if len(e.Destinations) > 0 {
+			raw, err = item(e, e.comment)
+		}
 		if err == nil && e.of != nil {
-			of, err = item(e.of, func(*yaml.Node) {})
+			of, err = item(e.of, func(n *yaml.Node) {
+				if raw == nil {
+					n.HeadComment = notes(e.notes)
+				}
+			})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("write endpoint %s: %w", e.Name, err)

@@ -53,7 +53,7 @@ func (h hookdeck) read(ctx context.Context, s *source, p *plan) error {
 
 // source writes a source as an endpoint with the verification of its provider.
 func (h hookdeck) source(p *plan, from doc) *endpoint {
-	e := &endpoint{Name: from.text("name"), Description: from.text("description")}
+	e := &endpoint{Name: from.text("name"), Description: from.text("description"), kind: "source"}
 	if from.at("disabled_at") != nil {
 		e.Enabled = off
 	}

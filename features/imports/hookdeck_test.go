@@ -36,7 +36,8 @@ func hookdeckWorld(sources []any, connections []any, auth map[string]map[string]
 var hookdeckWorlds = one{system: "hookdeck", count: "connection: %d read = %[1]d written + 0 listed",
 	small: func() world {
 		source := func(id, kind string, more ...any) map[string]any {
-			return hookdeckOf(id, append([]any{"type", kind, "url", "https://hkdk.events/" + id, "config", object()}, more...)...)
+			return hookdeckOf(id, append([]any{"type", kind, "url", "https://hkdk.events/" + id, "config", object()},
+				more...)...)
 		}
 		to := func(id string, config ...any) map[string]any {
 			return hookdeckOf(id, "type", "HTTP", "config", object(append([]any{"url", "https://" + id + ".example.com/in",

@@ -208,7 +208,8 @@ func TestLargeFilesAreSplit(t *testing.T) {
 	p := newPlan("svix", "large.yaml")
 	const n = 10_000
 	for i := range n {
-		p.add(&endpoint{Name: fmt.Sprint("shop-", i), Description: strings.Repeat("x", 700)}, "")
+		p.add(&endpoint{Name: fmt.Sprint("shop-", i), Description: strings.Repeat("x", 700),
+			Destinations: []*destination{{Name: "a"}}}, "")
 	}
 	files := must.Get(p.write("large.yaml"))(t)
 	is.List(t, files, []string{"large.yaml", "large-2.yaml", "large-3.yaml"})
@@ -242,6 +243,7 @@ func TestMisuse(t *testing.T) {
 		{"outpost --api-url http://127.0.0.1:1 --webhook-mode x", "--webhook-mode must be"},
 		{"outpost --export . --state x", "--export takes the place"},
 		{"outpost --export nothing", "no such file"},
+		{"outpost --export . --out .", ".: file already exists; remove it"},
 	} {
 		c := newCommand(t, "", "")
 		c.args = strings.Fields(x.args)

@@ -62,7 +62,9 @@ type endpoint struct {
 
 	notes []string
 	names map[string]bool // of the destinations
-	of    *tenant         // whose name it has; nil: of none, or not the first one
+	of    *tenant         // whose name it has; nil: none
+	// kind and id are those of the object that it is, of which there is nothing without a destination.
+	kind, id string
 }
 
 type tenant struct {
@@ -196,7 +198,7 @@ func (p *plan) add(e *endpoint, id string) *endpoint {
 		e.Name = cleanName(id, id)
 	}
 	p.names[[2]string{e.Tenant, e.Name}] = true
-	e.names, e.Destinations = map[string]bool{}, []*destination{}
+	e.names, e.id = map[string]bool{}, id
 	p.endpoints = append(p.endpoints, e)
 	return e
 }
@@ -225,8 +227,8 @@ func (p *plan) tenant(id, name string, metadata map[string]string) *endpoint {
 // place adds a destination to an endpoint, with a name of its own there, and counts its object as written.
 func (p *plan) place(e *endpoint, d *destination, kind, id string) {
 	if len(e.Destinations) == require.MaxDestinations {
-		p.list(kind, id, "the endpoint %s has %d destinations already, which is the most; send its events to a second endpoint",
-			e.Name, require.MaxDestinations)
+		p.list(kind, id, "the endpoint %s has %d destinations already, which is the most; send its events to a second "+
+			"endpoint", e.Name, require.MaxDestinations)
 		return
 	}
 	if d.Name = cleanName(d.Name, id); e.names[d.Name] {
@@ -259,6 +261,19 @@ func (p *plan) addType(kind string, t eventType) {
 	}
 	p.types = append(p.types, t)
 	p.count(kind).Written++
+}
+
+// dropEmpty lists the endpoints without a destination, which relay apply cannot create. That of a tenant is made by its
+// first event.
+func (p *plan) dropEmpty() {
+	p.endpoints = slices.DeleteFunc(p.endpoints, func(e *endpoint) bool {
+		empty := len(e.Destinations) == 0 && e.of == nil
+		if empty {
+			p.count(e.kind).Written--
+			p.list(e.kind, e.id, "%s has no destination", e.Name)
+		}
+		return empty
+	})
 }
 
 // secret keeps a secret for a file of its own, and returns the reference to it.

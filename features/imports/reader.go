@@ -36,7 +36,7 @@ const (
 var backoff = wait.Backoff{First: 500 * time.Millisecond, Longest: 10 * time.Second}
 
 // errAbsent is the error of what the other system, or an export of it, does not have.
-var errAbsent = errors.New("is not there")
+var errAbsent = errors.New("is not there; is this the address of the API, or all of an export?")
 
 // source is the API of another system, or an export of it.
 type source struct {

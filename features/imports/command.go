@@ -1,5 +1,6 @@
-// Package imports reads the configuration of Svix, Convoy, Outpost or Hookdeck over its API, and writes it as a file for
-// relay apply: tenants, endpoints, destinations with their secrets, headers, filters, rates and retries, and event types.
+// Package imports reads the configuration of Svix, Convoy, Outpost or Hookdeck over its API, and writes it as a file
+// for relay apply: tenants, endpoints, destinations with their secrets, headers, filters, rates and retries, and event
+// types.
 //
 // What has no counterpart is listed, in a report and as comments in the file: for each kind of object, what was read is
 // what was written and what is listed. A destination that would get more than before, or another body, is written as
@@ -61,9 +62,9 @@ const (
 
 var importHelp = cli.Help{
 	Usage: "relay import SYSTEM [--api-url URL | --export PATH] [--out FILE] [flags]",
-	About: `Reads the configuration of svix, convoy, outpost or hookdeck over its API and writes it as a file for relay apply.
-It changes nothing, there or here. The token is in RELAY_IMPORT_TOKEN, or in a file: RELAY_IMPORT_TOKEN_FILE,
---token-file.
+	About: `Reads the configuration of svix, convoy, outpost or hookdeck over its API and writes it as a file for
+relay apply. It changes nothing, there or here. The token is in RELAY_IMPORT_TOKEN, or in a file:
+RELAY_IMPORT_TOKEN_FILE, --token-file.
 
 What the relay does not have is listed, in the report and as comments in the file. A destination that would get
 more events than before, or another body, is written with enabled: false.
@@ -146,6 +147,9 @@ func run(ctx context.Context, c cli.Call, f importFlags, arguments []string) err
 	if err != nil {
 		return cli.UsageError{Err: err}
 	}
+	if err := absent(f.out, secretsOf(f.out)); err != nil {
+		return cli.UsageError{Err: err}
+	}
 	s, err := f.open(c, chosen)
 	if err != nil {
 		return cli.UsageError{Err: err}
@@ -157,6 +161,7 @@ func run(ctx context.Context, c cli.Call, f importFlags, arguments []string) err
 	err = chosen.read(ctx, s, p)
 	var files []string
 	if err == nil {
+		p.dropEmpty()
 		err = p.balance()
 	}
 	if err == nil {
