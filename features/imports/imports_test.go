@@ -261,3 +261,31 @@ func TestPaused(t *testing.T) {
 		is.Equal(t, strings.Count(text, " paused: true\n"), strings.Count(text, " url: "), "paused destinations")
 	})
 }
+
+// An answer that is not one of the API ends the import, with what it was. The token goes to no other address.
+func TestStrangeAnswers(t *testing.T) {
+	f := func(want string, answer func(w http.ResponseWriter)) {
+		t.Helper()
+		api := newFake(t, "outpost", outpostWorlds.small())
+		api.fault = func(w http.ResponseWriter, n int, _ *http.Request) bool {
+			if n == 2 {
+				answer(w)
+			}
+			return n == 2
+		}
+		c := newCommand(t, "outpost", api.URL)
+		is.Has(t, c.run(1), want)
+		is.Equal(t, len(api.requests), 2, "requests")
+	}
+	f("GET /tenants: 302", func(w http.ResponseWriter) {
+		w.Header().Set("Location", "/topics")
+		w.WriteHeader(http.StatusFound)
+	})
+	f("/tenants is not there", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) })
+	f("GET /tenants: 501", func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotImplemented) })
+	f("the answer is not JSON", func(w http.ResponseWriter) { fmt.Fprint(w, "<html>\x1b[2J") })
+	f("it has no list models", func(w http.ResponseWriter) { fmt.Fprint(w, `{"data":[]}`) })
+	f("it has no list models", func(w http.ResponseWriter) { fmt.Fprint(w, `{"models":{}}`) })
+	f("an object has no member id", func(w http.ResponseWriter) { fmt.Fprint(w, `{"models":["a"]}`) })
+	f("more than 8388608 bytes", func(w http.ResponseWriter) { fmt.Fprint(w, `"`, strings.Repeat("a", maxAnswer), `"`) })
+}
