@@ -265,17 +265,18 @@ func TestPaused(t *testing.T) {
 // An answer that is not one of the API ends the import, with what it was. The token goes to no other address.
 func TestStrangeAnswers(t *testing.T) {
 	f := func(want string, answer func(w http.ResponseWriter)) {
-		t.Helper()
-		api := newFake(t, "outpost", outpostWorlds.small())
-		api.fault = func(w http.ResponseWriter, n int, _ *http.Request) bool {
-			if n == 2 {
-				answer(w)
+		t.Run(want, func(t *testing.T) {
+			api := newFake(t, "outpost", outpostWorlds.small())
+			api.fault = func(w http.ResponseWriter, n int, _ *http.Request) bool {
+				if n == 2 {
+					answer(w)
+				}
+				return n == 2
 			}
-			return n == 2
-		}
-		c := newCommand(t, "outpost", api.URL)
-		is.Has(t, c.run(1), want)
-		is.Equal(t, len(api.requests), 2, "requests")
+			c := newCommand(t, "outpost", api.URL)
+			is.Has(t, c.run(1), want)
+			is.Equal(t, len(api.requests), 2, "requests")
+		})
 	}
 	f("GET /tenants: 302", func(w http.ResponseWriter) {
 		w.Header().Set("Location", "/topics")
