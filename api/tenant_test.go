@@ -201,6 +201,14 @@ func TestTenants(t *testing.T) {
 	if own == "" || sent.text("endpoint_id") != own || again.text("endpoint_id") != own || own == x.of["endpoint"] {
 		t.Errorf("sent to %s and %s, own %s", sent.text("endpoint_id"), again.text("endpoint_id"), own)
 	}
+	// An endpoint that has the name of its tenant before the first event becomes that one.
+	c.do("PUT", "/v1/tenants/"+x.name+".2", nil).want(200)
+	named := c.do("POST", "/v1/endpoints", map[string]any{"name": x.name + ".2", "tenant": x.name + ".2",
+		"url": "https://example.com/h"}).want(201).text("id")
+	for range 2 {
+		sent := c.do("POST", "/v1/tenants/"+x.name+".2/events", `{"type":"order.paid","data":{}}`).want(202)
+		is.Equal(t, sent.text("endpoint_id"), named, "the endpoint with the name of the tenant")
+	}
 	c.do("POST", "/v1/tenants/nobody/events", `{"type":"a","data":{}}`).wantError(404, "not_found", "")
 	d := x.do("POST", "/v1/endpoints/"+own+"/destinations", `{"url":"https://example.com/h"}`).want(201).text("id")
 	x.do("DELETE", "/v1/endpoints/"+own+"/destinations/"+d, nil).want(200) // it may have none again

@@ -11,6 +11,7 @@ import (
 	"github.com/eventrelay/relay/features/demo"
 	"github.com/eventrelay/relay/features/doctor"
 	"github.com/eventrelay/relay/features/fixtures"
+	"github.com/eventrelay/relay/features/imports"
 	"github.com/eventrelay/relay/features/issues"
 	"github.com/eventrelay/relay/features/leaks"
 	"github.com/eventrelay/relay/features/ledger"
@@ -26,4 +27,4 @@ import (
 // Features are all that the relay can do beside its core. A build with the tag core has core.go instead.
 var Features = []features.Feature{reference.Feature, catalogue.Feature, leaks.Feature, agents.Feature, apply.Feature,
 	listen.Feature, plan.Feature, demo.Feature, doctor.Feature, reconcile.Feature, ledger.Feature, backup.Feature,
-	upgrade.Feature, move.Feature, fixtures.Feature, issues.Feature, portal.Feature}
+	upgrade.Feature, move.Feature, fixtures.Feature, issues.Feature, portal.Feature, imports.Feature}

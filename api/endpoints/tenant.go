@@ -175,8 +175,9 @@ func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.
 	return frame.WriteDeleted(w, name, "key")
 }
 
-// ownEndpoint returns the endpoint that events sent to a tenant go to. The first event creates it, without a
-// destination: the tenant adds its own.
+// ownEndpoint returns the endpoint that events sent to a tenant go to. The first event makes it the one with the name of
+// the tenant, which a file of relay apply may have created before, or creates it, without a destination: the tenant adds
+// its own.
 func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	t, err := a.TenantInPath(r, key)
 	if err != nil {
@@ -186,6 +187,12 @@ func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoin
 		return e, nil
 	}
 	name := id.Random(id.Endpoint)
+	for _, e := range a.Config.TenantEndpoints(t.Account, t.Tenant) {
+		if e.Name == t.Tenant {
+			name = e.ID
+			break
+		}
+	}
 	t, err = a.Config.PutTenant(r.Context(), t.Account, t.Tenant, func(t *config.Tenant) error {
 		if _, presence := a.Config.Endpoint(t.Own); t.Own == "" || presence == entity.Deleted {
 			t.Own = name
@@ -194,6 +201,9 @@ func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoin
 	})
 	if err != nil {
 		return nil, err
+	}
+	if e := a.PresentEndpoint(t.Own, t.Account); e != nil {
+		return e, nil
 	}
 	e := &config.Endpoint{ID: t.Own, Account: t.Account, Tenant: t.Tenant, Name: t.Tenant, Provider: verify.Generic,
 		TypeSource: defaultTypeSource(verify.Generic), RetryPolicy: retry.Default(),

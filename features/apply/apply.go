@@ -19,6 +19,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -83,6 +84,9 @@ func validate(ctx context.Context, c *client, f *file, o Options, changes []*Cha
 		o.Warn(without)
 	}
 	validating := err == nil && without == ""
+	if validating && slices.ContainsFunc(changes, func(x *Change) bool { return x.ofNewTenant }) {
+		o.Warn("tenants that are not there yet, and their endpoints, are not validated")
+	}
 	faults := []error{err}
 	for _, change := range changes {
 		if validating {
@@ -103,13 +107,16 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := c.endpointIDs(ctx)
+	ids, err := c.list(ctx, "endpoints")
+	if err != nil {
+		return nil, err
+	}
+	changes, created, err := planTenants(ctx, c, f)
 	if err != nil {
 		return nil, err
 	}
 	tenants := map[string]bool{own: true} // those that the file is about
 	seen := map[target]bool{}
-	var changes []*Change
 	var faults []error
 	for i, e := range f.endpoints {
 		of := target{cmp.Or(e.text("tenant"), own), e.text("name")}
@@ -125,6 +132,7 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		if len(found) == 0 {
 			changes = append(changes, create(i, e))
 			changes[len(changes)-1].warnOfOthers(of, ids)
+			changes[len(changes)-1].ofNewTenant = created[of.tenant]
 			continue
 		}
 		have, tag, err := c.endpoint(ctx, found[0])
@@ -154,6 +162,31 @@ func plan(ctx context.Context, c *client, f *file, o Options) ([]*Change, error)
 		}
 	}
 	return changes, errors.Join(faults...)
+}
+
+// planTenants returns the tenants of the file that the service does not have. Others stay as they are: the API replaces
+// all of a tenant's settings at once.
+func planTenants(ctx context.Context, c *client, f *file) (changes []*Change, created map[string]bool, err error) {
+	created = map[string]bool{}
+	if len(f.tenants) == 0 {
+		return nil, created, nil
+	}
+	all, err := c.list(ctx, "tenants")
+	have := map[string]bool{}
+	for of := range all {
+		have[of.tenant] = true
+	}
+	for _, members := range f.tenants {
+		name := textOf(members, "tenant")
+		if have[name] {
+			continue
+		}
+		have[name], created[name] = true, true
+		body := maps.Clone(members)
+		delete(body, "tenant")
+		changes = append(changes, &Change{Action: Create, Tenant: name, Fields: []Field{}, body: body, index: -1})
+	}
+	return changes, created, err
 }
 
 // warnOfOthers names the endpoints of other tenants with the name of a new one: an endpoint never changes its tenant.
@@ -187,8 +220,10 @@ func (x *Change) make(ctx context.Context, c *client) error {
 func (x *Change) send(ctx context.Context, c *client, dryRun bool) (answer, error) {
 	method, path := http.MethodPatch, "/v1/endpoints/"+x.ID
 	switch {
-	case x.Action == Unchanged && !x.hidden, x.Action == Delete && dryRun:
+	case x.Action == Unchanged && !x.hidden, (x.Action == Delete || x.isTenant() || x.ofNewTenant) && dryRun:
 		return answer{}, nil
+	case x.isTenant():
+		method, path = http.MethodPut, "/v1/tenants/"+url.PathEscape(x.Tenant)
 	case x.Action == Create:
 		method, path = http.MethodPost, "/v1/endpoints"
 	case x.Action == Delete:
@@ -214,7 +249,7 @@ func (x *Change) send(ctx context.Context, c *client, dryRun bool) (answer, erro
 
 // place returns where in the file a refused value stands, and the endpoint.
 func (f *file) place(name string, x *Change, err error) string {
-	target := strings.TrimSuffix(fmt.Sprintf("%s endpoint %s (%s)", x.Action, x.Name, x.ID), " ()")
+	target := strings.TrimSuffix(fmt.Sprintf("%s %s (%s)", x.Action, x.thing(), x.ID), " ()")
 	if x.index < 0 {
 		return target
 	}

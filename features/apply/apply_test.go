@@ -64,6 +64,10 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/v1/me":
 		_ = json.NewEncoder(w).Encode(map[string]any{"tenant": s.tenant})
+	case r.URL.Path == "/v1/tenants":
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": []any{map[string]any{"tenant": "acme", "name": "Acme"}}})
+	case strings.HasPrefix(r.URL.Path, "/v1/tenants/"):
+		_ = json.NewEncoder(w).Encode(map[string]any{"tenant": "new"})
 	case r.URL.Path == "/v1/endpoints/ep_3":
 		_ = json.NewEncoder(w).Encode(ofTenant(3, "e1"))
 	case strings.HasSuffix(r.URL.Path, "/validate"):
@@ -101,6 +105,29 @@ func (s *service) run(t *testing.T, text string, o Options) (string, error) {
 	raw := must.Get(json.Marshal(changes))(t)
 	is.Lacks(t, string(raw), "planted", "%s", raw)
 	return string(raw), err
+}
+
+// Tenants that are missing are created before their endpoints, which cannot be validated before; others stay as they
+// are.
+func TestMissingTenantsAreCreated(t *testing.T) {
+	const text = `tenants:
+  - {tenant: acme, name: other}
+  - {tenant: new, name: New Ltd, limits: {endpoints: 3}}
+endpoints:
+  - {name: new, tenant: new, destinations: [{name: kept, url: "https://a.example/h"}]}
+`
+	var s service
+	out, err := s.run(t, text, Options{DryRun: true})
+	must.Do(t, err)
+	is.List(t, s.calls, []string{"POST /v1/endpoints/validate {}"}) // whether it can validate
+	is.Has(t, strings.Join(s.warned, ""), "tenants that are not there yet")
+	is.Has(t, out, `"action":"create","name":"","tenant":"new"`)
+	s.calls = nil
+	_, err = s.run(t, text, Options{})
+	must.Do(t, err)
+	must.Equal(t, len(s.calls), 2, s.calls)
+	is.Equal(t, s.calls[0], `PUT /v1/tenants/new {"limits":{"endpoints":3},"name":"New Ltd"}`)
+	is.Has(t, s.calls[1], `POST /v1/endpoints {"destinations"`)
 }
 
 const small = `endpoints:

@@ -185,13 +185,13 @@ func (c *client) tenant(ctx context.Context) (string, error) {
 	return a.Tenant, nil
 }
 
-// endpointIDs returns the ids of all endpoints.
-func (c *client) endpointIDs(ctx context.Context) (map[target][]string, error) {
+// list returns the ids of all endpoints, or tenants, by what they are recognised by.
+func (c *client) list(ctx context.Context, things string) (map[target][]string, error) {
 	out := map[target][]string{}
 	for cursor := ""; ; {
-		a, err := c.do(ctx, http.MethodGet, "/v1/endpoints?limit=100&cursor="+url.QueryEscape(cursor), nil, "")
+		a, err := c.do(ctx, http.MethodGet, "/v1/"+things+"?limit=100&cursor="+url.QueryEscape(cursor), nil, "")
 		if err != nil {
-			return nil, fmt.Errorf("cannot list the endpoints: %w", err)
+			return nil, fmt.Errorf("cannot list the %s: %w", things, err)
 		}
 		for _, e := range a.Data {
 			of := target{e.Tenant, e.Name}

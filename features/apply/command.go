@@ -40,7 +40,9 @@ Fields are those of POST /v1/endpoints, but url. What the file does not name sta
 --dry-run shows the differences, has the service validate all of them (with a key that may write), and changes nothing.
 --prune deletes the endpoints that the file does not name, and the destinations, headers and metadata that it does not
 name where it names others.
-Endpoints of tenants have tenant: NAME; --prune does not touch tenants that the file does not name.
+Endpoints of tenants have tenant: NAME; --prune does not touch tenants that the file does not name. A list tenants
+beside endpoints has tenants (tenant: NAME and the fields of PUT /v1/tenants/NAME): those that are missing are created,
+others stay as they are.
 
 Secrets are references: env:NAME or file:PATH. They are never shown. The service does not show secrets either, so
 --dry-run sees a changed one only by its last four characters. Otherwise secrets are sent in each run, and the service
@@ -138,10 +140,10 @@ func printChange(w io.Writer, x *Change) {
 			id = " (" + x.ID + ")"
 		}
 		of := ""
-		if x.Tenant != "" {
+		if x.Tenant != "" && !x.isTenant() {
 			of = " of tenant " + x.Tenant
 		}
-		line("%s endpoint %s%s%s", x.Action, x.Name, of, id)
+		line("%s %s%s%s", x.Action, x.thing(), of, id)
 	}
 	for _, f := range x.Fields {
 		if x.Action == Create {

@@ -67,6 +67,7 @@ func (e *entry) text(member string) string {
 // file is a file that was read without a fault.
 type file struct {
 	endpoints []*entry
+	tenants   []map[string]any // with the members of PUT /v1/tenants/{tenant}, and tenant
 	// positions has the places of all values by their paths, which begin with the index of the endpoint: 0.name.
 	positions map[string]position
 }
@@ -80,7 +81,7 @@ type reader struct {
 	values int
 }
 
-// read reads a YAML document {endpoints: […]}.
+// read reads a YAML document {endpoints: […], tenants: […]}.
 func read(from io.Reader, name string, sources Sources) (*file, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, maxFile+1))
 	if err != nil {
@@ -108,7 +109,15 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 
 func (r *reader) document(root *yaml.Node) {
 	var list *yaml.Node
-	r.eachMember(root, []string{"endpoints"}, func(_ string, value *yaml.Node) { list = value })
+	r.eachMember(root, []string{"endpoints", "tenants"}, func(name string, value *yaml.Node) {
+		if name == "endpoints" {
+			list = value
+			return
+		}
+		for _, n := range r.items(value) {
+			r.tenant(n)
+		}
+	})
 	if list == nil {
 		r.fail(root, "has no member endpoints: a list of endpoints")
 		return
@@ -126,6 +135,16 @@ func (r *reader) document(root *yaml.Node) {
 		names[of] = n
 		r.out.endpoints = append(r.out.endpoints, e)
 	}
+}
+
+func (r *reader) tenant(n *yaml.Node) {
+	members := map[string]any{}
+	r.eachMember(n, []string{"tenant", "name", "metadata", "limits", "allowance_events", "portal"},
+		func(name string, value *yaml.Node) { members[name] = r.json(value, 0) })
+	if textOf(members, "tenant") == "" {
+		r.fail(n, "a tenant has no member tenant; it is recognised by it")
+	}
+	r.out.tenants = append(r.out.tenants, members)
 }
 
 // entry reads an endpoint or a destination.

@@ -25,7 +25,7 @@ const (
 	Unchanged = "unchanged"
 )
 
-// Change is what the file makes of one endpoint.
+// Change is what the file makes of one endpoint, or of a tenant if it has no name.
 type Change struct {
 	Action string  `json:"action"`
 	Name   string  `json:"name"`
@@ -41,6 +41,17 @@ type Change struct {
 	tag   string         // ETag of the endpoint that was compared
 	// hidden is whether the body has secrets, which the service compares when it gets them.
 	hidden bool
+	// ofNewTenant is whether a change before creates its tenant. The service cannot validate it before.
+	ofNewTenant bool
+}
+
+func (x *Change) isTenant() bool { return x.Name == "" }
+
+func (x *Change) thing() string {
+	if x.isTenant() {
+		return "tenant " + x.Tenant
+	}
+	return "endpoint " + x.Name
 }
 
 // Field is one difference. Secrets are shown as their references and as the service masks them.
