@@ -138,7 +138,7 @@ func pageAttacks() []testCase {
 			c.wantSandboxed("event", c.rawRequest("GET", c.URL+"/v1/events/"+a.header.Get("Relay-Event-Id"), "", "",
 				"Authorization", "Bearer "+c.Key))
 		}},
-		{"Page 6", "a page of the documents has an origin of its own and runs one script of ours, also from the cache", func(c *C) {
+		{"Page 6", "a page of the documents has its own origin and runs one script of ours, also from the cache", func(c *C) {
 			// No allow-same-origin, no popup, no navigation of another window; the hash is all that may run.
 			only := regexp.MustCompile(`^sandbox allow-scripts allow-forms; default-src 'none'; ` +
 				`style-src 'sha256-[\w+/=]+'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'; ` +
