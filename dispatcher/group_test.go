@@ -268,27 +268,6 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 	})
 }
 
-// A command that is not due waits in the retry topics.
-func TestCommandThatIsNotDue(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		s := &sink{}
-		url, _ := w.serve(80, s)
-		w.endpoint(url)
-		w.start(testConfig())
-		due := time.Now().Add(17 * time.Second)
-		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Due: due,
-			Run: "run_1"})
-		all := w.outcomes(count(1))
-		if got := s.all()[0]; got.at.Before(due.Truncate(time.Millisecond)) || got.at.Sub(due) > time.Second ||
-			got.header.Get("Relay-Trigger") != "replay" {
-			t.Errorf("sent %v after it was due: %v", got.at.Sub(due), got.header)
-		}
-		if all[0].Run != "run_1" || all[0].Attempt.Trigger != event.TriggerReplay {
-			t.Errorf("outcome %+v", all[0])
-		}
-	})
-}
-
 func TestRunEndsWithItsContext(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 		d, stop := w.start(testConfig())
