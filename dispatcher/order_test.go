@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -77,6 +78,74 @@ func checkOrder(t *testing.T, requests []received, ok func(received) bool) map[s
 		}
 	}
 	return last
+}
+
+// Ten keys have failures, and the node is stopped, dies before it commits, and their endpoint moves to another
+// partition. The events of each key are delivered in their order, one at a time.
+func TestOrderSurvivesEverything(t *testing.T) {
+	const keys, perKey = 10, 90
+	run := func(t *testing.T, w *bubbleWorld, crash func() func()) {
+		random := rand.New(rand.NewPCG(1, 2))
+		s := newOrderedSink(20*time.Millisecond, func(string, int) bool { return random.IntN(10) < 3 })
+		var succeeded []received
+		answer := s.answer
+		s.answer = func(n int, r received) int {
+			status := answer(n, r)
+			if status == 200 {
+				s.mu.Lock()
+				succeeded = append(succeeded, r)
+				s.mu.Unlock()
+			}
+			return status
+		}
+		url, _ := w.serve(80, s)
+		endpoint := w.ordered(kinds.BlockAfterFailure, url)
+		accept := func(partition int32, from, to int) {
+			for n := from; n <= to; n++ {
+				for k := range keys {
+					w.accept(w.keyedEvent(partition, fmt.Sprint("key", k), n))
+				}
+			}
+		}
+		_, stop := w.start(testConfig())
+		accept(0, 1, perKey/3)
+		time.Sleep(8 * time.Second)
+		stop()
+		_, stop = w.start(testConfig())
+		accept(0, perKey/3+1, 2*perKey/3)
+		time.Sleep(7 * time.Second)
+		restarted := crash()
+		time.Sleep(3 * time.Second)
+		stop()
+		restarted()
+		d, _ := w.start(testConfig())
+		time.Sleep(3 * time.Second)
+
+		moving := *endpoint
+		moving.Partition, moving.Move = 1, &config.PartitionMove{From: 0, Until: time.Now().Add(time.Hour)}
+		w.view.put(&moving)
+		accept(1, 2*perKey/3+1, perKey)
+		log := must.Get(stream.NewReader(w.stream, "test"))(t)
+		defer log.Close()
+		survey := NewSurvey(log, endpoint.ID, []int32{0})
+		for must.Get(survey.Refresh(t.Context()))(t).Any() {
+			time.Sleep(time.Second)
+		}
+		moved := moving
+		moved.Move = nil
+		w.view.put(&moved)
+		w.outcomesOf(1, count(keys*perKey/3, event.Delivered))
+		for key, n := range checkOrder(t, succeeded, func(received) bool { return true }) {
+			is.Equal(t, n, perKey, "of %d events of %s were delivered", perKey, key)
+		}
+		is.Equal(t, d.lanes.Census().Ordered, 0, "positions are left")
+	}
+	t.Run("restarts", func(t *testing.T) {
+		bubble(t, 2, func(t *testing.T, w *bubbleWorld) { run(t, w, func() func() { return func() {} }) })
+	})
+	t.Run("crash", func(t *testing.T) {
+		kafkaBubble(t, 2, func(t *testing.T, w *bubbleWorld) { run(t, w, w.refuseCommits) })
+	})
 }
 
 // A key whose event fails for long is parked, and the offsets of its events are committed. Other keys and destinations
