@@ -421,8 +421,8 @@ func buildOldRelay(t *testing.T) string {
 	return path
 }
 
-// clusterOn returns a cluster whose nodes run on separate hosts of a network. Engines and destinations run on its hub, which
-// has Kafka brokers.
+// clusterOn returns a cluster whose nodes run on separate hosts of a network. Engines and destinations run on its hub,
+// which has Kafka brokers.
 func clusterOn(t *testing.T, network *kit.Network, brokers, name string, nodes []string, env ...string) *cluster {
 	t.Helper()
 	hub := network.Hub
