@@ -357,29 +357,6 @@ func TestBatchOfADisabledEndpoint(t *testing.T) {
 	}
 }
 
-// Several clients send the same batch at the same time: each of its events is stored once.
-func TestParallelBatchesWithOneKey(t *testing.T) {
-	_, remembering := withRedis(t)
-	c := newClient(t, remembering)
-	target := c.batchTarget()
-	items := make([]string, 100)
-	for i := range items {
-		items[i] = fmt.Sprintf(`{"type":"a.b","data":{"n":%d}}`, i)
-	}
-	answers := make([]*answer, 6)
-	var wg sync.WaitGroup
-	for i := range answers {
-		wg.Go(func() { answers[i] = c.do("POST", target, batchOf(items...), "Idempotency-Key", "one") })
-	}
-	wg.Wait()
-	for _, a := range answers {
-		if a.Status != 202 || a.get("data.99.id") != answers[0].get("data.99.id") {
-			t.Errorf("%d %.300s", a.Status, a.raw)
-		}
-	}
-	is.Equal(t, len(c.fake.events), len(items), "events")
-}
-
 // The events of a batch are accepted in their order, with keys or without.
 func TestBatchKeepsItsOrder(t *testing.T) {
 	_, remembering := withRedis(t)

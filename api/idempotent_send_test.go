@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -171,41 +170,6 @@ func TestFailedSendKeepsOrReleasesItsKey(t *testing.T) {
 func (a *answer) wantID(d id.ID) {
 	a.t.Helper()
 	is.Equal(a.t, a.text("id"), d.Text(id.Event), "%s: the event", a.call)
-}
-
-func TestParallelSendsWithOneKey(t *testing.T) {
-	redis, remembering := withRedis(t)
-	first := newClient(t, remembering)
-	// another node on the same log and store
-	second := newClient(t, withRedisAt(t, redis.Addr()), func(_ *api.Config, d *api.Deps) {
-		d.Accept, d.Events = first.fake, first.fake
-	})
-	first.fake.AcceptFunc = func(context.Context, *event.Event) error { time.Sleep(50 * time.Millisecond); return nil }
-	target := "/v1/endpoints/" + first.endpoint(nil).text("id") + "/events"
-	var wg sync.WaitGroup
-	ids := make([]string, 100)
-	var fresh atomic.Int64
-	for i := range ids {
-		wg.Go(func() {
-			c := []*client{first, second}[i%2]
-			a := c.sendOnce(target, "one", paid)
-			for deadline := time.Now().Add(2 * time.Minute); a.Status == 429 && time.Now().Before(deadline); {
-				a = c.sendOnce(target, "one", paid) // the first one takes longer than a repeat waits
-			}
-			if a.Status != 202 {
-				t.Errorf("%d %s", a.Status, a.raw)
-				return
-			}
-			ids[i] = a.text("id")
-			if a.Header.Get("Idempotent-Replayed") == "" {
-				fresh.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if slices.Sort(ids); len(slices.Compact(ids)) != 1 || fresh.Load() != 1 || len(first.fake.events) != 1 {
-		t.Errorf("%d first answers, %d events, ids %v", fresh.Load(), len(first.fake.events), slices.Compact(ids))
-	}
 }
 
 func TestSendWithoutRedis(t *testing.T) {

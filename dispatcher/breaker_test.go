@@ -15,7 +15,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/kit"
 )
 
 // heldNow records the calls of SetHeldUntil.
@@ -112,105 +111,6 @@ func checkHeld(t *testing.T, all []*event.Outcome) {
 			t.Errorf("%s was reported %d times", key, n)
 		}
 	}
-}
-
-// While the breaker is open, requested deliveries are sent, two at a time. A success closes the breaker, and held
-// deliveries follow within one re-check interval.
-func TestReplaysAreProbes(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		var up atomic.Bool
-		var flying, most atomic.Int64
-		s := &sink{answer: func(_ int, r received) int {
-			if r.header.Get("Relay-Trigger") == "replay" {
-				kit.Raise(&most, flying.Add(1))
-				time.Sleep(time.Second)
-				flying.Add(-1)
-			}
-			if up.Load() {
-				return 200
-			}
-			return 503
-		}}
-		url, _ := w.serve(80, s)
-		w.endpoint(url).RetryPolicy = retry.Policy{Strategy: "none"}
-		var held heldNow
-		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
-		for range 60 { // opens after 40 s
-			w.accept(w.newEvent(`{}`))
-			time.Sleep(2 * time.Second)
-		}
-		time.Sleep(2 * time.Minute)
-		before, calls := len(s.all()), len(held.all())
-		replay := func() {
-			w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1,
-				Run: "run_1"})
-		}
-		for range 6 {
-			replay()
-		}
-		time.Sleep(4 * time.Second)
-		if n := len(s.all()) - before; n != 6 || most.Load() != lane.MaxProbes {
-			t.Errorf("%d of 6 replays were sent, %d at once", n, most.Load())
-		}
-		if n := len(held.all()); n != calls {
-			t.Errorf("failed replays moved the breaker: %v", held.all())
-		}
-		up.Store(true)
-		replay()
-		time.Sleep(time.Second + lane.MinRecheck + lane.Slack(lane.MinRecheck))
-		if got := held.all(); len(got) != calls+1 || got[calls] != "closed" {
-			t.Errorf("after the success: %v", got)
-		}
-		is.Equal(t, w.metric("relay_dispatch_parked", ""), 0, "are still parked one interval after the breaker closed")
-	})
-}
-
-// A new URL, or disabling the destination, resets the breaker of its lane. Held deliveries are sent within two
-// re-check intervals.
-func TestNewURLClosesTheBreaker(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		good := &sink{}
-		url, _ := w.serve(80, good)
-		w.endpoint("http://localhost:81/away").RetryPolicy = retry.Policy{Strategy: "none"}
-		var held heldNow
-		w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
-		open := func() (waiting int) {
-			for range 60 {
-				w.accept(w.newEvent(`{}`))
-				time.Sleep(2 * time.Second)
-			}
-			time.Sleep(4 * time.Minute)
-			return int(w.metric("relay_dispatch_parked", "breaker_open")) + 1 // the next early probe, in memory
-		}
-		waiting := open()
-		w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].URL = url })
-		time.Sleep(2 * (lane.MinRecheck + lane.Slack(lane.MinRecheck)))
-		if n := len(good.all()); n != waiting || waiting < 20 {
-			t.Errorf("%d of %d that were held arrived at the new URL", n, waiting)
-		}
-		if got := held.all(); got[len(got)-1] != "closed" {
-			t.Errorf("SetHeldUntil: %v", got)
-		}
-
-		w.view.change(testEndpoint, func(endpoint *config.Endpoint) {
-			endpoint.Destinations[0].URL = "http://localhost:81/away"
-		})
-		open()
-		enable := func(on bool) {
-			w.view.change(testEndpoint, func(endpoint *config.Endpoint) { endpoint.Destinations[0].Enabled = on })
-		}
-		enable(false)
-		time.Sleep(lane.MinRecheck + lane.Slack(lane.MinRecheck))
-		enable(true)
-		if got := held.all(); got[len(got)-1] != "closed" {
-			t.Errorf("SetHeldUntil: %v", got)
-		}
-		before := w.metric("relay_dispatch_attempts_total", "")
-		w.accept(w.newEvent(`{}`))
-		time.Sleep(time.Second)
-		is.Equal(t, w.metric("relay_dispatch_attempts_total", ""), before+1,
-			"it is still held after it was enabled again")
-	})
 }
 
 // The count of 410 answers starts again once the destination is disabled or is no longer the one that answered. It

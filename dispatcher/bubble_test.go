@@ -32,19 +32,8 @@ type bubbleWorld struct {
 	servers sync.WaitGroup
 }
 
-// bubble runs a test with fake time on a Kafka, and unless tests are to be short also on the log in this process.
+// bubble runs a test with fake time on the log in this process.
 func bubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) {
-	t.Helper()
-	if testing.Short() {
-		kafkaBubble(t, partitions, f)
-		return
-	}
-	t.Run("kafka", func(t *testing.T) { kafkaBubble(t, partitions, f) })
-	t.Run("log in this process", func(t *testing.T) { logBubble(t, partitions, f) })
-}
-
-// logBubble is bubble for tests with so many records that Kafka would take minutes.
-func logBubble(t *testing.T, partitions int, f func(t *testing.T, w *bubbleWorld)) {
 	t.Helper()
 	bubbleOn(t, partitions, f, func(t *testing.T, _ *bubbleWorld) (stream.Config, func()) {
 		log := must.Get(stream.OpenLog(stream.LogConfig{Dir: t.TempDir()}))(t)

@@ -16,7 +16,6 @@ import (
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -223,58 +222,6 @@ func TestHungDestinationsBesideAGoodOne(t *testing.T) {
 			}
 		}
 		must.Equal(t, len(got), events, "of %d arrived at the good destination", events)
-	})
-}
-
-// What a lane cannot queue is parked, reported once, and delivered in the end.
-func TestParkedDeliveryIsReportedOnceAndDelivered(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		var flying, most atomic.Int64
-		s := &sink{answer: func(int, received) int {
-			kit.Raise(&most, flying.Add(1))
-			defer flying.Add(-1)
-			time.Sleep(2 * time.Second)
-			return 200
-		}}
-		url, _ := w.serve(80, s)
-		endpoint := w.endpoint(url)
-		endpoint.Destinations[0].MaxInFlight = 2
-		cfg := testConfig()
-		cfg.MaxInFlight = 8 // a single lane may hold half of it
-		w.start(cfg)
-		const events = 40
-		for i := range events {
-			if i == 10 {
-				time.Sleep(time.Second) // long enough to measure that the lane is slow
-			}
-			w.accept(w.newEvent(`{}`))
-		}
-		all := w.outcomes(count(events, event.Delivered))
-		is.Equal(t, most.Load(), 2, "requests at once, max_in_flight is 2")
-		reported := map[string]int{}
-		for _, outcome := range all {
-			if outcome.Status == event.Pending {
-				reported[outcome.Event.String()]++
-				if wait := outcome.NextAt.Sub(outcome.At); outcome.Reason != event.LaneFull || wait <= 0 || wait > lane.MinRecheck {
-					t.Errorf("parked: %+v", outcome)
-				}
-			}
-		}
-		if len(reported) < events/2 {
-			t.Errorf("%d were parked", len(reported))
-		}
-		for id, n := range reported {
-			is.Equal(t, n, 1, "%s was reported as parked … times", id)
-		}
-		for _, outcome := range all {
-			if outcome.Status == event.Delivered &&
-				(outcome.Attempt.Trigger != event.TriggerInitial || len(outcome.Attempt.RequestHeader) == 0) {
-				t.Errorf("a parked delivery became %s", outcome.Attempt.Trigger)
-			}
-			if waited := reported[outcome.Event.String()] > 0; outcome.Status == event.Delivered && outcome.WasParked != waited {
-				t.Errorf("was parked %t, recorded %t", waited, outcome.WasParked)
-			}
-		}
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 )
@@ -119,7 +118,6 @@ func (c *committer) commit(ctx context.Context, parts []*partition) {
 	}
 	c.metrics.gaps.Set(float64(gaps))
 	c.metrics.omittedRecords.Set(float64(omitted))
-	crash.At(crashCommit)
 }
 
 func (c *committer) reportError(ctx context.Context, err error) {

@@ -18,7 +18,6 @@ type step struct {
 	topic     string
 	partition int32 // of the topic findings; records of other topics have the partition of their slot
 	record    *stream.Record
-	crash     string // crash point after the acknowledgement
 }
 
 // completion finishes a delivery: its records, one after the other, then its slot. The order guarantees that a
@@ -87,15 +86,7 @@ func (b *backlog) each(ctx context.Context, pause time.Duration, do func(*comple
 	}
 }
 
-// Crash points, in the order in which a failed delivery passes them.
-const (
-	crashSent    = "sent"    // the request is answered, nothing is recorded
-	crashRetry   = "retry"   // the follow-up is acknowledged
-	crashOutcome = "outcome" // the outcome is acknowledged
-	crashCommit  = "commit"  // the offset is committed
-)
-
 // outcomeStep produces the outcome. It is always the last step.
 func outcomeStep(outcome *event.Outcome) step {
-	return step{topic: stream.Outcomes, record: outcome.Record(), crash: crashOutcome}
+	return step{topic: stream.Outcomes, record: outcome.Record()}
 }

@@ -122,7 +122,7 @@ func (d *deliveries) followUp(nextWork *event.Work, now time.Time) step {
 	if err != nil {
 		panic("BUG: " + err.Error()) // strings, numbers and times always encode
 	}
-	return step{topic: lane.TierFor(d.tiers, nextWork.Due.Sub(now)).Topic, record: record, crash: crashRetry}
+	return step{topic: lane.TierFor(d.tiers, nextWork.Due.Sub(now)).Topic, record: record}
 }
 
 // finish produces the follow-up, if any, then the outcome, if any, then completes the slot.

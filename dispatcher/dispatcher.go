@@ -42,11 +42,12 @@
 //
 // # Invariants
 //
+// The simulation (test/sim) holds most of them with whole clusters, whatever breaks; besides:
+//
 //  1. Nothing is lost, in whatever order deliveries finish and wherever the process dies: a commit never passes an
-//     unfinished record (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes; with the build tag
-//     faults TestCrashPoints).
+//     unfinished record (TestCommitNeverPassesUnfinished, TestRandomCompletionsSurviveCrashes).
 //  2. The follow-up is in the log before its outcome, and both are before the offset is committed
-//     (TestFollowUpComesBeforeItsOutcome, TestOutcomeIsRetriedUntilProduced).
+//     (TestFollowUpIsNoCopy, TestSmallestOutcomeIsRetriedUntilProduced).
 //  3. After a crash only these are repeated: records finished since the last commit, running deliveries, and gaps that
 //     did not fit into the commit metadata (TestGapsSurviveRestart, TestNextOwnerRepeatsNothing). Of two records
 //     of one delivery that a crash has left, the second ends while the first is queued, sent or being recorded, and
@@ -64,7 +65,7 @@
 //     TestTwoSecretsTwoSignatures).
 //  8. An attempt is one request, and no redirect is followed (TestOneAttemptIsOneRequest, TestRecordedResponse).
 //  9. A partition has one owner: a revocation waits for running requests, and nothing is committed for a lost partition
-//     (TestRebalanceInMidFlight, TestLostMembership, TestStoppedPartition).
+//     (TestReleaseIsBounded, TestStoppedPartition).
 //  10. Each attempt uses the current configuration (TestConfigurationIsReadAtFireTime, TestUnknownEndpoint).
 //  11. Credentials are masked in what is recorded (TestCredentialsAreMaskedInTheRow).
 //  12. A record that cannot be decoded becomes a dead letter with a failed outcome, and does not block its partition
@@ -81,8 +82,8 @@
 //  16. A rate limit is neither exceeded nor left unused, also by retries, replays and tests (TestRateIsHeld,
 //     TestSlowRate, TestRateChanges).
 //  17. While an endpoint is paused or a circuit breaker is open, only probes are sent; deliveries resume within one
-//     re-check interval (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes, TestReplaysAreProbes,
-//     TestNewURLClosesTheBreaker).
+//     re-check interval (TestPausedDeliveriesAreHeldUntilResumed, TestBreakerHoldsAndProbes,
+//     TestRequestedDeliveriesAreSentWhileTheBreakerIsOpen, TestChangedDestinationClosesItsBreaker).
 //  18. A use of a tripwire is never delivered, and its offset is committed after its hit is stored (TestUses).
 //  19. A body that cannot be transformed is never sent, and changes nothing but its delivery
 //     (TestFailingTransformation, TestTransformedBodiesAreDelivered).

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/eventrelay/relay/dispatcher/lane"
-	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/stream"
 )
@@ -97,7 +96,6 @@ func (f *finisher) onProduced(completion *completion, err error) {
 
 // advance is called when the record of the first step is acknowledged.
 func (f *finisher) advance(completion *completion) {
-	crash.At(completion.steps[0].crash)
 	if completion.steps, completion.tries = completion.steps[1:], 0; len(completion.steps) > 0 {
 		f.ready.put(completion)
 		return
@@ -177,7 +175,7 @@ func (f *finisher) replaceRecord(completion *completion, cause error) {
 		dead := f.stream.DeadLetterRecord(
 			current.record, stream.DispatchGroup, fmt.Errorf("continue %s: %w", completion.description(), cause))
 		completion.steps = []step{
-			{topic: stream.Dead, record: dead, crash: crashRetry}, outcomeStep(f.failedOutcome(completion))}
+			{topic: stream.Dead, record: dead}, outcomeStep(f.failedOutcome(completion))}
 	}
 	completion.tries = 0
 	f.ready.put(completion)

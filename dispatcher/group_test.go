@@ -39,64 +39,6 @@ func (w *world) spread(partition int32, body string) *event.Event {
 	return ev
 }
 
-// A second member joins and the first leaves while requests run: every event arrives, running requests finish, and the
-// committed offsets reach the end of the log.
-func TestRebalanceInMidFlight(t *testing.T) {
-	const partitions = 4
-	kafkaBubble(t, partitions, func(t *testing.T, w *bubbleWorld) {
-		s := &sink{answer: func(n int, _ received) int {
-			time.Sleep(300 * time.Millisecond)
-			if n%7 == 0 {
-				return 500
-			}
-			return 200
-		}}
-		url, _ := w.serve(80, s)
-		w.endpoint(url)
-		var first, second atomic.Pointer[[]int32]
-		note := func(to *atomic.Pointer[[]int32]) func(*Deps) {
-			return func(d *Deps) { d.OnOwned = func(ps []int32) { to.Store(&ps) } }
-		}
-		_, stopFirst := w.start(testConfig(), note(&first))
-		const events = 600
-		for i := range events {
-			w.accept(w.spread(int32(i%partitions), fmt.Sprint(i)))
-			time.Sleep(60 * time.Millisecond)
-			switch i {
-			case events / 3:
-				w.start(testConfig(), note(&second))
-			case events / 2:
-				synctest.Wait()
-				if len(*first.Load()) != 2 || len(*second.Load()) != 2 {
-					t.Errorf("after the second joined: %v and %v", *first.Load(), *second.Load())
-				}
-			case 2 * events / 3:
-				stopFirst()
-			}
-		}
-		for p := range int32(partitions) {
-			w.outcomesOf(p, count(events/partitions, event.Delivered))
-		}
-		bodies := map[string]int{}
-		for _, r := range s.all() {
-			bodies[string(r.body)]++
-		}
-		is.Equal(t, len(bodies), events, "of %d events arrived", events)
-		requests := len(s.all())
-		failed := requests / 7
-		if extra := requests - failed - events; extra > 0 {
-			t.Errorf("%d requests were made twice, though everything in flight was waited for", extra)
-		}
-		is.Same(t, *second.Load(), []int32{0, 1, 2, 3})
-		w.shut()
-		for p := range int32(partitions) {
-			if n := w.committed(stream.Partition{Topic: stream.Events, Index: p}); n != events/partitions {
-				t.Errorf("partition %d: committed %d of %d", p, n, events/partitions)
-			}
-		}
-	})
-}
-
 // A process ends with one request unanswered and later records done. The next one repeats only that request.
 func TestGapsSurviveRestart(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
@@ -323,27 +265,6 @@ func TestUndecodableRecordsBecomeDeadLetters(t *testing.T) {
 		}
 		is.Equal(t, w.committed(stream.Partition{Topic: stream.Events}), 3, "committed")
 		is.Equal(t, w.committed(stream.Partition{Topic: "retry.1s"}), 1, "committed … of retry.1s")
-	})
-}
-
-// A command that is not due waits in the retry topics.
-func TestCommandThatIsNotDue(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		s := &sink{}
-		url, _ := w.serve(80, s)
-		w.endpoint(url)
-		w.start(testConfig())
-		due := time.Now().Add(17 * time.Second)
-		w.command(&event.Work{Event: w.newEvent(`{}`), Dest: testDest, Trigger: event.TriggerReplay, Attempt: 1, Due: due,
-			Run: "run_1"})
-		all := w.outcomes(count(1))
-		if got := s.all()[0]; got.at.Before(due.Truncate(time.Millisecond)) || got.at.Sub(due) > time.Second ||
-			got.header.Get("Relay-Trigger") != "replay" {
-			t.Errorf("sent %v after it was due: %v", got.at.Sub(due), got.header)
-		}
-		if all[0].Run != "run_1" || all[0].Attempt.Trigger != event.TriggerReplay {
-			t.Errorf("outcome %+v", all[0])
-		}
 	})
 }
 

@@ -227,7 +227,7 @@ func (r *reader) deadLetter(slot *slot, record *stream.Record, cause error) {
 		slog.Int64("offset", record.Offset), slog.Any("error", cause))
 	dead := r.stream.DeadLetterRecord(record, stream.DispatchGroup, cause)
 	dead.Key, dead.Value = bytes.Clone(dead.Key), bytes.Clone(dead.Value)
-	steps := []step{{topic: stream.Dead, record: dead, crash: crashRetry}}
+	steps := []step{{topic: stream.Dead, record: dead}}
 	for _, outcome := range undecodableOutcomes(record, r.now()) {
 		r.metrics.outcome(outcome)
 		steps = append(steps, outcomeStep(outcome))

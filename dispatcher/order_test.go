@@ -477,7 +477,7 @@ func TestSurvey(t *testing.T) {
 func TestOrderOfUnverifiedEvents(t *testing.T) {
 	f := func(unverified string, verdict event.Verdict, blocks bool) {
 		t.Run(fmt.Sprint(unverified, " ", verdict), func(t *testing.T) {
-			logBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
+			bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
 				s := newOrderedSink(time.Millisecond, func(_ string, n int) bool { return n == 1 })
 				url, _ := w.serve(80, s)
 				w.ordered(kinds.BlockAfterFailure, url).Destinations[0].Ordering.Unverified = unverified

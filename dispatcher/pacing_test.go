@@ -103,28 +103,6 @@ func TestRateIsHeld(t *testing.T) {
 	f(1.5, 1, 100, 60)
 }
 
-// The rate continues while its partition moves to another node.
-func TestRateIsHeldThroughARebalance(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		s := &sink{}
-		url, _ := w.serve(80, s)
-		w.endpoint(url)
-		w.setRate(20, 1)
-		_, stop := w.start(DefaultConfig(), paced(t))
-		for range 2000 {
-			w.accept(w.newEvent(`{}`))
-		}
-		time.Sleep(30 * time.Second)
-		w.start(DefaultConfig(), paced(t))
-		time.Sleep(time.Second)
-		stop()
-		time.Sleep(29 * time.Second)
-		if n := len(s.all()); n < 1140 || n > 1260 {
-			t.Errorf("%d requests in 60 s, want 1,200 ± 5 %%", n)
-		}
-	})
-}
-
 // At one delivery every ten seconds, a delivery arrives every ten seconds, and waiting ones are re-checked as seldom
 // as other parked deliveries.
 func TestSlowRate(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/eventrelay/relay/pkg/config/retry"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/test/is"
-	"github.com/eventrelay/relay/test/must"
 )
 
 // poisoned is a destination that accepts each event but those that say "bad".
@@ -62,7 +60,7 @@ func (p *poisoned) since(then time.Time) (good time.Time, bad int) {
 func poisonedWorld(
 	t *testing.T, fail http.HandlerFunc, f func(w *bubbleWorld, p *poisoned, held *heldNow, send func(body string)),
 ) {
-	logBubble(t, 1, func(_ *testing.T, w *bubbleWorld) {
+	bubble(t, 1, func(_ *testing.T, w *bubbleWorld) {
 		p := &poisoned{fail: fail}
 		url, _ := w.serve(80, p)
 		w.endpoint(url).RetryPolicy = retry.Default()
@@ -183,54 +181,6 @@ func TestGoodEventsAmongBadOnes(t *testing.T) {
 	}
 	f("verified", func(ev *event.Event) { ev.Verdict = event.VerdictVerified })
 	f("another type", func(ev *event.Event) { ev.Type = "invoice.paid" })
-}
-
-// After a restart an open breaker is still open: what waits does not come at once, and when the destination is back,
-// everything is delivered.
-func TestBreakerSurvivesARestart(t *testing.T) {
-	logBubble(t, 1, func(t *testing.T, w *bubbleWorld) {
-		var up atomic.Bool
-		s := &sink{answer: func(int, received) int {
-			if up.Load() {
-				return 200
-			}
-			return 503
-		}}
-		url, _ := w.serve(80, s)
-		w.endpoint(url).RetryPolicy = retry.Policy{Strategy: "linear", IntervalSeconds: 60, MaxAttempts: 1000}
-		var held heldNow
-		start := func() func() {
-			_, stop := w.start(DefaultConfig(), func(d *Deps) { d.Held = &held })
-			return stop
-		}
-		stop := start()
-		const events = 100
-		for range events {
-			w.accept(w.newEvent(`{}`))
-			time.Sleep(2 * time.Second)
-		}
-		openFor := func() time.Duration {
-			return must.Get(time.ParseDuration(held.all()[len(held.all())-1]))(t)
-		}
-		for range 2 {
-			before, until := openFor(), held.until[testDest]
-			stop()
-			requests, left := len(s.all()), time.Until(until)
-			stop = start()
-			time.Sleep(left - time.Second)
-			if n, most := len(s.all())-requests, 3+int(left/(50*time.Second)); n > most { // early probes
-				t.Errorf("%d requests in %v after a restart, want at most %d", n, left, most)
-			}
-			time.Sleep(30 * time.Second)
-			if after := openFor(); after != min(2*before, time.Hour) {
-				t.Errorf("open for %v, and for %v after a restart and a failed probe", before, after)
-			}
-		}
-		up.Store(true)
-		time.Sleep(time.Hour)
-		w.outcomes(count(events, event.Delivered))
-		stop()
-	})
 }
 
 // A destination that is down gets few requests, however many events come: probes, early ones and the first failures.

@@ -11,7 +11,6 @@ import (
 	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/dispatcher/lane"
 	"github.com/eventrelay/relay/pkg/config"
-	"github.com/eventrelay/relay/pkg/crash"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/id"
 	"github.com/eventrelay/relay/pkg/transform"
@@ -83,7 +82,6 @@ func (s *sender) send(ctx context.Context, l *lane.Lane, decision lane.Decision)
 		s.carryOut(s.lanes.ParkUnsent(delivery, result.Unsent))
 		return lane.Result{Delivery: delivery}
 	}
-	crash.At(crashSent)
 	now := s.now()
 	next := decide(work, result.Classification, policy, attempt.RetryAfter, now, s.rules.expiry(work), rand.Float64())
 	delivery.Recorded = result.Recorded

@@ -174,9 +174,7 @@ pure='^[.](/(dashboard(/[a-z]+)?|test/(chart|prometheus|rules)|dispatcher/lane|n
 pure+='pkg/(apikey|crash|event|finding|fixture|id|personal|secrets|sign|transform|verify|web)|'
 pure+='features/plan|store/(column|schema)|test/(released|suite)))?$'
 
-# norace matches the tests that run without the race detector. The subtests of the dispatcher on Kafka run without it, too: a
-# broker on fake time fetches and answers for hours, which takes the detector 50 times as long as the log in the process does.
-# pkg/stream, and the tests that need a Kafka, run on one under it.
+# norace matches the tests that run without the race detector.
 norace="^Test($(grep -v '^#' test/norace.txt | paste -sd '|'))\$"
 
 # packages lists the directories of the packages with tests, without those that boot the relay; the slowest come first.
@@ -197,7 +195,7 @@ raced() {
 	said=$(mktemp)
 	again=$(packages | grep -Ev "$pure")
 	for _ in 1 2 3 4 5; do
-		if CGO_ENABLED=1 tests -race -p 3 -skip "$norace|/^kafka${containers:+|$contained}" $again >"$said" 2>&1; then
+		if CGO_ENABLED=1 tests -race -p 3 -skip "$norace${containers:+|$contained}" $again >"$said" 2>&1; then
 			cat "$said"
 			return
 		fi
@@ -223,7 +221,6 @@ crashed() {
 
 repeated() {
 	local dir names="^func ${norace:1:-1}\\("
-	tests -run "/^kafka" -skip "$norace" ./dispatcher
 	tests -run "$norace" $(packages | grep -Ev "$pure" | while read -r dir; do ! grep -qE "$names" "$dir"/*_test.go || echo "$dir"; done)
 }
 
@@ -253,11 +250,11 @@ modules() {
 	done
 }
 
-# simulated runs worlds of fixed seeds.
+# simulated runs worlds of fixed seeds: as many as find most of the planted faults.
 simulated() {
 	export RELAY_SIM_PROCESSES=1
-	test/sim/run.sh 1 6 -minutes 15
-	RELAY_SIM_BUILT=1 test/sim/run.sh 1 4 -minutes 15 -machine
+	test/sim/run.sh 1 12 -minutes 15
+	RELAY_SIM_BUILT=1 test/sim/run.sh 1 8 -minutes 15 -machine
 }
 
 lint() {

@@ -39,14 +39,6 @@ func onEmbedded(t *testing.T, f func(*testing.T, *logFixture)) {
 	f(t, newLogFixture(t, cluster.ListenAddrs()))
 }
 
-// TestOnApacheKafka runs TestAuditOnEngines and TestRunShowsCountsOnEngines, which use the embedded log, on one broker
-// of Apache Kafka.
-func TestOnApacheKafka(t *testing.T) {
-	brokers := []string{kit.Kafka(t).Addr}
-	t.Run("audit", func(t *testing.T) { auditOneOfEachKind(t, newLogFixture(t, brokers)) })
-	t.Run("run", func(t *testing.T) { runShowsCounts(t, newLogFixture(t, brokers)) })
-}
-
 func newLogFixture(t *testing.T, brokers []string) *logFixture {
 	b := &logFixture{t: t, stream: stream.Config{Brokers: brokers, Prefix: id.Random("ledger.") + "."},
 		ids: id.NewGenerator(time.Now)}

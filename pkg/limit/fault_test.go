@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventrelay/relay/pkg/claim"
-	"github.com/eventrelay/relay/pkg/embedded/redis"
 	"github.com/eventrelay/relay/test/is"
 	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
@@ -144,31 +143,6 @@ func TestRedisUnavailableInTraffic(t *testing.T) {
 			tr.bounded(t, 1)
 		})
 	}
-}
-
-// An embedded Redis is empty after a restart.
-func TestEmbeddedRestartsInTraffic(t *testing.T) {
-	first := must.Get(redis.New(redis.Config{Listen: "127.0.0.1:0"}, redis.Deps{}))(t)
-	stop := background(t, "embedded redis", first.Run)
-	<-first.Ready()
-	reg := prometheus.NewRegistry()
-	l := node(t, "redis://"+first.Addr(), quick(reg))
-	kit.WaitFor(t, "leases", func() bool { return l.leasePeriod.Load() != 0 })
-	tr := startTraffic(t, l)
-	kit.WaitFor(t, "leases are granted", func() bool { return value(t, reg, "relay_limit_tokens_granted_total") > 0 })
-	tr.during(t, "unavailable", func() {
-		stop()
-		kit.WaitFor(t, "it limits for itself", func() bool { return l.leasePeriod.Load() == 0 })
-	})
-	again := must.Get(redis.New(redis.Config{Listen: first.Addr()}, redis.Deps{}))(t)
-	background(t, "embedded redis", again.Run)
-	before := value(t, reg, "relay_limit_tokens_granted_total")
-	tr.during(t, "back", func() {
-		kit.WaitFor(t, "leases are granted again", func() bool {
-			return value(t, reg, "relay_limit_tokens_granted_total") > before
-		})
-	})
-	tr.bounded(t, 1)
 }
 
 // The owner changes and Redis is flushed in mid-traffic.

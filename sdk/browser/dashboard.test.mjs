@@ -144,13 +144,7 @@ async function leak(page, name) {
   await row.getByText('resolved').waitFor()
 }
 
-// mouse and keyboard are two ways to use a page.
-const mouse = {
-  press: (_, control) => control.click(),
-  tick: (_, box) => box.check(),
-  enter: (_, field, text) => field.fill(text),
-  choose: (_, select, label) => select.selectOption({ label }),
-}
+// keyboard uses a page without a pointer.
 const keyboard = {
   async press(page, control) {
     await focusOn(page, control)
@@ -176,7 +170,8 @@ const keyboard = {
 
 // makeFixture makes a fixture of an event with secrets, edits it, exports it, and runs the file against
 // a test system with the runner that the relay serves.
-async function makeFixture(page, name, by) {
+async function makeFixture(page, name) {
+  const by = keyboard
   const { body: endpoint } = await call(relay, 'POST', '/v1/endpoints', {
     name, provider: 'generic', type_source: 'body:$.type', destinations: [`${receiver.url}/orders`],
   })
@@ -279,21 +274,9 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
     await close()
   })
 
-  test('the same leak without JavaScript', async () => {
-    const { page, close } = await open({ ...session, javaScriptEnabled: false })
-    await leak(page, 'leak without script')
-    await close()
-  })
-
   test('the keyboard alone makes a fixture of a received event, whose file then passes', async () => {
     const { page, close } = await open(session)
-    await makeFixture(page, 'fixture by keyboard', keyboard)
-    await close()
-  })
-
-  test('the same fixture without JavaScript', async () => {
-    const { page, close } = await open({ ...session, javaScriptEnabled: false })
-    await makeFixture(page, 'fixture without script', mouse)
+    await makeFixture(page, 'fixture by keyboard')
     await close()
   })
 
@@ -578,14 +561,6 @@ describe('the dashboard', { skip, concurrency: 4 }, () => {
       assert.ok(page.url().endsWith(`?endpoint_id=${endpoint}`), page.url())
       await close()
     }
-  })
-
-  test('an event is read and replayed without JavaScript', async () => {
-    const { page, close } = await open({ ...session, javaScriptEnabled: false })
-    const { path } = await deliver(relay, receiver, 'read as text')
-    await page.goto(relay.url + path)
-    await inspect(page, (control) => control.click())
-    await close()
   })
 
   test('all of an open event follows what happens, and what is open in it stays open', async () => {

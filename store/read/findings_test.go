@@ -3,7 +3,6 @@ package read_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -19,7 +18,6 @@ import (
 	"github.com/eventrelay/relay/features/leaks/findings"
 	"github.com/eventrelay/relay/pkg/event"
 	"github.com/eventrelay/relay/pkg/finding"
-	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/pkg/wait"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
@@ -326,46 +324,6 @@ func (m *findingsModel) usage() map[time.Time]int64 {
 		}
 	}
 	return days
-}
-
-// TestFindingsSurviveKills stores hits repeatedly, from random offsets on, as writers do that die between an insert and
-// its commit. After each time findings, occurrences, counters and usage are those of the hits.
-func TestFindingsSurviveKills(t *testing.T) {
-	seed := kit.Seed(t)
-	m := newFindingsModel(newBench(t), rand.New(rand.NewPCG(seed, 1)))
-	use := &usageHistory{bench: m.bench, rnd: m.rnd, found: m}
-	for range storetest.Rounds(2, 2, 30) {
-		m.add(80)
-		w, stop := m.Writer(write.WriterConfig{FlushRows: 1 + m.rnd.IntN(100)})
-		if m.rnd.IntN(2) == 0 {
-			m.countUsage(w)
-		}
-		m.compare(m.Reader(w))
-		use.compareUsage(m.Reader(w), 3)
-		stop()
-		m.RewindOffsets(func(_ stream.Partition, committed int64) int64 {
-			return m.rnd.Int64N(max(committed, 0) + 1)
-		})
-	}
-	w, stop := m.Writer(write.WriterConfig{})
-	m.WaitCaughtUp(m.Reader(w))
-	stop()
-	m.Exec("TRUNCATE TABLE usage_day") // as if this writer had died before it counted: the next one does
-	w, _ = m.Writer(write.WriterConfig{})
-	m.countUsage(w)
-	r := m.Reader(w)
-	m.compare(r)
-	use.compareUsage(r, 3)
-	for _, table := range []string{"findings_hits", "findings", "usage_day"} {
-		m.Exec("OPTIMIZE TABLE " + table + " FINAL")
-	}
-	m.compare(r)
-	// The day of a stored count is not read from its hits any more.
-	m.Exec("ALTER TABLE findings_hits DELETE WHERE day < today() - 2 SETTINGS mutations_sync = 1")
-	use.compareUsage(r, 4)
-	if _, _, err := findingsOf(r).Finding(t.Context(), "acc_2", m.hits[0].Finding); !errors.Is(err, event.ErrNotFound) {
-		t.Errorf("read by another account: %v, want ErrNotFound", err)
-	}
 }
 
 // TestFindingPagesWhileHitsArrive: between two pages new findings arrive, known ones are seen again, and senders repeat

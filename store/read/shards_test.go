@@ -35,8 +35,7 @@ func TestOnTwoShards(t *testing.T) {
 		"runs": TestEventIsFoundByEveryRun,
 	}
 	thorough := map[string]func(*testing.T){
-		"usage": TestUsageSurvivesKills,
-		"redo":  TestRedoChangesNothing, "paging": TestPagingWhileRowsArrive,
+		"paging":     TestPagingWhileRowsArrive,
 		"duplicates": TestDuplicateIsSkippedUntilReplayed, "pages of runs": TestRunIsPaged,
 	}
 	storetest.OnTwoShards(t, tests, thorough, "lists", "attempts", "moved", "open recovery items")

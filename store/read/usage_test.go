@@ -14,7 +14,6 @@ import (
 	"github.com/eventrelay/relay/pkg/stream"
 	"github.com/eventrelay/relay/store/read"
 	"github.com/eventrelay/relay/store/write"
-	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/storetest"
 )
 
@@ -188,37 +187,6 @@ func (b *usageHistory) compareUsage(r *read.Reader, spans int) {
 			b.Fatalf("span %+v (-want +got):\n%s", span, diff)
 		}
 	}
-}
-
-// TestUsageSurvivesKills stores events of ten days repeatedly, from random offsets on, as writers do that die between
-// two steps. After each time every event counts once.
-func TestUsageSurvivesKills(t *testing.T) {
-	kills := storetest.Rounds(2, 2, 50)
-	seed := kit.Seed(t)
-	b := &usageHistory{bench: newBench(t), rnd: rand.New(rand.NewPCG(seed, 1))}
-	for range kills {
-		b.addEvents(60)
-		w, stop := b.Writer(write.WriterConfig{FlushRows: 1 + b.rnd.IntN(100)})
-		if b.rnd.IntN(2) == 0 {
-			b.countUsage(w)
-		}
-		b.compareUsage(b.Reader(w), 3)
-		stop() // loses the hours that the writer has not counted
-		b.RewindOffsets(func(_ stream.Partition, committed int64) int64 {
-			if b.rnd.IntN(3) == 0 {
-				return max(committed, 0)
-			}
-			return b.rnd.Int64N(max(committed, 0) + 1)
-		})
-	}
-	w, _ := b.Writer(write.WriterConfig{})
-	r := b.Reader(w)
-	b.compareUsage(r, 3)
-	b.countUsage(w)
-	b.compareUsage(r, 4)
-	b.Exec("OPTIMIZE TABLE usage_hour FINAL")
-	b.Exec("OPTIMIZE TABLE events FINAL")
-	b.compareUsage(r, 3)
 }
 
 // countUsage lets a writer count the usage, as soon as it has partitions of events and of findings.

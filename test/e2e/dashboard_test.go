@@ -3,12 +3,10 @@ package e2e
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/eventrelay/relay/command/cli"
 	"github.com/eventrelay/relay/test/must"
@@ -108,61 +106,4 @@ func dashboardSessions(t *testing.T, p *process) {
 	b.want(c, 404, "", "<!doctype html>", "GET", "/app/nothing", nil)
 	b.want(c, 303, "/app/sign-in", "", "POST", "/app/sign-out-everywhere", url.Values{})
 	b.want(c, 303, "/app/sign-in?next=%2Fapp", "", "GET", "/app", nil)
-}
-
-// sessionsOnThreeNodes signs a person out in all browsers on one node: the others refuse the cookie from the answer on,
-// one of them with a clock that is 20 s ahead. That one is then cut off from the others: after its lease it confirms no
-// session, and whoever signs out meanwhile is signed out there too.
-func sessionsOnThreeNodes(t *testing.T, c *cluster) {
-	const base = "http://relay.test"
-	start := func(name string, env ...string) client {
-		p := c.node(name, "--roles", "api")
-		p.env = append(append(p.env, "RELAY_BASE_URL="+base), env...)
-		p.url = "http://" + net.JoinHostPort(p.host.Addr.String(), "8080")
-		p.start()
-		t.Cleanup(p.kill) // the tests that follow need the machine
-		if name == "front" {
-			b := newBrowser(t, base)
-			b.want(p.client, 303, "/app/password", "", "POST", addPerson(t, p, "ops@example.com"), nil)
-			b.want(p.client, 303, "/app", "", "POST", "/app/password", newPassword)
-		}
-		return p.forTest(t)
-	}
-	front, other, ahead := start("front"), start("other"), start("ahead", "RELAY_FAULT_CLOCK=20s")
-	host := c.hosts["ahead"]
-	ahead.transport = host.Transport() // reaches the node while it is cut off
-	nodes := []client{front, other, ahead}
-	signIn := url.Values{"email": {"ops@example.com"}, "password": newPassword["password"]}
-	signedIn := func() *browser {
-		b := newBrowser(t, base)
-		b.want(front, 303, "/app", "", "POST", "/app/sign-in", signIn)
-		return b
-	}
-	kept, b := signedIn(), signedIn() // two browsers of one person
-	for _, n := range nodes {
-		kept.want(n, 200, "", "ops@example.com", "GET", "/app/settings/people", nil)
-	}
-	b.want(front, 303, "/app/sign-in", "", "POST", "/app/sign-out-everywhere", url.Values{})
-	for _, n := range nodes {
-		kept.want(n, 303, "/app/sign-in?next=%2Fapp%2Fsettings%2Fpeople", "", "GET", "/app/settings/people", nil)
-	}
-
-	kept, b = signedIn(), signedIn()
-	kept.want(ahead, 200, "", "ops@example.com", "GET", "/app/settings/people", nil)
-	host.Cut(t)
-	cut := time.Now()
-	b.want(front, 303, "/app/sign-in", "", "POST", "/app/sign-out-everywhere", url.Values{})
-	kept.want(other, 303, "/app/sign-in?next=%2Fapp%2Fsettings%2Fpeople", "", "GET", "/app/settings/people", nil)
-	kept.want(ahead, 503, "", "cannot confirm sign-ins at the moment", "GET", "/app/settings/people", nil)
-	kept.want(ahead, 503, "", "cannot confirm sign-ins at the moment", "POST", "/app/sign-in", signIn)
-	t.Logf("a node that is cut off has refused the session %v after the cut", time.Since(cut).Round(time.Millisecond))
-	host.Heal(t)
-	eventually(t, time.Minute, func() string { // its lease is back, and it knows what has happened
-		res, body, err := kept.send(ahead, "GET", "/app/settings/people", nil)
-		if err != nil || res.StatusCode == http.StatusServiceUnavailable {
-			return "the page is " + body
-		}
-		must.Equal(t, res.StatusCode, http.StatusSeeOther, "the session that has ended is answered %s", res.Status)
-		return ""
-	})
 }

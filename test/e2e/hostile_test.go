@@ -12,8 +12,6 @@ import (
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -123,26 +121,6 @@ func (h *hostile) wantAnswer(status int, name string, text []byte) reply {
 	return replies[0]
 }
 
-// wantAPIError sends a request to the API and expects an error in the contract's shape that names the parameter.
-func (h *hostile) wantAPIError(status int, param, method, path, body string, headers ...string) {
-	h.t.Helper()
-	name := method + " " + path + " " + body[:min(len(body), 80)]
-	got := h.wantAnswer(status, name, h.request(method, path, body, headers...))
-	var answer struct {
-		Error struct {
-			Type, Message, Param string
-			RequestID            string `json:"request_id"`
-		}
-	}
-	if err := json.Unmarshal(got.body, &answer); err != nil || got.header.Get("Content-Type") != "application/json" {
-		h.t.Errorf("%s: no JSON: %v %s", name, err, got.body)
-	}
-	if status >= 400 && (answer.Error.Type == "" || answer.Error.Message == "" || answer.Error.RequestID == "" ||
-		answer.Error.Param != param) {
-		h.t.Errorf("%s: %s, want param %q", name, got.body, param)
-	}
-}
-
 // request returns the text of a request with the API key and Content-Length.
 func (h *hostile) request(method, path, body string, headers ...string) []byte {
 	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+
@@ -197,8 +175,6 @@ func TestHostileClients(t *testing.T) {
 		t.Logf("%-28s %5d ms, memory %+d MB", name, time.Since(started).Milliseconds(), (h.rss()-before)>>20)
 	}
 	step("ingest", func() { h.attackIngest(path, strings.TrimPrefix(signedIn, h.url)) })
-	step("API, requests", func() { h.attackAPI(ep) })
-	step("API, values", func() { h.attackValues() })
 	step("full bodies", func() { h.attackConcurrently(path) })
 	good := len(h.stored)
 	exact := maps.Clone(h.stored)
@@ -341,99 +317,6 @@ func (h *hostile) attackIngest(path, signed string) {
 	h.exchange(bytes.Repeat([]byte("GET "), 100_000))
 }
 
-func (h *hostile) attackAPI(ep string) {
-	send := "/v1/endpoints/" + ep + "/events"
-	h.wantAPIError(400, "content-encoding", "POST", send, "\x1f\x8b\x08\x00", "Content-Encoding: gzip")
-	h.wantAPIError(400, "content-type", "POST", send, "a=b", "Content-Type: application/x-www-form-urlencoded")
-	h.wantAPIError(400, "", "POST", send, strings.Repeat(" ", 1<<20+1))
-	h.wantAPIError(400, "", "POST", send, strings.Repeat("[", 100_000))
-	h.wantAPIError(400, "", "POST", send, `{"type":"a.b","data":`+strings.Repeat(`{"a":`, 1000)+`1`+
-		strings.Repeat(`}`, 1001))
-	h.wantAPIError(400, "", "POST", send, "\x00\xff\xfe")
-	for body, param := range map[string]string{
-		`{}`: "type", `{"type":1,"data":{}}`: "type", `{"type":"a b","data":{}}`: "type", `{"type":"a.b"}`: "data",
-		`{"type":"a.b","data":[]}`:  "data",
-		`{"type":"a.b","data":"x"}`: "data", `{"type":"a.b","data":null}`: "data",
-		`{"type":"a.b","type":"c","data":{}}`: "type", `{"id":"evt_1","type":"a.b","data":{}}`: "id",
-		`[]`: "", `{`: "", `null`: "", `{"type":"a.b","data":{}}x`: "", `{"type":"a.b","data":{"a":01}}`: "",
-	} {
-		h.wantAPIError(400, param, "POST", send, body)
-	}
-	h.wantAPIError(202, "", "POST", send, `{"type":"a.b","data":{"text":"\u0000 \ud800 <script>","a":1,"a":2}}`)
-	h.wantAnswer(202, "chunked", []byte(
-		"POST "+send+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+h.key+
-			"\r\nTransfer-Encoding: chunked\r\n\r\n19\r\n{\"type\":\"a.b\",\"data\":{}} \r\n0\r\n\r\n"))
-	h.wantAPIError(400, "", "POST", send, "{}", slices.Repeat([]string{"a: b"}, 10_000)...)
-	for _, id := range []string{"evt_nope", "evt_", "ep_1", ep, "%00", "..", "%2e%2e", strings.Repeat("x", 5000),
-		"evt_01jd0000000000000000000000", "evt_8zzzzzzzzzzzzzzzzzzzzzzzzz"} {
-		for _, route := range []string{
-			"GET /v1/events/%s", "GET /v1/events/%s/attempts", "GET /v1/endpoints/x%s", "DELETE /v1/endpoints/x%s",
-			"PATCH /v1/endpoints/x%s", "POST /v1/endpoints/x%s/events", "GET /v1/%s/x"} {
-			method, path, _ := strings.Cut(fmt.Sprintf(route, id), " ")
-			h.wantAPIError(404, "", method, path, "")
-		}
-	}
-	for query, param := range map[string]string{
-		"limit=0": "limit", "limit=x": "limit", "limit=1e9": "limit", "limit=-1": "limit", "cursor=x": "cursor",
-		"cursor=%00":     "cursor",
-		"since=tomorrow": "since", "until=9999-99-99": "until", "status=nope": "status", "nope=1": "nope",
-		"since=2027-01-01&until=2026-01-01": "until",
-	} {
-		h.wantAPIError(400, param, "GET", "/v1/events?"+query, "")
-	}
-	key := h.key
-	for _, wrong := range []string{"", "x", strings.Repeat("k", 50_000), "\x80\xff", key + "0"} {
-		h.key = wrong
-		h.wantAPIError(401, "", "POST", send, `{"type":"a.b","data":{}}`)
-		h.wantAPIError(401, "", "GET", "/v1/nope", "")
-	}
-	h.key = testReadKey
-	h.wantAPIError(403, "", "POST", send, `{"type":"a.b","data":{}}`)
-	h.wantAPIError(403, "", "DELETE", "/v1/endpoints/nope", "")
-	h.key = key
-}
-
-// attackValues gives every member of an endpoint invalid and unusual values. Each is either rejected or accepted; none
-// may be answered 5xx.
-func (h *hostile) attackValues() {
-	for _, url := range []string{
-		"http://example.com/h", "https://127.0.0.2:99999/h", "ftp://example.com", "https://", "//example.com",
-		"https://u:p@example.com/", "https://example.com/#f", "javascript:alert(1)", "https://10.0.0.1/", "https://[::1]/",
-		"https://0x7f.1/", strings.Repeat("h", 3000)} {
-		h.wantAPIError(400, "destinations[0].url", "POST", "/v1/endpoints", fmt.Sprintf(`{"destinations":[{"url":%q}]}`, url))
-	}
-	members := []string{
-		"name", "description", "provider", "verification", "verification.type", "verification.secret", "verification.secrets",
-		"verification.tolerance_seconds",
-		"verification.mode", "type_source", "dedup", "dedup.key", "dedup.window_seconds", "ingest_limit",
-		"ingest_limit.events_per_second", "ingest_limit.bytes_per_second", "destinations", "retry_policy",
-		"retry_policy.strategy", "retry_policy.schedule_seconds", "retry_policy.max_attempts",
-		"retry_policy.jitter", "retry_policy.retry_on", "alerts", "alerts.enabled", "transformation", "response",
-		"response.status", "response.content_type", "response.body",
-		"enabled", "paused", "scan_payloads", "metadata", "id", "created_at",
-	}
-	values := []string{`null`, `1`, `-1.5e300`, `""`, `"\u0000"`, `[]`, `[null]`, `{}`, `{"a":{"a":[]}}`, `true`,
-		strconv.Quote(strings.Repeat("ü", 20_000))}
-	statuses := map[int]int{}
-	for _, m := range members {
-		for _, v := range values {
-			name, inner, nested := strings.Cut(m, ".")
-			value := v
-			if nested {
-				value = fmt.Sprintf(`{%q:%s}`, inner, v)
-			}
-			body := fmt.Sprintf(`{"url":"https://example.com/h",%q:%s}`, name, value)
-			replies := h.exchange(h.request("POST", "/v1/endpoints", body))
-			if len(replies) != 1 || replies[0].status != 201 && replies[0].status != 400 {
-				h.t.Errorf("%s: %v\n%s", body[:min(len(body), 200)], replies, h.logs)
-				continue
-			}
-			statuses[replies[0].status]++
-		}
-	}
-	h.t.Logf("values: %v", statuses)
-}
-
 // attackConcurrently sends many complete bodies and many truncated ones at the same time.
 func (h *hostile) attackConcurrently(path string) {
 	full := strings.Repeat("x", 1<<20)
@@ -490,14 +373,6 @@ func (h *hostile) attackWithMutations(ep, path string) {
 	wg.Wait()
 }
 
-// quantile returns the q-quantile of sorted values, 0 if there are none.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
-}
-
 // rss returns the resident memory of the process without its children, in bytes.
 func (p *process) rss() int {
 	p.t.Helper()
@@ -509,133 +384,4 @@ func (p *process) rss() int {
 	}
 	p.t.Fatal("no VmRSS")
 	return 0
-}
-
-// openFiles returns how many file descriptors the process has open.
-func (p *process) openFiles() int {
-	p.t.Helper()
-	entries := must.Get(os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)))(p.t)
-	return len(entries)
-}
-
-// hungSink is a destination that does not answer until release is called, and from then on answers at once.
-type hungSink struct {
-	*httptest.Server
-	release func()
-	waiting atomic.Int64 // requests without an answer
-}
-
-func newHungSink(t *testing.T) *hungSink {
-	t.Helper()
-	released := make(chan struct{})
-	s := &hungSink{release: sync.OnceFunc(func() { close(released) })}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		s.waiting.Add(1)
-		defer s.waiting.Add(-1)
-		<-released
-	}))
-	t.Cleanup(func() {
-		s.release()
-		s.CloseClientConnections()
-		s.Close()
-	})
-	return s
-}
-
-// neighbours are healthy and hung destinations of one relay, with as much traffic to each.
-type neighbours struct {
-	t            *testing.T
-	p            *process
-	dest         *tally
-	rate         int // events a second to the healthy ones, and as many to the others
-	span         time.Duration
-	healthy, bad []string // ingest URLs
-}
-
-// ingest creates endpoints, each with its own path at base.
-func (n *neighbours) ingest(base string, endpoints int) (urls []string) {
-	n.t.Helper()
-	for i := range endpoints {
-		_, in, _ := n.p.endpoint(map[string]any{
-			"destinations": []any{map[string]any{"url": fmt.Sprintf("%s/%d", base, i), "timeout_seconds": 60}}})
-		urls = append(urls, in)
-	}
-	return urls
-}
-
-// measure sends to the healthy destinations for a while, waits until all has arrived, and returns the sorted latencies.
-func (n *neighbours) measure(name string) (took []time.Duration) {
-	n.t.Helper()
-	from := time.Now()
-	l := startLoad(n.t, n.rate, 900, n.healthy...)
-	time.Sleep(n.span)
-	accepted := l.finish()
-	// What waits for a hung destination waits for its timeout, a minute.
-	eventually(n.t, 10*time.Second, func() string {
-		if missing := n.dest.missing(accepted); missing > 0 {
-			return fmt.Sprintf("%s: %d of %d events have not arrived\n%s", name, missing, len(accepted), n.p.logs)
-		}
-		return ""
-	})
-	n.dest.each(func(_ int64, hits []hit) {
-		if hits[0].posted.After(from) {
-			took = append(took, hits[0].at.Sub(hits[0].posted))
-		}
-	})
-	slices.Sort(took)
-	n.t.Logf("%s: %d accepted and delivered, p50 %v, p99 %v, worst %v; %d MB, %d files", name, len(accepted),
-		quantile(took, .5).Round(10*time.Microsecond), quantile(took, .99).Round(10*time.Microsecond),
-		quantile(took, 1).Round(time.Millisecond), n.p.rss()>>20, n.p.openFiles())
-	return took
-}
-
-// Destinations that never answer, as many as healthy ones and with as much traffic, do not stop the healthy ones. Their
-// memory and connections are bounded, and freed when they end. With RELAY_TORTURE=1 the test also measures the latency
-// without them and with them, while no other test runs.
-func TestHungNeighbours(t *testing.T) {
-	torture, each := rounds(0, 0, 1) > 0, rounds(0, 50, 500)
-	if !torture {
-		t.Parallel()
-	}
-	skipShort(t)
-	n := &neighbours{t: t, p: startDevProcess(t, t.TempDir(), allowHTTP), dest: newTally(t, nil),
-		rate: rounds(0, 50, 500), span: time.Duration(rounds(0, 2, 60)) * time.Second}
-	hung := newHungSink(t)
-	n.healthy, n.bad = n.ingest(n.dest.URL, each), n.ingest(hung.URL, each)
-	if torture {
-		n.measure("warm")
-	}
-	alone := n.measure("alone")
-	before := n.p.openFiles()
-	l := startLoad(t, n.rate, 900, n.bad...)
-	eventually(t, time.Minute, func() string {
-		if waiting := hung.waiting.Load(); waiting < int64(each) {
-			return fmt.Sprintf("%d requests hang at %d destinations", waiting, each)
-		}
-		return ""
-	})
-	beside := n.measure("beside hung ones")
-	besideMB := n.p.rss() >> 20
-	if again := n.measure("still beside them"); quantile(again, 1) > quantile(beside, 1) {
-		beside = again
-	}
-	grown := n.p.rss()>>20 - besideMB
-	l.finish()
-	t.Logf("p99 with %d hung destinations is %.2f times that without, %d requests still hang; memory grew by %d MB in %v",
-		each, float64(quantile(beside, .99))/float64(quantile(alone, .99)), hung.waiting.Load(), grown, n.span)
-	// A delivery that waits for a hung one takes a minute. What it takes otherwise depends on the machine.
-	if worst, most := quantile(beside, 1), max(time.Second, 4*quantile(alone, 1)); worst > most && torture {
-		t.Errorf("a healthy delivery took %v, more than %v", worst, most)
-	}
-	if grown > 150 {
-		t.Errorf("memory grew by %d MB while the destinations hung", grown)
-	}
-	hung.release()
-	eventually(t, 5*time.Minute, func() string { // parked deliveries still arrive
-		hung.CloseClientConnections() // the relay would keep idle ones for 90 s
-		if now := n.p.openFiles(); now > before+100 {
-			return fmt.Sprintf("%d files are open, %d before the destinations hung", now, before)
-		}
-		return ""
-	})
 }

@@ -169,65 +169,6 @@ func TestMasterKeyRotation(t *testing.T) {
 	}
 }
 
-// When a node is killed, the other node still knows the key's use and the change that the killed node just answered.
-func TestAuditSurvivesItsNode(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, sharedEngines(t), "audited", "RELAY_TAKEOVER_SECONDS=6", "RELAY_ADMIN_LISTEN=127.0.0.1:0")
-	nodes := c.start("a", "b")
-	a, b := nodes[0], nodes[1]
-	out, code := runToEnd(t, a.command("keys", "create", "--name", "app", "--scope", "read_write", "--data-dir", a.dir))
-	key := strings.Fields(out)
-	if code != cli.ExitDone || len(key) != 3 {
-		t.Fatalf("%d %s", code, out)
-	}
-	app := a.withKey(key[2])
-	began := time.Now().Add(-time.Second)
-	app.must(http.StatusOK, "GET", "/v1/me", nil)
-	eventually(t, 30*time.Second, func() string {
-		out, _ := runToEnd(t, b.command("keys", "list", "--json", "--data-dir", b.dir))
-		var keys []admin.Key
-		if err := json.Unmarshal([]byte(out), &keys); err != nil {
-			return out
-		}
-		for _, k := range keys {
-			if k.ID == key[0] && k.LastUse != nil && k.LastUse.Node == "a" && k.LastUse.RemoteIP == "127.0.0.1" &&
-				k.LastUse.At.After(began) {
-				return ""
-			}
-		}
-		return "the other node does not list the use: " + out
-	})
-	ep, _, _ := app.endpoint(map[string]any{"destinations": []any{"https://example.com/hook"}})
-	a.kill()
-	actions := func() string {
-		var words []string
-		for _, id := range []string{ep, key[0]} {
-			for _, row := range b.must(http.StatusOK, "GET", "/v1/audit?entity_id="+id, nil)["data"].([]any) {
-				row := row.(map[string]any)
-				words = append(words, fmt.Sprint(row["actor"].(map[string]any)["type"], " ", row["action"]))
-			}
-		}
-		return strings.Join(words, ", ")
-	}
-	const want = "key endpoint.created, key key.used, operator key.created"
-	eventually(t, 10*time.Second, func() string { // a busy node applies a change a moment later
-		if got := actions(); got != want {
-			return got
-		}
-		return ""
-	})
-	// The remaining node publishes the outbox, and writes the store after it has taken over the partition.
-	eventually(t, time.Minute, func() string {
-		if waiting := b.metric("relay_control_outbox_entries"); waiting != 0 {
-			return fmt.Sprintf("%v entries are still in the outbox", waiting)
-		}
-		if got := actions(); got != want {
-			return got
-		}
-		return ""
-	})
-}
-
 // usersCommands creates, lists, changes and removes a user on a process whose environment names admin@example.com.
 func usersCommands(t *testing.T, p *process) {
 	t.Helper()

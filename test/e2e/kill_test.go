@@ -298,39 +298,3 @@ func childOf(t *testing.T, pid int) int {
 	t.Fatal("the engine's process is not there")
 	return 0
 }
-
-// A recent event can always be read by its id while ClickHouse is frozen; lists answer 503 or what they have.
-func TestReadByIDWhileClickHouseIsFrozen(t *testing.T) {
-	t.Parallel()
-	p := startDevProcess(t, t.TempDir())
-	endpoint, _, _ := p.endpoint(
-		map[string]any{"destinations": []any{map[string]any{"url": "https://example.com/h", "enabled": false}}})
-	child := childOf(t, p.cmd.Process.Pid)
-	must.Do(t, syscall.Kill(child, syscall.SIGSTOP))
-	defer func() { _ = syscall.Kill(child, syscall.SIGCONT) }()
-	for i := range rounds(1, 1, 500) {
-		id := p.must(http.StatusAccepted, "POST", "/v1/endpoints/"+endpoint+"/events",
-			map[string]any{"type": "a.b", "data": map[string]any{"n": i}})["id"].(string)
-		began := time.Now()
-		if e := p.must(http.StatusOK, "GET", "/v1/events/"+id, nil); e["id"] != id ||
-			e["data"].(map[string]any)["n"] != float64(i) {
-			t.Fatalf("round %d: %v", i, e)
-		}
-		if took := time.Since(began); took > busy*5*time.Second {
-			t.Fatalf("round %d took %v", i, took)
-		}
-	}
-	if status, answer, _ := p.call("GET", "/v1/events", nil); status != http.StatusServiceUnavailable {
-		t.Errorf("a list without ClickHouse was answered %d %v", status, answer)
-	}
-	must.Do(t, syscall.Kill(child, syscall.SIGCONT))
-	for deadline := time.Now().Add(busy * 20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		status, answer, _ := p.call("GET", "/v1/events?limit=1", nil)
-		if status == http.StatusOK && len(answer["data"].([]any)) == 1 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("lists still fail after ClickHouse was resumed: %d %v", status, answer)
-		}
-	}
-}

@@ -24,7 +24,7 @@ func TestPowerCuts(t *testing.T) {
 	cuts, all := rounds(1, 2, 200), make(map[int64]bool)
 	numbers := int64(0)
 	for range cuts {
-		accepted := d.cutUnderTraffic(p, in, &numbers, random, true)
+		accepted := d.cutUnderTraffic(p, in, &numbers, random)
 		maps.Copy(all, accepted)
 		awaitArrivals(t, p, dest, accepted)
 	}
@@ -34,34 +34,6 @@ func TestPowerCuts(t *testing.T) {
 		t.Errorf("%d events were answered 2xx, but the ledger counts %v", len(all), r.Counts)
 	}
 	t.Logf("%d power cuts, %d events accepted, 0 lost, %d duplicates", cuts, len(all), duplicates)
-}
-
-// Without fsync a power cut may lose what was accepted last. The relay starts all the same, and delivers what comes.
-func TestPowerCutsWithoutFsync(t *testing.T) {
-	skipShort(t)
-	t.Parallel()
-	dest := newSink(t, nil)
-	d := newPowerDisk(t)
-	p := startDevProcess(t, filepath.Join(d.dir, "data"), "RELAY_FSYNC=false")
-	random := rand.New(rand.NewPCG(kit.Seed(t), 1))
-	cuts, count, lost, numbers := rounds(1, 2, 50), 0, 0, int64(0)
-	for range cuts {
-		_, in, _ := p.endpoint(map[string]any{"destinations": []any{dest.URL}}) // the one before may be lost
-		tr := startTraffic(4, 10*time.Millisecond, in)
-		tr.next.Store(numbers)
-		tr.awaitCount(t, 50)
-		accepted := tr.finish()
-		numbers = tr.next.Load()
-		awaitArrivals(t, p, dest, accepted)
-		accepted = d.cutUnderTraffic(p, in, &numbers, random, false)
-		arrived := arrivals(dest)
-		for n := range accepted {
-			if count++; arrived[n] == 0 {
-				lost++
-			}
-		}
-	}
-	t.Logf("%d power cuts without fsync, %d events accepted before them, %d not delivered soon after", cuts, count, lost)
 }
 
 // awaitArrivals waits until every accepted event has arrived.
@@ -83,19 +55,17 @@ func awaitArrivals(t *testing.T, p *process, dest *sink, accepted map[int64]bool
 
 // cutUnderTraffic sends events, turns the power off and on, and starts the relay again. It returns the events that were
 // accepted.
-func (d *powerDisk) cutUnderTraffic(p *process, in string, numbers *int64, random *rand.Rand,
-	fsync bool) map[int64]bool {
+func (d *powerDisk) cutUnderTraffic(p *process, in string, numbers *int64, random *rand.Rand) map[int64]bool {
 	d.t.Helper()
 	tr := startTraffic(4, 10*time.Millisecond, in)
 	tr.next.Store(*numbers)
 	time.Sleep(time.Duration(random.IntN(2500)) * time.Millisecond)
 	d.cut(random)
-	if fsync { // its next sync fails, and nothing can be saved
-		if err := p.awaitExit(busy * 10 * time.Second); err == nil {
-			d.t.Error("the relay ended without an error although its disk has failed")
-		}
-		is.Has(d.t, p.logs.String(), "the log cannot be written to disk")
+	// Its next sync fails, and nothing can be saved.
+	if err := p.awaitExit(busy * 10 * time.Second); err == nil {
+		d.t.Error("the relay ended without an error although its disk has failed")
 	}
+	is.Has(d.t, p.logs.String(), "the log cannot be written to disk")
 	p.kill()
 	accepted := tr.finish()
 	*numbers = tr.next.Load()

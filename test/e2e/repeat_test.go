@@ -4,16 +4,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/eventrelay/relay/test/kit"
 	"github.com/eventrelay/relay/test/must"
 )
 
@@ -175,96 +171,6 @@ func repeatedEvents(t *testing.T, write, read client) {
 			t.Errorf("%s was delivered %d times", id, n)
 		}
 	}
-}
-
-// Providers repeat unanswered events while the node is killed at random times and Redis keeps the deduplication keys.
-// Every event is stored and delivered, and only events that a kill left unanswered may be duplicated.
-func TestProvidersRetryThroughKills(t *testing.T) {
-	t.Parallel()
-	skipShort(t)
-	node := newCluster(t, sharedEngines(t), "retries", shortWaits+"=1").start("a")[0]
-	dest := newSink(t, nil)
-	ep, in, _ := node.endpoint(
-		map[string]any{"dedup": map[string]any{"key": "header:X-Id"}, "destinations": []any{dest.URL}})
-	const providers = 16
-	kills := rounds(1, 1, 20)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	for range providers {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					sendUntilAccepted(t, in, strconv.FormatInt(next.Add(1), 10))
-				}
-			}
-		})
-	}
-	random := kit.Rand(t)
-	for range kills {
-		time.Sleep(time.Duration(500+random.IntN(500)) * time.Millisecond)
-		node.kill()
-		node.start()
-	}
-	close(stop)
-	wg.Wait()
-	sent := int(next.Load())
-	eventually(t, time.Minute, func() string {
-		if n := len(eventsByID(dest)); n < sent {
-			return fmt.Sprintf("%d of %d events were delivered", n, sent)
-		}
-		return ""
-	})
-	twice := 0
-	for _, events := range eventsByID(dest) {
-		twice += len(events) - 1
-	}
-	duplicates := len(node.list("&status=skipped&endpoint_id="+ep, 100))
-	t.Logf("%d kills: %d events, 0 lost, %d repeats recognised, %d delivered as new events", kills, sent,
-		duplicates, twice)
-	if twice > kills*providers {
-		t.Errorf("%d repeats were delivered as new events, but at most %d requests were left unanswered", twice,
-			kills*providers)
-	}
-}
-
-// sendUntilAccepted sends an event until it is answered 200. After a kill the deduplication claim of the dead node
-// blocks the event for claim.TakeOverAfter.
-func sendUntilAccepted(t *testing.T, url, id string) {
-	client := http.Client{Timeout: 15 * time.Second}
-	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader("{}"))
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		req.Header.Set("X-Id", id)
-		resp, err := client.Do(req)
-		if err != nil {
-			continue // the relay is down at the moment
-		}
-		resp.Body.Close()
-		if resp.StatusCode == http.StatusOK {
-			return
-		}
-	}
-	t.Errorf("event %s was never accepted", id)
-}
-
-// eventsByID returns the ids of the events that the sink received, by the provider's own id.
-func eventsByID(s *sink) map[string]map[string]bool {
-	got := map[string]map[string]bool{}
-	for _, r := range s.received() {
-		id := r.header.Get("X-Id")
-		if got[id] == nil {
-			got[id] = map[string]bool{}
-		}
-		got[id][r.event()] = true
-	}
-	return got
 }
 
 // retryRound repeats a round that may fail by chance.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -132,40 +131,11 @@ func (c *cluster) awaitBalanced(members int) {
 	})
 }
 
-// describeLags returns the lag and the owner of every partition of the consumer groups, as text.
-func (c *cluster) describeLags() string {
-	cl := c.brokers()
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	described, err := cl.Lag(ctx, c.prefix+"dispatch", c.prefix+"store")
-	if err != nil {
-		return err.Error()
-	}
-	var text strings.Builder
-	for _, g := range described.Sorted() {
-		fmt.Fprintf(&text, "group %s is %s\n", g.Group, g.State)
-		for _, l := range g.Lag.Sorted() {
-			owner := "nobody"
-			if l.Member != nil {
-				owner = l.Member.MemberID
-			}
-			if l.Lag != 0 || l.Member == nil {
-				fmt.Fprintf(&text, "  %s[%d] at %d of %d: lag %d, %s\n", l.Topic, l.Partition, l.Commit.At, l.End.Offset,
-					l.Lag, owner)
-			}
-		}
-	}
-	return text.String()
-}
-
 // TestServe runs nodes on Apache Kafka, redis-server and the ClickHouse engine, all separate processes.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	broker, limiter := kit.Kafka(t), kit.Redis(t)
 	on := engines{broker.Addr, limiter.Addr, sharedEngine(t, "clickhouse")}
-	away := on
-	away.redis = "127.0.0.1:1"
 
 	run := func(name, prefix string, e engines, test func(*testing.T, *cluster), env ...string) {
 		t.Run(name, func(t *testing.T) {
@@ -188,9 +158,6 @@ func TestServe(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	run("one node, Redis away", "one", away, func(t *testing.T, c *cluster) {
-		shortPipeline(t, c.start("a")[0])
-	})
 	run("roles apart", "roles", on, func(t *testing.T, c *cluster) {
 		c.migrate()
 		front, back := c.node("front", "--roles", "ingest,api"), c.node("back", "--roles", "dispatch,write")
@@ -233,41 +200,6 @@ func failingDestination(t *testing.T, nodes ...*process) {
 	}
 	issue(nodes[0], "acknowledged")
 	is.Equal(t, len(paths), 1, "the nodes have different issues: %v", paths)
-}
-
-// The only broker is killed under traffic, and with RELAY_TORTURE=1 stopped too: no accepted event is lost.
-func TestBrokerRestart(t *testing.T) {
-	t.Parallel()
-	skipShort(t)
-	broker := kit.Kafka(t)
-	c := newCluster(t, engines{broker.Addr, "127.0.0.1:1", sharedEngine(t, "clickhouse")}, "restarted")
-	nodes := c.start("a", "b")
-	dest := newSink(t, nil)
-	tr := startTraffic(8, 10*time.Millisecond, spreadEndpoints(t, dest, nodes...)...)
-	var outages []outage
-	for i, end := range []func(testing.TB){broker.Kill, broker.Stop}[:rounds(1, 1, 2)] {
-		tr.awaitCount(t, tr.count()+200)
-		from := time.Now()
-		end(t)
-		time.Sleep(time.Second)
-		broker.Start(t)
-		up := time.Now()
-		tr.awaitCount(t, tr.count()+50)
-		outages = append(outages, outage{from: from, to: time.Now()})
-		t.Logf("end %d: the broker was down for %v, events were accepted %v later", i, up.Sub(from).Round(time.Millisecond),
-			time.Since(up).Round(time.Millisecond))
-	}
-	accepted := tr.finish()
-	eventually(t, arrival, func() string { // a node accepts events a moment before API keys
-		status, answer, _ := nodes[1].call("GET", "/v1/endpoints?limit=1", nil)
-		if status != http.StatusOK {
-			return fmt.Sprintf("the node answers a request with a key %d %v", status, answer)
-		}
-		return ""
-	})
-	awaitDelivered(t, nodes[1].client, dest, "", accepted, time.Minute)
-	awaitAllDelivered(t, nodes[1].streamConfig, len(accepted), dest)
-	t.Logf("%d accepted, 0 lost, %d delivered twice", len(accepted), redelivered(t, dest, outages...))
 }
 
 // The error of relay serve names all missing settings at once.

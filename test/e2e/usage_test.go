@@ -291,17 +291,11 @@ type load struct {
 	statuses map[int]int // requests by status; 0 = no answer
 }
 
-// startLoad posts rate events a second to the URLs in turn. At most 256 posts wait for answers at a time; beyond that
-// later posts are delayed.
-func startLoad(t *testing.T, rate int, pad int, urls ...string) *load {
-	t.Helper()
-	return startLoadVia(&http.Transport{MaxIdleConnsPerHost: posters}, rate, pad, urls...)
-}
-
 // posters bounds how many posts of a load wait for their answers at a time.
 const posters = 256
 
-// startLoadVia is startLoad with an HTTP transport, which may connect from another host.
+// startLoadVia posts rate events a second to the URLs in turn, with a transport, which may connect from another host.
+// At most 256 posts wait for answers at a time; beyond that later posts are delayed.
 func startLoadVia(via http.RoundTripper, rate int, pad int, urls ...string) *load {
 	l := &load{
 		urls: urls, pad: pad, stop: make(chan struct{}), accepted: map[int64]bool{}, statuses: map[int]int{},
