@@ -353,7 +353,8 @@ func TestTransformationOfADestination(t *testing.T) {
 	}
 	c.do("PATCH", dest, obj{"transformation": []any{obj{"op": "path", "expr": "'/a'"}}, "http_batch": obj{}}).
 		wantError(400, "invalid_request", "transformation[0]")
-	c.do("GET", path+"/transformation/versions?destination_id=dst_none", nil).wantError(400, "invalid_request", "destination_id")
+	c.do("GET", path+"/transformation/versions?destination_id=dst_none", nil).
+		wantError(400, "invalid_request", "destination_id")
 	c.do("POST", path+"/transformation/preview", obj{"sample": 1, "destination_id": "dst_none"}).
 		wantError(400, "invalid_request", "destination_id")
 }
@@ -374,7 +375,8 @@ func TestPreviewMasksHeaders(t *testing.T) {
 // The preview of a filter says which events pass, and never shows credentials by what it answers.
 func TestFilterPreview(t *testing.T) {
 	c := newClient(t)
-	e := c.endpoint(obj{"destinations": []any{obj{"url": "https://a.example.com/hook", "filter": obj{"types": []any{"order.*"}}}}})
+	e := c.endpoint(obj{"destinations": []any{
+		obj{"url": "https://a.example.com/hook", "filter": obj{"types": []any{"order.*"}}}}})
 	ep, path := e.text("id"), "/v1/endpoints/"+e.text("id")+"/filter/preview"
 	secret := "sk_" + "live_" + strings.Repeat("4eC39HqLyjWDarjt", 2)
 	for _, body := range []string{`{"n":1}`, `{"n":"x","key":"` + secret + `"}`, `{"n":500}`} {

@@ -16,7 +16,8 @@ import (
 )
 
 // A transformation changes each attempt just before its request, with the newest version of the operations of the
-// destination, or of its endpoint. What cannot be changed is never sent: the delivery ends as failed, without an attempt.
+// destination, or of its endpoint. What cannot be changed is never sent: the delivery ends as failed, without an
+// attempt.
 //
 // Memory: what a transformed body may take is part of the delivery's size from the moment it comes to its lane, so the
 // bounds of the lanes hold for it. What the operations need while they run is bounded here.

@@ -434,7 +434,8 @@ func settingsOfEndpoint(e *config.Endpoint) *wire.Endpoint {
 		EndpointSettings: e.EndpointSettings, Dedup: e.Dedup, IngestLimit: e.IngestLimit,
 		ScanPayloads: !e.PayloadsUnscanned,
 		Validate:     cmp.Or(e.Validation, validateOff), Metadata: e.Metadata, Tenant: e.Tenant,
-		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt), Transformation: transformationOf(e.Transformation),
+		CreatedAt: web.Time(e.CreatedAt), UpdatedAt: web.Time(e.UpdatedAt),
+		Transformation:        transformationOf(e.Transformation),
 		TransformationVersion: e.Transformation.Number(), TransformationVersions: transformationVersions(e),
 	}
 	if x := e.Verification; x != nil {

@@ -175,9 +175,9 @@ func (a *tenants) revokeKey(w http.ResponseWriter, r *http.Request, key *config.
 	return frame.WriteDeleted(w, name, "key")
 }
 
-// ownEndpoint returns the endpoint that events sent to a tenant go to. The first event makes it the one with the name of
-// the tenant, which a file of relay apply may have created before, or creates it, without a destination: the tenant adds
-// its own.
+// ownEndpoint returns the endpoint that events sent to a tenant go to. For the first event it is the one with the name
+// of the tenant, which a file of relay apply may have created before; otherwise that event creates it, without a
+// destination: the tenant adds its own.
 func (a *tenants) ownEndpoint(r *http.Request, key *config.Key) (*config.Endpoint, error) {
 	t, err := a.TenantInPath(r, key)
 	if err != nil {

@@ -57,8 +57,8 @@ func transformationVersionOf(v *config.TransformationVersion) wire.Transformatio
 		Operations: v.Operations, Inherits: v.Inherits}
 }
 
-// listTransformationVersions returns all versions that the endpoint, or a destination of it, keeps, newest first: at most
-// 50 on one page.
+// listTransformationVersions returns all versions that the endpoint, or a destination of it, keeps, newest first: at
+// most 50 on one page.
 func (a *endpoints) listTransformationVersions(w http.ResponseWriter, r *http.Request, key *config.Key) error {
 	a.CatchUp(r.Context())
 	e, err := a.EndpointInPath(r, key)

@@ -10,8 +10,8 @@ import (
 	"github.com/eventrelay/relay/dashboard/ui"
 )
 
-// rulesPage edits the filter of a destination, beside what it says of the newest events of the endpoint. A preview stores
-// nothing, so a read person may use it.
+// rulesPage edits the filter of a destination, beside what it says of the newest events of the endpoint. A preview
+// stores nothing, so a read person may use it.
 type rulesPage struct {
 	*destinationPage
 	Preview *wire.FilterPreview // nil: there is none, because of the filter or because the store does not answer

@@ -21,8 +21,8 @@ import (
 	"github.com/eventrelay/relay/pkg/web"
 )
 
-// The workbench edits the transformation of an endpoint, or of one destination (the parameter of), and shows, step by step,
-// what it does to a sample. A preview stores nothing and sends nothing, so a read person may use it.
+// The workbench edits the transformation of an endpoint, or of one destination (the parameter of), and shows, step by
+// step, what it does to a sample. A preview stores nothing and sends nothing, so a read person may use it.
 
 const workbenchPath = ui.EndpointPath + "/workbench"
 
@@ -369,9 +369,8 @@ func (p *workbenchPage) before(v *ui.Visit) string {
 // ChangesNothing reports whether there are operations, and none changes the sample.
 func (p *workbenchPage) ChangesNothing() bool {
 	x := p.Preview
-	return len(x.Steps) > 0 && len(x.Headers) == 0 && x.Path+x.Method == "" && !x.Cancelled && !slices.ContainsFunc(p.Preview.Steps, func(s stepData) bool {
-		return s.ChangedTotal > 0
-	})
+	return len(x.Steps) > 0 && len(x.Headers) == 0 && x.Path+x.Method == "" && !x.Cancelled &&
+		!slices.ContainsFunc(x.Steps, func(s stepData) bool { return s.ChangedTotal > 0 })
 }
 
 // shownBody is a body as the page shows it, indented.

@@ -25,7 +25,6 @@ type one struct {
 	args   []string
 	small  func() world
 	large  func(n int) world
-	list   string // path of a list with more than one page in the small world
 	count  string // of the report of the large world
 }
 

@@ -20,7 +20,8 @@ func TestTransformationVersions(t *testing.T) {
 		t.Helper()
 		e.SetTransformation(ops, at, "key_1", "ci")
 		if e.Transformation.Number() != version || e.Transformation.Transforms() != transforms {
-			t.Errorf("version %d, transforms %v; want %d, %v", e.Transformation.Number(), e.Transformation.Transforms(), version, transforms)
+			t.Errorf("version %d, transforms %v; want %d, %v", e.Transformation.Number(), e.Transformation.Transforms(),
+				version, transforms)
 		}
 	}
 	set(0, false, nil)

@@ -68,7 +68,8 @@ func TestConformance(t *testing.T) {
 
 // applies reports whether a test is about expressions without variables and protocol buffers.
 func applies(c *celtest.SimpleTest) bool {
-	for _, part := range []string{".format(", "TestAllTypes", "google.protobuf", "GlobalEnum", "NestedEnum", "proto2.", "proto3."} {
+	for _, part := range []string{".format(", "TestAllTypes", "google.protobuf", "GlobalEnum", "NestedEnum", "proto2.",
+		"proto3."} {
 		if strings.Contains(c.GetExpr(), part) {
 			return false
 		}

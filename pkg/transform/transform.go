@@ -2,8 +2,9 @@
 // and set change the JSON document, header, path and method the request, and cancel ends the delivery.
 //
 // Operations are data, never code; set and those of the request have expressions (package expr), which are total and
-// bounded. Compile validates all once; a Program then changes any number of events. The order of members, the text of numbers and the escapes of strings stay as they are: 1e400, -0 and é are written as
-// they were read. White space between values is left out.
+// bounded. Compile validates all once; a Program then changes any number of events. The order of members, the text of
+// numbers and the escapes of strings stay as they are: 1e400, -0 and é are written as they were read. White space
+// between values is left out.
 //
 // A document is refused when parsers could read it in different ways: duplicate members, invalid UTF-8, surrogates
 // without their other half. An operation that fails ends the whole change: there is no partly changed document.

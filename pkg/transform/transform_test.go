@@ -70,7 +70,8 @@ func TestAmbiguousDocumentsAreRefused(t *testing.T) {
 func TestSpecErrors(t *testing.T) {
 	long := strings.Repeat("x", MaxName+1)
 	for _, c := range []struct{ ops, param, message string }{
-		{`[{"op":"drop","paths":["a"]},{"op":"remove","paths":["a"]}]`, "ops[1].op", "rename, pick, drop, wrap, add, set, header, path, method, cancel"},
+		{`[{"op":"drop","paths":["a"]},{"op":"remove","paths":["a"]}]`, "ops[1].op",
+			"rename, pick, drop, wrap, add, set, header, path, method, cancel"},
 		{`[{}]`, "ops[0].op", "must be one of"},
 		{`[{"op":"drop"}]`, "ops[0].paths", "is required"},
 		{`[{"op":"pick","paths":[]}]`, "ops[0].paths", "is required"},
@@ -356,7 +357,8 @@ func FuzzApply(f *testing.F) {
 		if len(out.Body) > p.MaxOutput(len(body), most) {
 			t.Fatalf("%d bytes of %d, announced were %d", len(out.Body), len(body), p.MaxOutput(len(body), most))
 		}
-		if fault := validate(out.Body, string(out.Body), MaxDepth); fault != nil && !strings.Contains(fault.Message, "nested deeper") {
+		fault := validate(out.Body, string(out.Body), MaxDepth)
+		if fault != nil && !strings.Contains(fault.Message, "nested deeper") {
 			t.Fatalf("%s: %v", out.Body, fault)
 		}
 	})

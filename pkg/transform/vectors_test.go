@@ -145,7 +145,8 @@ var vectors = map[string][]vector{
 		{`"path":"/o/*/t","value":0`, `{"o":{"*":{}}}`, `{"o":{"*":{"t":0}}}`, ""},
 		{`"path":"/a/b","value":1`, `{"a":"s"}`, failing, "/a"},
 		{`"path":"/a","value":1`, `[0]`, failing, "/a"},
-		{`"path":"/meta/event_id","from":"event.id"`, `{}`, `{"meta":{"event_id":"` + id.Lowest(received).Text(id.Event) + `"}}`, ""},
+		{`"path":"/meta/event_id","from":"event.id"`, `{}`,
+			`{"meta":{"event_id":"` + id.Lowest(received).Text(id.Event) + `"}}`, ""},
 		{`"path":"/t","from":"event.type"`, `{}`, `{"t":"a.\"b"}`, ""},
 		{`"path":"/t","from":"event.received_at"`, `{}`, `{"t":"2026-08-21T22:24:36.123Z"}`, ""},
 		{`"path":"/t","from":"endpoint.id"`, `{}`, `{"t":"ep_1"}`, ""},
@@ -153,10 +154,12 @@ var vectors = map[string][]vector{
 	},
 	Set: {
 		{`"path":"/total","expr":"body.amount / 100"`, `{"amount":1250}`, `{"amount":1250,"total":12.5}`, ""},
-		{`"path":"/a","expr":"body.b"`, `{"a":1,"b":12345678901234567890}`, `{"a":12345678901234567890,"b":12345678901234567890}`, ""},
+		{`"path":"/a","expr":"body.b"`, `{"a":1,"b":12345678901234567890}`,
+			`{"a":12345678901234567890,"b":12345678901234567890}`, ""},
 		{`"path":"/a","expr":"body.b"`, `{"b":1.0}`, `{"b":1.0,"a":1.0}`, ""},
 		{`"path":"/a","expr":"body.b"`, `{"b":1e400}`, `{"b":1e400,"a":1e400}`, ""},
-		{`"path":"/a","expr":"body.b"`, `{"b":{"c" : [ 1 , "\u00e9" ]}}`, `{"b":{"c":[1,"\u00e9"]},"a":{"c":[1,"\u00e9"]}}`, ""},
+		{`"path":"/a","expr":"body.b"`, `{"b":{"c" : [ 1 , "\u00e9" ]}}`,
+			`{"b":{"c":[1,"\u00e9"]},"a":{"c":[1,"\u00e9"]}}`, ""},
 		{`"expr":"body.data"`, `{"type":"x","data":{"b":1, "a":2}}`, `{"b":1,"a":2}`, ""},
 		{`"expr":"{'text': 'Order ' + string(body.id) + ' was paid'}"`, `{"id":7}`, `{"text":"Order 7 was paid"}`, ""},
 		{`"expr":"{'b': [body.a, null, true], 'a': type}"`, `{"a":"<"}`, `{"a":"a.\"b","b":["<",null,true]}`, ""},
@@ -179,7 +182,8 @@ var vectors = map[string][]vector{
 var received = time.Date(2026, 8, 22, 0, 24, 36, 123456789, time.FixedZone("", 2*60*60))
 
 func input(body string) Input {
-	return Input{Event: &event.Event{ID: id.Lowest(received), Type: `a."b`, Endpoint: "ep_1", Body: []byte(body)}, Attempt: 3}
+	return Input{Attempt: 3,
+		Event: &event.Event{ID: id.Lowest(received), Type: `a."b`, Endpoint: "ep_1", Body: []byte(body)}}
 }
 
 // program compiles operations that are written as JSON.
