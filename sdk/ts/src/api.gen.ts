@@ -2112,6 +2112,7 @@ export interface components {
          *           "headers": {},
          *           "rate_limit": null,
          *           "retry_policy": null,
+         *           "transformation": null,
          *           "filter": null,
          *           "signing": {
          *             "scheme": "standard_webhooks",
@@ -2213,6 +2214,7 @@ export interface components {
          *           "headers": {},
          *           "rate_limit": null,
          *           "retry_policy": null,
+         *           "transformation": null,
          *           "filter": null,
          *           "signing": {
          *             "scheme": "standard_webhooks",
@@ -2582,6 +2584,7 @@ export interface components {
          *       "headers": {},
          *       "rate_limit": null,
          *       "retry_policy": null,
+         *       "transformation": null,
          *       "filter": null,
          *       "signing": {
          *         "scheme": "standard_webhooks",
@@ -2610,6 +2613,7 @@ export interface components {
          *       "headers": {},
          *       "rate_limit": null,
          *       "retry_policy": null,
+         *       "transformation": null,
          *       "filter": null,
          *       "signing": {
          *         "scheme": "standard_webhooks",
