@@ -260,7 +260,8 @@ func (b *Batch) Header(name string, work *event.Work, body []byte, target *Opene
 	if target.Format == config.FormatCloudEvents {
 		h[contentType] = []string{cloudEventsType}
 	}
-	target.sign(func(name, value string) { h[name] = []string{value} }, name, now, body, ownNames, standardNames)
+	target.sign(func(name, value string) { h[name] = []string{value} }, name, now, Content{Body: body},
+		ownNames, standardNames)
 	return h
 }
 

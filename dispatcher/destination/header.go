@@ -157,7 +157,7 @@ func Header(
 	if signed {
 		names = names[:1]
 	}
-	target.sign(set, eventID, now, content.Body, names...)
+	target.sign(set, eventID, now, content, names...)
 	set(headerEndpoint, ev.Endpoint)
 	set(headerDestination, work.Dest)
 	set(headerDelivery, id.DeliveryOf(ev.ID, work.Dest))

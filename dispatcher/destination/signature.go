@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"hash"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ const prefixSvix = "Svix-"
 
 // sign calls set with the headers of all schemes of the destination. names are those of Standard Webhooks: its id and
 // timestamp are there also if only templates sign, since receivers recognise repeats by the id.
-func (o *Opened) sign(set func(name, value string), id string, now time.Time, body []byte, names ...[3]string) {
+func (o *Opened) sign(set func(name, value string), id string, now time.Time, content Content, names ...[3]string) {
 	secrets, timestamp := o.SigningSecrets(now), strconv.FormatInt(now.Unix(), 10)
 	standard, signature := len(o.Schemes) == 0, ""
 	for _, x := range o.Schemes {
@@ -39,7 +40,7 @@ func (o *Opened) sign(set func(name, value string), id string, now time.Time, bo
 		}
 	}
 	if standard {
-		signature = sign.Sign(secrets, id, now, body)
+		signature = sign.Sign(secrets, id, now, content.Body)
 	}
 	for _, of := range names {
 		set(of[0], id)
@@ -50,12 +51,32 @@ func (o *Opened) sign(set func(name, value string), id string, now time.Time, bo
 	}
 	for _, x := range o.Schemes {
 		if x.Type == kinds.Template {
-			values := map[string][]byte{"id": []byte(id), "timestamp": []byte(timestamp), "url": []byte(o.URL), "body": body}
+			values := map[string][]byte{"id": []byte(id), "timestamp": []byte(timestamp), "body": content.Body,
+				"url": []byte(o.urlWith(content.Path))}
 			if all := signatures(x, secrets, values); len(all) > 0 {
 				set(x.Header, headerValue(x, all, values))
 			}
 		}
 	}
+}
+
+// urlWith is the URL of the destination, with the path of an attempt.
+func (o *Opened) urlWith(path string) string {
+	if u, err := url.Parse(o.URL); err == nil && path != "" {
+		return WithPath(u, path).String()
+	}
+	return o.URL
+}
+
+// WithPath returns a URL with an escaped path at the end of its own; empty: the URL itself.
+func WithPath(u *url.URL, path string) *url.URL {
+	if path == "" {
+		return u
+	}
+	with := *u
+	with.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + path
+	with.Path, _ = url.PathUnescape(with.RawPath) // both parts are valid
+	return &with
 }
 
 // hashes are the hashes of templates.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventrelay/relay/dispatcher/destination"
 	"github.com/eventrelay/relay/pkg/config/kinds"
 	"github.com/eventrelay/relay/pkg/config/seal"
 	"github.com/eventrelay/relay/pkg/event"
@@ -85,6 +86,17 @@ func TestSchemesDuringARotation(t *testing.T) {
 	is.Equal(t, h.Get("X-Parts"), "t="+at+",v1="+hexMAC("own", signed), "secret of the scheme")
 	is.Equal(t, strings.Count(h.Get("Svix-Signature"), "v1,"), 2, "signatures of Svix")
 	is.Equal(t, h.Get("Svix-Signature"), h.Get("Webhook-Signature"), "signature beside that of Svix")
+}
+
+// A signature over the URL is over that of the request, with the path that an operation has added.
+func TestSignedURLHasThePathOfTheRequest(t *testing.T) {
+	to := testTarget(t, "https://a.example/hook/?q=1", sign.NewSecret())
+	to.URL, to.Schemes = to.urlText, completed(t, []kinds.SigningScheme{{Type: kinds.Template, Header: "X-Sig",
+		SignedContent: "{url} {body}", Secret: "own"}})
+	work := testWork(t, []byte("x"))
+	content := destination.Content{Body: work.Event.Body, Path: "/a%2Fb"}
+	h := destination.Header(work, content, &to.Opened, "test", time.Now())
+	is.Equal(t, h.Get("X-Sig"), hexMAC("own", "https://a.example/hook/a%2Fb?q=1 x"), "signature")
 }
 
 // A private key is no key of an HMAC: nothing is signed with an empty or a wrong one.

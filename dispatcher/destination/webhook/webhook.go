@@ -103,7 +103,7 @@ func (t *target) request(
 	ctx context.Context, m destination.Message, method string, header http.Header,
 ) destination.Result {
 	attempt := m.Attempt
-	to := t.to(m.Content.Path)
+	to := destination.WithPath(t.url, m.Content.Path)
 	attempt.URL, attempt.Method = to.String(), method
 	waited, err := t.exchange(ctx, m, to, header)
 	if err != nil && errors.As(err, new(*egress.ProxyError)) {
@@ -154,17 +154,6 @@ func (t *target) exchange(
 	attempt.Duration = k.Now().Sub(start) - waited
 	attempt.RemoteIP, attempt.TTFB = trace.result()
 	return waited, err
-}
-
-// to is the URL of a request: that of the destination, with an escaped path at the end of its own.
-func (t *target) to(path string) *url.URL {
-	if path == "" {
-		return t.url
-	}
-	u := *t.url
-	u.RawPath = strings.TrimSuffix(u.EscapedPath(), "/") + path
-	u.Path, _ = url.PathUnescape(u.RawPath) // both parts are valid
-	return &u
 }
 
 // methodOf is the method of a request. No signature of a provider covers the method, so what an endpoint receives is
