@@ -150,7 +150,8 @@ func only(all []delivery, keep func(delivery) bool) (some []delivery) {
 // The libraries of Stripe, GitHub, Svix and Convoy accept the deliveries of their schemes, and the CloudEvents SDKs for
 // JavaScript, Python and Go read those in their format.
 func TestReceiversLibraries(t *testing.T) {
-	installed := func(dir string) {
+	installed := func(t *testing.T, dir string) {
+		t.Helper()
 		if _, err := os.Stat(filepath.Join(receivers, dir)); err != nil {
 			kit.SkipMissing(t, "the libraries of receivers are not installed; run test/vendors.sh")
 		}
@@ -159,12 +160,12 @@ func TestReceiversLibraries(t *testing.T) {
 	// The SDKs for JavaScript and Go leave the percent-encoding of attributes in headers as it is.
 	unescaped := only(events, func(d delivery) bool { return !strings.Contains(d.Headers["ce-type"], "%") })
 	t.Run("node", func(t *testing.T) {
-		installed("node_modules")
+		installed(t, "node_modules")
 		all := append(only(signed, func(d delivery) bool { return d.Library != "convoy" }), unescaped...)
 		ask(t, all, ".", "node", "receive.mjs")
 	})
 	t.Run("python", func(t *testing.T) { // its SDK reads no batches
-		installed("python")
+		installed(t, "python")
 		all := only(append(signed, events...), func(d delivery) bool {
 			return d.Library == "convoy" || d.Library == "cloudevents" && !strings.Contains(d.Headers["content-type"], "batch")
 		})
