@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventrelay/relay/dashboard/ui"
 	"github.com/eventrelay/relay/pkg/config"
+	"github.com/eventrelay/relay/pkg/web"
 	"github.com/eventrelay/relay/test/is"
 )
 
@@ -73,8 +74,10 @@ func TestTenants(t *testing.T) {
 		call := r.api.calls[len(r.api.calls)-1]
 		is.Equal(t, call.Method+" "+call.Path+" "+call.Body, x.call+" "+x.body, "%s", x.path)
 	}
-	made := b.post("/app/tenants/customer:1/links", url.Values{"nonce": {page.nonce()}, "can": {"test", "replay"}}).
-		want(200, "https://a.example/link/once")
+	made := b.post("/app/tenants/customer:1/links", url.Values{"nonce": {page.nonce()}, "can": {"test", "replay"},
+		"lang": {"de"}, "theme": {""}}).want(200, "https://a.example/link/once")
+	asked := r.lastBody("POST", "/v1/tenants/customer:1/portal_links")
+	is.Equal(t, string(web.Encode(asked)), `{"can":["test","replay"],"lang":"de"}`+"\n", "link")
 	is.Has(t, made.body, "data-once", "the link stays in the page")
 	r.api.responses["POST /v1/tenants/customer:1/portal_links"] = func(apiCall) (int, http.Header, string) {
 		return 201, http.Header{"Idempotent-Replayed": {"true"}}, `{"url":"https://a.example/link/once"}`

@@ -185,8 +185,13 @@ func remove(v *ui.Visit, f *ui.Form, x *tenantData) error {
 
 // link makes a link to the portal, and shows it.
 func link(v *ui.Visit, f *ui.Form, x *tenantData) error {
-	p := &tenantPage{Link: f}
-	return v.Ask("POST "+oneAPI+"/portal_links", f, ui.Object{"can": append([]string{}, f.Values["can"]...)}, &p.New,
+	p, body := &tenantPage{Link: f}, ui.Object{"can": append([]string{}, f.Values["can"]...)}
+	for _, name := range []string{"lang", "theme"} {
+		if value := f.Value(name); value != "" {
+			body[name] = value
+		}
+	}
+	return v.Ask("POST "+oneAPI+"/portal_links", f, body, &p.New,
 		func() error { return showPage(v, x, p) }, func() error {
 			if p.Link, p.Repeated = nil, v.Replayed; p.Repeated {
 				p.New.URL = ""
