@@ -58,12 +58,19 @@ type owner struct {
 	cancelled chan struct{}
 	asked     []Request
 	back      []id.ID
-	state     State // of all acknowledgements
-	also      bool  // it takes itself for the owner of partition 1
+	state     State      // of all acknowledgements
+	mu        sync.Mutex // guards asked
+	also      bool       // it takes itself for the owner of partition 1
+}
+
+func (o *owner) note(r Request) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked = append(o.asked, r)
 }
 
 func (o *owner) Pull(ctx context.Context, r Request) ([]Event, error) {
-	o.asked = append(o.asked, r)
+	o.note(r)
 	if o.events == nil && o.err == nil || time.Now().Before(o.from) {
 		select {
 		case <-ctx.Done():
@@ -77,7 +84,7 @@ func (o *owner) Pull(ctx context.Context, r Request) ([]Event, error) {
 }
 
 func (o *owner) Acknowledge(_ context.Context, r Request) ([]State, error) {
-	o.asked = append(o.asked, r)
+	o.note(r)
 	states := make([]State, len(r.Attempts))
 	for i := range states {
 		if o.state != "" {
