@@ -336,7 +336,8 @@ func TestTransformationOfADestination(t *testing.T) {
 	c.do("PATCH", dest, obj{"transformation": []any{}}).want(200).has(obj{"transformation.ops": []any{}})
 	c.do("PATCH", dest, obj{"name": "b"}).want(200).has(obj{"transformation.ops": []any{}})
 	c.do("PATCH", dest, obj{"transformation": nil}).want(200).has(obj{"transformation": nil})
-	versions().has(obj{"data.0.version": 4.0, "data.0.inherits": true, "data.1.operations": 0.0, "data.2.restorable": true})
+	versions().has(obj{"data.0.version": 4.0, "data.0.inherits": true, "data.1.operations": 0.0,
+		"data.2.restorable": true})
 	preview(obj{"n": 4}).has(obj{"output_text": `{"all":{"n":4}}`})
 
 	for member, ops := range map[string]obj{

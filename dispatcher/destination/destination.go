@@ -72,13 +72,13 @@ func (m Message) Header(target *Opened, userAgent string) http.Header {
 	return h
 }
 
-// Content is what is particular to an attempt: the stored body, or what a transformation made of it, and what it says of
-// the request.
+// Content is what is particular to an attempt: the stored body, or what a transformation made of it, and what it says
+// of the request.
 type Content struct {
 	Body      []byte
 	Version   int           // of the transformation; 0: there is none
 	Changed   bool          // Body is not the stored one
-	Signature string        // canonical name of the received header with the provider's signature, if the endpoint names one
+	Signature string        // name of the received header with the provider's signature, if the endpoint names one
 	Header    []event.Field // beside those of the destination, which they replace
 	Path      string        // escaped; appended to that of the URL
 	Method    string        // empty: the usual one

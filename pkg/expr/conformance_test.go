@@ -24,8 +24,8 @@ import (
 // suites are the files of CEL's own conformance tests about what an expression may use. Left out are those about
 // protocol buffers, enumerations and variables of other types, which events do not have, and extensions that are not
 // offered, format among them.
-var suites = []string{"basic", "comparisons", "conversions", "encoders_ext", "fp_math", "integer_math", "lists", "logic",
-	"macros", "math_ext", "optionals", "parse", "string", "string_ext", "timestamps"}
+var suites = []string{"basic", "comparisons", "conversions", "encoders_ext", "fp_math", "integer_math", "lists",
+	"logic", "macros", "math_ext", "optionals", "parse", "string", "string_ext", "timestamps"}
 
 // differs are the tests whose answer is another here, and why.
 var differs = map[string]string{
