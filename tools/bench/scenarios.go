@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +26,8 @@ func definitions() []definition {
 			summary: "delivers each event to five destinations, at a rate"},
 		{name: "transform", run: transformed, presets: []string{"rate=2000"},
 			summary: "changes the body of each event with five operations, at a rate"},
+		{name: "rules", run: conditions,
+			summary: "flat to an endpoint with ten destinations, whose conditions let one of them have each event"},
 		{name: "hung", run: hung, flags: hungFlags, presets: []string{"rate=50"},
 			summary: "a healthy destination next to one that never answers, both at a rate: how much slower is it?"},
 		{name: "retrystorm", run: retryStorm, flags: stormFlags, presets: []string{"batch=500", "posters=2"},
@@ -68,6 +72,19 @@ func transformed(ctx context.Context, b *benchRun) error {
 		{"op": "pick", "paths": []string{"/id", "/type", "/meta", "/data"}},
 		{"op": "wrap", "key": "payload"},
 	}}})
+	if err != nil {
+		return err
+	}
+	return b.run(ctx, arrivalLimit, b.post("events", b.r.eventsURL(id), 0))
+}
+
+// conditions posts to an endpoint with ten destinations, each with a condition, that hold for the first alone.
+func conditions(ctx context.Context, b *benchRun) error {
+	all := b.destinations(slices.Repeat([]string{"ok"}, 10)...)
+	for i := range all {
+		all[i]["filter"] = object{"when": fmt.Sprintf(`body.type.startsWith("bench.") == %t && type != "x%d"`, i == 0, i)}
+	}
+	id, err := b.r.makeEndpoint(ctx, object{"destinations": all})
 	if err != nil {
 		return err
 	}
