@@ -361,7 +361,7 @@ func ToWebError(err error) error {
 	case isInvalid:
 		return web.Invalid(invalid.Param, "%s", invalid.Message)
 	case errors.Is(err, config.ErrEntityTooLarge):
-		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata or filters", err)
+		return web.Invalid("", "the configuration is too large: %v; shorten headers, metadata, filters or operations", err)
 	case errors.Is(err, config.ErrTooManyEndpoints), errors.Is(err, leak.ErrTooManyDrains),
 		errors.Is(err, leak.ErrTooManyDSNs),
 		errors.Is(err, config.ErrTooManyFixtures), errors.Is(err, config.ErrFixturesFull),
